@@ -1,0 +1,285 @@
+/* See bench.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t LARGE_BYTES = 8192;
+
+static const char USAGE[] =
+    "options:\n"
+    "  --min BYTES        smallest message (K, M, G are understood)\n"
+    "  --max BYTES        largest message\n"
+    "  --iterations N     operations per size (a tenth of it above 8 KiB)\n"
+    "  --warmup N         operations before timing starts\n"
+    "  --window N         messages under way at once (bandwidth, message rate)\n"
+    "  --window-bytes N   memory of a window at most; large messages have fewer under way\n"
+    "  --validate yes|no  compare the contents after each block (default yes)\n"
+    "  --json FILE        also write one JSON object per line; - for stdout, without the table\n"
+    "  --label TEXT       name of this series in the JSON (default: $WEFT_FABRIC)\n";
+
+/* ---- command line ---- */
+
+static int parse_bytes(const char *text, size_t *bytes) {
+    char *end = NULL;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || text[0] == '-') return 0;
+    if (*end == 'K' || *end == 'k') value <<= 10, end++;
+    else if (*end == 'M' || *end == 'm') value <<= 20, end++;
+    else if (*end == 'G' || *end == 'g') value <<= 30, end++;
+    *bytes = (size_t)value;
+    return *end == '\0';
+}
+
+static int parse_count(const char *text, int least, int *count) {
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < least || value > 1000000000) return 0;
+    *count = (int)value;
+    return 1;
+}
+
+static int parse_yes(const char *text, int *yes) {
+    *yes = strcmp(text, "yes") == 0;
+    return *yes || strcmp(text, "no") == 0;
+}
+
+static int parse_option(struct options *options, const char *name, const char *value) {
+    if (strcmp(name, "--min") == 0) return parse_bytes(value, &options->bytes_min);
+    if (strcmp(name, "--max") == 0) return parse_bytes(value, &options->bytes_max);
+    if (strcmp(name, "--iterations") == 0) return parse_count(value, 1, &options->iterations);
+    if (strcmp(name, "--warmup") == 0) return parse_count(value, 0, &options->warmup);
+    if (strcmp(name, "--window") == 0) return parse_count(value, 1, &options->window);
+    if (strcmp(name, "--window-bytes") == 0) return parse_bytes(value, &options->window_bytes);
+    if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
+    if (strcmp(name, "--json") == 0) return options->json = value, 1;
+    if (strcmp(name, "--label") == 0) return options->label = value, 1;
+    return 0;
+}
+
+static void stop(const struct bench *bench, const char *sentence, const char *detail) {
+    if (bench->rank == 0) fprintf(stderr, "%s: %s%s\n%s", bench->name, sentence, detail, USAGE);
+    MPI_Finalize();
+    exit(2);
+}
+
+static void parse(struct bench *bench, int argc, char **argv) {
+    for (int i = 1; i < argc; i += 2) {
+        if (strcmp(argv[i], "--help") == 0) stop(bench, "a benchmark of MPI", "");
+        if (i + 1 == argc) stop(bench, "a value is missing after ", argv[i]);
+        if (!parse_option(&bench->options, argv[i], argv[i + 1]))
+            stop(bench, "cannot understand ", argv[i]);
+    }
+    if (bench->options.bytes_max < bench->options.bytes_min)
+        stop(bench, "--max is less than --min", "");
+    if (bench->options.bytes_max > 1u << 30)
+        stop(bench, "--max is more than 1G, the largest size supported", "");
+}
+
+/* ---- opening and closing ---- */
+
+static int to_stdout(const struct bench *bench) {
+    return bench->options.json != NULL && strcmp(bench->options.json, "-") == 0;
+}
+
+static void open_json(struct bench *bench) {
+    int opened = 1;
+    if (bench->rank == 0 && bench->options.json != NULL) {
+        bench->json_file = to_stdout(bench) ? stdout : fopen(bench->options.json, "w");
+        opened = bench->json_file != NULL;
+    }
+    MPI_Bcast(&opened, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!opened) stop(bench, "cannot write ", bench->options.json);
+}
+
+void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
+                size_t bytes_max, int ranks_min) {
+    const char *fabric = getenv("WEFT_FABRIC");
+    memset(bench, 0, sizeof *bench);
+    bench->name = name;
+    bench->options = (struct options){.bytes_min = bytes_min,
+                                      .bytes_max = bytes_max,
+                                      .iterations = 2000,
+                                      .warmup = 100,
+                                      .window = 64,
+                                      .window_bytes = 8u << 20,
+                                      .validate = 1,
+                                      .label = fabric != NULL ? fabric : ""};
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
+    parse(bench, argc, argv);
+    if (bench->size < ranks_min) stop(bench, "this benchmark needs two ranks or more: ", "-n 2");
+    open_json(bench);
+}
+
+int bench_close(struct bench *bench) {
+    long wrong = 0;
+    MPI_Allreduce(&bench->wrong_bytes, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (bench->rank == 0 && wrong > 0)
+        fprintf(stderr, "%s: %ld bytes were not as they were sent\n", bench->name, wrong);
+    if (bench->json_file != NULL && !to_stdout(bench)) fclose(bench->json_file);
+    MPI_Finalize();
+    return wrong > 0;
+}
+
+/* ---- the sweep ---- */
+
+size_t bench_next(size_t bytes) {
+    return bytes == 0 ? 1 : 2 * bytes;
+}
+
+int bench_block_operations(const struct bench *bench, size_t bytes) {
+    int iterations = bench->options.iterations;
+    if (bytes > LARGE_BYTES) iterations /= 10;
+    return iterations < BLOCKS ? 1 : iterations / BLOCKS;
+}
+
+int bench_window(const struct bench *bench, size_t bytes) {
+    size_t most = bench->options.window_bytes, fitting = bytes == 0 ? most : most / bytes;
+    if (fitting < 2) fitting = 2;
+    return fitting < (size_t)bench->options.window ? (int)fitting : bench->options.window;
+}
+
+/* ---- buffers ---- */
+
+unsigned char *bench_buffer(size_t bytes) {
+    void *memory = NULL;
+    if (bytes == 0) bytes = 1;
+    if (posix_memalign(&memory, 4096, bytes) != 0) {
+        fprintf(stderr, "no memory for a buffer of %zu bytes; try a smaller --max\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    memset(memory, 0xa5, bytes);
+    return memory;
+}
+
+static unsigned char pattern(size_t at, unsigned seed) {
+    return (unsigned char)(at * 13u + (at >> 8) * 7u + seed * 101u + 1u);
+}
+
+void bench_fill(unsigned char *buffer, size_t bytes, unsigned seed) {
+    for (size_t at = 0; at < bytes; at++) buffer[at] = pattern(at, seed);
+}
+
+void bench_spoil(unsigned char *buffer, size_t bytes, unsigned seed) {
+    for (size_t at = 0; at < bytes; at++) buffer[at] = (unsigned char)~pattern(at, seed);
+}
+
+void bench_verify(struct bench *bench, const unsigned char *buffer, size_t bytes, unsigned seed) {
+    size_t wrong = 0, first = 0;
+    if (!bench->options.validate) return;
+    for (size_t at = bytes; at-- > 0;) {
+        if (buffer[at] == pattern(at, seed)) continue;
+        wrong++;
+        first = at;
+    }
+    if (wrong == 0) return;
+    fprintf(stderr, "%s: rank %d: byte %zu of %zu is 0x%02x, not 0x%02x\n", bench->name,
+            bench->rank, first, bytes, buffer[first], pattern(first, seed));
+    bench->wrong_bytes += (long)wrong;
+}
+
+void bench_wrong(struct bench *bench, size_t wrong, const char *what) {
+    fprintf(stderr, "%s: rank %d: %s\n", bench->name, bench->rank, what);
+    bench->wrong_bytes += (long)wrong;
+}
+
+/* ---- telling ---- */
+
+void bench_heading(const struct bench *bench, enum unit unit) {
+    static const char *columns[] = {"min us       median us", "best MB/s    median MB/s",
+                                    "best msg/s   median msg/s"};
+    if (bench->rank != 0 || to_stdout(bench)) return;
+    printf("# %s, %d ranks%s%s%s\n# bytes      %s\n", bench->name, bench->size,
+           bench->options.validate ? ", contents verified" : "",
+           bench->options.label[0] != '\0' ? ", " : "", bench->options.label, columns[unit]);
+    fflush(stdout);
+}
+
+static int ascending(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The label comes from the command line and may hold anything; JSON may not. */
+static void write_json_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte == '"' || byte == '\\') fprintf(file, "\\%c", byte);
+        else if (byte < 0x20) fprintf(file, "\\u%04x", byte);
+        else fputc(byte, file);
+    }
+    fputc('"', file);
+}
+
+static void write_json(struct bench *bench, size_t bytes, double least, double median,
+                       double bytes_per_operation, double messages_per_operation) {
+    FILE *file = bench->json_file;
+    if (file == NULL) return;
+    fprintf(file, "{\"benchmark\":\"%s\",\"label\":", bench->name);
+    write_json_string(file, bench->options.label);
+    fprintf(file,
+            ",\"ranks\":%d,\"bytes\":%zu,\"min_us\":%.4f,\"median_us\":%.4f,"
+            "\"best_mb_s\":%.4f,\"median_mb_s\":%.4f,\"best_msg_s\":%.1f,\"median_msg_s\":%.1f}\n",
+            bench->size, bytes, least * 1e6, median * 1e6, bytes_per_operation / least / 1e6,
+            bytes_per_operation / median / 1e6, messages_per_operation / least,
+            messages_per_operation / median);
+    fflush(file);
+}
+
+void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *samples,
+               double bytes_per_operation, double messages_per_operation) {
+    double scale[] = {1e6, bytes_per_operation / 1e6, messages_per_operation};
+    if (bench->rank != 0) return;
+    qsort(samples, BLOCKS, sizeof *samples, ascending);
+    double median = (samples[BLOCKS / 2 - 1] + samples[BLOCKS / 2]) / 2;
+    /* A clock too coarse for a tiny block must not become a division by zero. */
+    double least = samples[0] > 1e-12 ? samples[0] : 1e-12;
+    if (median < least) median = least;
+    write_json(bench, bytes, least, median, bytes_per_operation, messages_per_operation);
+    if (to_stdout(bench)) return;
+    if (unit == MICROSECONDS) printf("%-12zu %-12.3f %.3f\n", bytes, least * scale[0], median * scale[0]);
+    else printf("%-12zu %-12.2f %.2f\n", bytes, scale[unit] / least, scale[unit] / median);
+    fflush(stdout);
+}
+
+/* ---- collectives ---- */
+
+static double slowest(double seconds) {
+    double most = 0;
+    MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+static void collective_size(struct bench *bench, const struct collective *collective,
+                            unsigned char *out, unsigned char *in, size_t bytes) {
+    int operations = bench_block_operations(bench, bytes);
+    double samples[BLOCKS];
+    collective->prepare(bench, out, in, bytes, 0);
+    for (int i = 0; i < bench->options.warmup; i++) collective->call(bench, out, in, bytes, i);
+    for (int block = 0; block < BLOCKS; block++) {
+        collective->prepare(bench, out, in, bytes, (unsigned)block + 1);
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = MPI_Wtime();
+        for (int i = 0; i < operations; i++) collective->call(bench, out, in, bytes, i);
+        samples[block] = slowest((MPI_Wtime() - start) / operations);
+        if (bench->options.validate)
+            collective->verify(bench, in, bytes, (unsigned)block + 1, operations - 1);
+    }
+    bench_row(bench, MICROSECONDS, bytes, samples, (double)bytes, 1);
+}
+
+void bench_collective(struct bench *bench, const struct collective *collective) {
+    size_t places = collective->per_rank ? (size_t)bench->size : 1;
+    unsigned char *out = bench_buffer(bench->options.bytes_max * places);
+    unsigned char *in = bench_buffer(bench->options.bytes_max * places);
+    bench_heading(bench, MICROSECONDS);
+    for (size_t bytes = bench->options.bytes_min; bytes <= bench->options.bytes_max; bytes = bench_next(bytes))
+        collective_size(bench, collective, out, in, bytes);
+    free(out);
+    free(in);
+}

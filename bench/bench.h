@@ -1,0 +1,90 @@
+/* What every benchmark here shares: options, buffers with verifiable contents, samples, and the
+ * two ways of telling the result (a table for people, JSON lines for programs).
+ *
+ * A benchmark is a sweep over message sizes. At each size it runs a number of timed blocks; each
+ * block gives one sample, and the minimum and the median of the samples are told. Between blocks,
+ * outside of the timed part, the buffers are filled anew and what arrived is compared with what
+ * was sent, so that no library is flattered by pages never touched or bytes never moved. */
+#ifndef WEFT_BENCH_H
+#define WEFT_BENCH_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+struct options {
+    size_t bytes_min;    /* smallest message of the sweep */
+    size_t bytes_max;    /* largest message of the sweep */
+    int iterations;      /* operations per size, over all blocks; a tenth of it above 8 KiB */
+    int warmup;          /* operations before the first block, not timed */
+    int window;          /* messages under way at once, where a benchmark has several */
+    size_t window_bytes; /* memory that a window may take */
+    int validate;        /* compare contents after each block */
+    const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
+    const char *label;   /* name of the series in the JSON output */
+};
+
+/* One benchmark under way: who I am, what was asked for, and what was found. */
+struct bench {
+    const char *name;
+    int rank, size;
+    struct options options;
+    void *json_file;
+    long wrong_bytes;    /* contents that were not as sent, seen by this rank */
+};
+
+enum { BLOCKS = 20 };
+
+/* What is told of the samples: a time of each operation, bytes moved in a second, or messages
+ * moved in a second. */
+enum unit { MICROSECONDS, MEGABYTES_PER_SECOND, MESSAGES_PER_SECOND };
+
+/* Starts MPI and reads the command line. Ends the program, with a sentence from rank 0, when an
+ * option is wrong (status 2) or when there are fewer than `ranks_min` ranks (status 2). */
+void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
+                size_t bytes_max, int ranks_min);
+
+/* Tells the verdict over all ranks and ends MPI. The answer is the exit status of the program:
+ * 0, or 1 when any rank saw wrong contents. */
+int bench_close(struct bench *bench);
+
+/* The size after `bytes` in the sweep: 0, 1, 2, 4, 8, ... */
+size_t bench_next(size_t bytes);
+
+/* Operations in one timed block at this message size, at least one. */
+int bench_block_operations(const struct bench *bench, size_t bytes);
+
+/* Messages of this size that are kept under way: the window asked for, made smaller (to two at
+ * least) so that the slots of all of them stay within `window_bytes`. */
+int bench_window(const struct bench *bench, size_t bytes);
+
+/* Page-aligned memory of at least one byte, every page of it written. */
+unsigned char *bench_buffer(size_t bytes);
+
+/* Writes the pattern that belongs to `seed`; spoils a buffer in which that pattern is to arrive, so
+ * that every byte that does not arrive is wrong; compares. */
+void bench_fill(unsigned char *buffer, size_t bytes, unsigned seed);
+void bench_spoil(unsigned char *buffer, size_t bytes, unsigned seed);
+void bench_verify(struct bench *bench, const unsigned char *buffer, size_t bytes, unsigned seed);
+
+/* Counts `wrong` bytes that a benchmark found by other means, with one line to stderr. */
+void bench_wrong(struct bench *bench, size_t wrong, const char *what);
+
+void bench_heading(const struct bench *bench, enum unit unit);
+
+/* Tells the row of one size on rank 0. `samples` holds `BLOCKS` times in seconds, one operation
+ * each; `bytes_per_operation` and `messages_per_operation` turn a time into a rate. */
+void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *samples,
+               double bytes_per_operation, double messages_per_operation);
+
+/* A collective benchmark: one call, timed back to back on all ranks, where the slowest rank of a
+ * block counts. `bytes` is the size of the sweep, as the heading of each program explains it. */
+struct collective {
+    int per_rank; /* buffers of `bytes` for each rank, in place of `bytes` in all */
+    void (*prepare)(struct bench *, unsigned char *out, unsigned char *in, size_t bytes, unsigned seed);
+    void (*call)(struct bench *, unsigned char *out, unsigned char *in, size_t bytes, int operation);
+    void (*verify)(struct bench *, unsigned char *in, size_t bytes, unsigned seed, int last_operation);
+};
+
+void bench_collective(struct bench *bench, const struct collective *collective);
+
+#endif

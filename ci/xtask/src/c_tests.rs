@@ -1,0 +1,329 @@
+//! The tests that are C programs: `bench/tests`, the benchmarks with small sizes, and the examples,
+//! all compiled with the installed `mpicc` and started with the installed `weftrun`, over every
+//! fabric.
+//!
+//! A program in `bench/tests` says in its first lines how it wants to be run:
+//!
+//! ```text
+//! // ranks: 1 2 3 8      once with each of these numbers of ranks
+//! // exit: 7             this exit status is the right one; `nonzero` takes any but 0
+//! ```
+//!
+//! A test that is to exit with 0 also has to print the line `ok`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::job::{self, Ending, Finished};
+
+/// How many tests passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs that ended as they should.
+    pub passed: u32,
+    /// All others; each was told on stdout with what it said.
+    pub failed: u32,
+}
+
+impl Tally {
+    /// Notes one result, and prints a line for it.
+    pub fn note(&mut self, name: &str, result: Result<(), String>) {
+        match result {
+            Ok(()) => {
+                self.passed += 1;
+                println!("ok      {name}");
+            }
+            Err(account) => {
+                self.failed += 1;
+                println!("FAILED  {name}: {account}");
+            }
+        }
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Compiles and runs every C test whose name contains `filter` with the weft installed in `prefix`.
+///
+/// # Errors
+/// When the tests cannot be read or their folder cannot be made. A program that does not compile is a
+/// failed test.
+pub fn run(root: &Path, prefix: &Path, filter: &str) -> Result<Tally, String> {
+    let folder = root.join("target/c-tests");
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let place = Place { sources: root.join("bench"), bin: prefix.join("bin"), folder };
+    let mut tally = Tally::default();
+    for case in cases(&place.sources)?.iter().filter(|case| case.name.contains(filter)) {
+        place.run_case(case, &mut tally);
+    }
+    if "corrupt".contains(filter) {
+        place.corrupted_contents_are_noticed(&mut tally);
+    }
+    Ok(tally)
+}
+
+struct Place {
+    sources: PathBuf,
+    bin: PathBuf,
+    folder: PathBuf,
+}
+
+/// One program and how it is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Case {
+    name: String,
+    sources: Vec<PathBuf>,
+    ranks: Vec<u32>,
+    right: Right,
+    options: &'static [&'static str],
+}
+
+/// What a right run looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Right {
+    /// Status 0.
+    Zero,
+    /// Status 0, and the line `ok`.
+    SaysOk,
+    /// This status.
+    Status(i32),
+    /// Any status but 0, by itself.
+    NotZero,
+}
+
+fn cases(sources: &Path) -> Result<Vec<Case>, String> {
+    let mut cases = test_cases(&sources.join("tests"))?;
+    cases.extend(EXAMPLES.map(|name| Case {
+        name: format!("example {name}"),
+        sources: vec![sources.join(format!("examples/{name}.c"))],
+        ranks: vec![1, 2, 3, 8],
+        right: Right::Zero,
+        options: &[],
+    }));
+    cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
+    Ok(cases)
+}
+
+fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
+    Case {
+        name: format!("benchmark {name}"),
+        sources: [&format!("{name}.c"), "bench.c", "window.c"].map(|part| sources.join(part)).into(),
+        ranks: ranks.to_vec(),
+        right: Right::Zero,
+        options: &["--iterations", "40", "--warmup", "4", "--max", "131072"],
+    }
+}
+
+fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
+    let unreadable = |error| format!("cannot read {}: {error}", folder.display());
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_none_or(|extension| extension != "c") || name == CORRUPT {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(unreadable)?;
+        let (ranks, right) = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        cases.push(Case { name, sources: vec![path], ranks, right, options: &[] });
+    }
+    cases.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(cases)
+}
+
+/// What the comment at the head of a test asks for.
+fn directives(text: &str) -> Result<(Vec<u32>, Right), String> {
+    let asked = |word: &str| {
+        let head = text.lines().take_while(|line| line.starts_with("//"));
+        head.filter_map(|line| line.strip_prefix("// ")?.strip_prefix(word)?.strip_prefix(':')).next()
+    };
+    let ranks = asked("ranks").ok_or("no line `// ranks: 1 2 3` at its head")?;
+    let ranks: Result<Vec<u32>, _> = ranks.split_whitespace().map(str::parse).collect();
+    let ranks = ranks.map_err(|error| format!("ranks: {error}"))?;
+    let right = match asked("exit").map(str::trim) {
+        None => Right::SaysOk,
+        Some("nonzero") => Right::NotZero,
+        Some(status) => Right::Status(status.parse().map_err(|error| format!("exit: {error}"))?),
+    };
+    if ranks.is_empty() { Err("no number of ranks".into()) } else { Ok((ranks, right)) }
+}
+
+impl Place {
+    fn run_case(&self, case: &Case, tally: &mut Tally) {
+        let program = self.folder.join(case.name.replace(' ', "-"));
+        if let Err(account) = self.compile(case, &program) {
+            tally.note(&format!("{}, compiling", case.name), Err(account));
+            return;
+        }
+        for fabric in FABRICS {
+            for &ranks in &case.ranks {
+                let finished = self.launch(fabric, ranks, &program, case.options, None);
+                let result = finished.and_then(|finished| judge(case.right, &finished));
+                tally.note(&format!("{}, {ranks} ranks, {fabric}", case.name), result);
+            }
+        }
+    }
+
+    fn compile(&self, case: &Case, program: &Path) -> Result<(), String> {
+        let mut mpicc = Command::new(self.bin.join("mpicc"));
+        mpicc.args([
+            "-std=c11",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+        ]);
+        mpicc.args(&case.sources).arg("-o").arg(program).arg("-lm");
+        job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log")).map(drop)
+    }
+
+    fn launch(
+        &self,
+        fabric: &str,
+        ranks: u32,
+        program: &Path,
+        options: &[&str],
+        preload: Option<&Path>,
+    ) -> Result<Finished, String> {
+        let mut weftrun = Command::new(self.bin.join("weftrun"));
+        weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric]);
+        if let Some(library) = preload {
+            weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
+        }
+        weftrun.arg(program).args(options);
+        job::run(&mut weftrun, LIMIT, &program.with_extension("log"))
+    }
+
+    /// A benchmark that does not notice wrong bytes proves nothing: a library put before ours, which
+    /// turns one bit of what is received, must make it fail. That it can be put before ours is tested
+    /// here, too.
+    fn corrupted_contents_are_noticed(&self, tally: &mut Tally) {
+        let library = self.folder.join("libcorrupt.so");
+        let mut mpicc = Command::new(self.bin.join("mpicc"));
+        mpicc
+            .args(["-shared", "-fPIC", "-O1"])
+            .arg(self.sources.join("tests/corrupt.c"))
+            .arg("-o")
+            .arg(&library);
+        if let Err(account) = job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log")) {
+            return tally.note("corrupt, compiling", Err(account));
+        }
+        for name in ["latency", "allreduce"] {
+            tally.note(&format!("corrupt {name}"), self.notices(name, &library));
+        }
+    }
+
+    fn notices(&self, name: &str, library: &Path) -> Result<(), String> {
+        let program = self.folder.join(format!("corrupt-{name}"));
+        self.compile(&benchmark(&self.sources, name, &[2]), &program)?;
+        let options = ["--iterations", "40", "--max", "64"];
+        let finished = self.launch("shm", 2, &program, &options, Some(library))?;
+        judge(Right::Status(1), &finished)?;
+        let told = finished.output.contains("were not as they were sent");
+        if told { Ok(()) } else { Err(format!("the damage was not told: {}", finished.account())) }
+    }
+}
+
+fn judge(right: Right, finished: &Finished) -> Result<(), String> {
+    let says_ok = || finished.output.lines().any(|line| line == "ok");
+    let good = match right {
+        Right::Zero => finished.succeeded(),
+        Right::SaysOk => finished.succeeded() && says_ok(),
+        Right::Status(status) => finished.ending == Ending::Exited(status),
+        Right::NotZero => matches!(finished.ending, Ending::Exited(status) if status != 0),
+    };
+    if good { Ok(()) } else { Err(format!("{right:?} was expected: {}", finished.account())) }
+}
+
+const FABRICS: [&str; 2] = ["shm", "tcp"];
+const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
+const BENCHMARKS: [(&str, &[u32]); 10] = [
+    ("allgather", &[1, 2, 5]),
+    ("allreduce", &[1, 2, 5]),
+    ("alltoall", &[1, 2, 5]),
+    ("bandwidth", &[2, 3]),
+    ("barrier", &[1, 2, 5]),
+    ("bcast", &[1, 2, 5]),
+    ("bibandwidth", &[2, 3]),
+    ("latency", &[2, 3]),
+    ("message_rate", &[2, 3, 4]),
+    ("reduce", &[1, 2, 5]),
+];
+/// The library that damages messages: no test by itself.
+const CORRUPT: &str = "corrupt";
+/// Above the watchdogs of the programs, which know more about where they hang.
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(ending: Ending, output: &str) -> Finished {
+        Finished { ending, output: output.into(), time: Duration::ZERO }
+    }
+
+    #[test]
+    fn directives_stand_at_the_head() {
+        let (ranks, right) =
+            directives("// ranks: 1 2 8\n// exit: 7\n// words\nint x;\n// ranks: 9\n").unwrap();
+        assert_eq!((ranks, right), (vec![1, 2, 8], Right::Status(7)));
+        assert_eq!(directives("// ranks: 3\n").unwrap(), (vec![3], Right::SaysOk));
+        assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().1, Right::NotZero);
+    }
+
+    #[test]
+    fn a_test_without_ranks_is_an_error() {
+        for text in [
+            "int main;",
+            "// ranks:\n",
+            "// ranks: two\n",
+            "int x;\n// ranks: 2\n",
+            "// ranks: 1\n// exit: x\n",
+        ] {
+            assert!(directives(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ends_are_judged() {
+        let silent = finished(Ending::Exited(0), "");
+        assert!(judge(Right::Zero, &silent).is_ok());
+        assert!(judge(Right::SaysOk, &silent).is_err(), "a test that prints no ok did not get to its end");
+        assert!(judge(Right::SaysOk, &finished(Ending::Exited(0), "x\nok\n")).is_ok());
+        assert!(judge(Right::SaysOk, &finished(Ending::Exited(1), "ok\n")).is_err());
+        assert!(judge(Right::Status(7), &finished(Ending::Exited(7), "")).is_ok());
+        assert!(judge(Right::NotZero, &silent).is_err());
+        assert!(judge(Right::NotZero, &finished(Ending::Signalled(11), "")).is_err(), "a crash is no answer");
+        let hung = finished(Ending::TimedOut(LIMIT), "rank 1 hangs\n");
+        assert!(judge(Right::NotZero, &hung).unwrap_err().contains("rank 1 hangs"));
+    }
+
+    #[test]
+    fn every_committed_program_is_a_case() {
+        let sources = crate::workspace_root().join("bench");
+        let cases = cases(&sources).unwrap();
+        let missing: Vec<_> =
+            cases.iter().flat_map(|case| &case.sources).filter(|path| !path.exists()).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        let programs = |folder: &str| {
+            let entries = fs::read_dir(sources.join(folder)).unwrap();
+            entries
+                .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "c"))
+                .count()
+        };
+        let shared_parts = 2;
+        let not_run_alone = 1;
+        let all = programs("") - shared_parts + programs("examples") + programs("tests") - not_run_alone;
+        assert_eq!(cases.len(), all, "a program in bench/ is not run by anything");
+    }
+}

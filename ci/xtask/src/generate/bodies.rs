@@ -1,0 +1,137 @@
+//! Which MPI functions have a hand-written body, found by reading `crates/abi/src/bodies/**/*.rs` as text.
+//!
+//! A body is a function whose line begins with `pub fn mpi_x(` or `pub unsafe fn mpi_x(` (`pub(crate)` serves too),
+//! where `mpi_x` is the C name in lower case. Modules on the way to it must be `pub` or `pub(crate)`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::tables::Tables;
+use super::{Error, file_error};
+
+/// All bodies by name.
+pub struct Bodies(HashMap<String, Body>);
+
+/// One hand-written function.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Its path in the crate, `crate::bodies::point_to_point::mpi_send`.
+    pub path: String,
+    /// It is declared `unsafe`.
+    pub is_unsafe: bool,
+}
+
+impl Bodies {
+    /// Reads the bodies of the tree under `root`; one that answers to no MPI function is an error.
+    pub fn scan(root: &Path, tables: &Tables) -> Result<Bodies, Error> {
+        let mut found = HashMap::new();
+        for file in rust_files(&root.join(FOLDER))? {
+            let text =
+                fs::read_to_string(&file).map_err(|source| file_error(&file.to_string_lossy(), source))?;
+            let module = module_path(file.strip_prefix(root.join(FOLDER)).unwrap_or(&file));
+            for (line, name, is_unsafe) in declarations(&text) {
+                let place = format!("{}:{line}", file.strip_prefix(root).unwrap_or(&file).display());
+                let known = tables.functions.iter().any(|function| function.body_name() == name);
+                let path = format!("crate::bodies{module}::{name}");
+                let earlier = found.insert(name.to_string(), Body { path, is_unsafe });
+                check(&place, name, known, earlier.as_ref())?;
+            }
+        }
+        Ok(Bodies(found))
+    }
+
+    /// The body of that name.
+    pub fn find(&self, name: &str) -> Option<&Body> {
+        self.0.get(name)
+    }
+
+    #[cfg(test)]
+    pub fn of(names: &[&str]) -> Bodies {
+        let body = |name: &&str| Body { path: format!("crate::bodies::{name}"), is_unsafe: true };
+        Bodies(names.iter().map(|name| (name.to_string(), body(name))).collect())
+    }
+}
+
+fn check(place: &str, name: &str, known: bool, earlier: Option<&Body>) -> Result<(), Error> {
+    let (problem, remedy) = match (known, earlier) {
+        (true, None) => return Ok(()),
+        (true, Some(earlier)) => (
+            format!("`{name}` is also {}", earlier.path),
+            "keep one of the two; every MPI function has one body",
+        ),
+        (false, _) => (
+            format!("`{name}` is the body of no MPI function"),
+            "spell it as the C name in lower case, or give a private function a name that does not begin with mpi_",
+        ),
+    };
+    Err(Error::Body { place: place.to_string(), problem, remedy })
+}
+
+/// `(line, name, is_unsafe)` of every body declared in a source text.
+fn declarations(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
+    text.lines().enumerate().filter_map(|(index, line)| {
+        let rest = line.trim_start();
+        let rest = rest.strip_prefix("pub(crate) ").or_else(|| rest.strip_prefix("pub "))?;
+        let (rest, is_unsafe) = match rest.strip_prefix("unsafe ") {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let name = rest.strip_prefix("fn ")?.split(['(', '<']).next()?;
+        name.starts_with("mpi_").then_some((index + 1, name, is_unsafe))
+    })
+}
+
+/// `pt2pt/send.rs` is `::pt2pt::send`, `pt2pt/mod.rs` is `::pt2pt`, `mod.rs` is nothing.
+fn module_path(relative: &Path) -> String {
+    let parts = relative.with_extension("");
+    let names = parts.iter().map(|part| part.to_string_lossy());
+    names.filter(|name| name != "mod").map(|name| format!("::{name}")).collect()
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(files) };
+    for entry in entries {
+        let path = entry.map_err(|source| file_error(&folder.to_string_lossy(), source))?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+const FOLDER: &str = "crates/abi/src/bodies";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_declarations_and_nothing_else() {
+        let text = "pub unsafe fn mpi_send(\n    pub fn mpi_wtime() -> f64 {\n// pub fn mpi_no(\nfn mpi_private() {}\n\
+                    pub(crate) fn mpi_barrier(comm: MPI_Comm) {}\npub fn other() {}\n";
+        let found: Vec<_> = declarations(text).collect();
+        assert_eq!(found, [(1, "mpi_send", true), (2, "mpi_wtime", false), (5, "mpi_barrier", false)]);
+    }
+
+    #[test]
+    fn modules_follow_files() {
+        assert_eq!(module_path(Path::new("pt2pt/send.rs")), "::pt2pt::send");
+        assert_eq!(module_path(Path::new("pt2pt/mod.rs")), "::pt2pt");
+        assert_eq!(module_path(Path::new("mod.rs")), "");
+    }
+
+    #[test]
+    fn a_misspelt_or_doubled_body_is_an_error() {
+        let earlier = Body { path: "crate::bodies::a::mpi_send".into(), is_unsafe: true };
+        assert!(check("f.rs:1", "mpi_send", true, None).is_ok());
+        let doubled = check("f.rs:1", "mpi_send", true, Some(&earlier)).unwrap_err().to_string();
+        assert!(doubled.contains("crate::bodies::a::mpi_send"), "{doubled}");
+        let misspelt = check("f.rs:7", "mpi_sned", false, None).unwrap_err().to_string();
+        assert!(misspelt.starts_with("f.rs:7") && misspelt.contains("lower case"), "{misspelt}");
+    }
+}

@@ -1,0 +1,217 @@
+//! The exported functions: `MPI_X` and `PMPI_X` of every row, one Rust file per chapter.
+//!
+//! Both call the same body directly and neither calls the other, so a tool that replaces `MPI_X` sees the program's
+//! calls alone, and `PMPI_X` always reaches this library.
+
+use std::fmt::Write as _;
+
+use super::bodies::{Bodies, Body};
+use super::chapters::{CHAPTERS, Chapter};
+use super::signature::{Conversion, Route, body_parameters, route};
+use super::tables::{Function, Tables};
+use super::{Error, MARK};
+
+/// `generated/mod.rs`
+pub fn root_module() -> String {
+    let modules = ["constants", "functions", "types"];
+    format!(
+        "{MARK}//! What the committed tables say, as Rust: constants, types, and the exported functions.\n\n{}",
+        modules.map(|module| format!("#[rustfmt::skip]\npub mod {module};\n")).concat()
+    )
+}
+
+/// `generated/functions/mod.rs`
+pub fn chapters_module() -> String {
+    let mut names: Vec<_> = CHAPTERS.iter().map(|chapter| chapter.module).collect();
+    names.sort_unstable();
+    let modules: String = names.iter().map(|name| format!("#[rustfmt::skip]\npub mod {name};\n")).collect();
+    format!(
+        "{MARK}//! `MPI_X` and `PMPI_X` of every function, by chapter; each calls its hand-written body directly.\n\n\
+         // The names and the numbers of parameters are MPI's; a function without a body uses none of them.\n\
+         #![allow(non_snake_case, unused_variables, unused_imports, clippy::too_many_arguments)]\n\
+         // A constant of the C ABI decides which casts are needed; on this platform some are not.\n\
+         #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]\n\n{modules}"
+    )
+}
+
+/// The file of one chapter.
+pub fn text(tables: &Tables, bodies: &Bodies, chapter: &Chapter) -> Result<String, Error> {
+    let mut text = format!(
+        "{MARK}//! {}.\n\nuse std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
+         use crate::convert::*;\nuse crate::entry::{{Entry, Target}};\nuse crate::types::*;\n",
+        chapter.title
+    );
+    for function in tables.chapter(chapter.key) {
+        let call = call(function, route(tables, bodies, function))?;
+        for prefix in ["", "P"] {
+            text += &definition(function, prefix, &call);
+        }
+    }
+    Ok(text)
+}
+
+/// What the bodies of the functions that begin with one of `prefixes` must look like.
+pub fn body_signatures(tables: &Tables, bodies: &Bodies, prefixes: &[String]) -> String {
+    let wanted =
+        |function: &&Function| prefixes.iter().any(|prefix| function.name.starts_with(prefix.as_str()));
+    let mut text = String::new();
+    for function in tables.functions.iter().filter(wanted) {
+        let state = match route(tables, bodies, function) {
+            Route::Plain(body) | Route::Shared(body, _) => format!("served by {}", body.path),
+            Route::Missing => "no body yet".to_string(),
+        };
+        let parameters = body_parameters(tables, bodies, function);
+        let list: Vec<_> = parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
+        let (name, result) = (function.body_name(), function.result.rust());
+        let _ = writeln!(
+            text,
+            "// {}: {state}\npub unsafe fn {name}({}) -> {result}",
+            function.name,
+            list.join(", ")
+        );
+    }
+    text
+}
+
+fn definition(function: &Function, prefix: &str, call: &str) -> String {
+    let mut text = format!("\n/// `{prefix}{}`{}.\n///\n", function.name, remarks(function));
+    text +=
+        "/// # Safety\n/// The caller keeps what the MPI standard asks of the callers of this function.\n";
+    text += "#[unsafe(no_mangle)]\n";
+    let list: Vec<_> =
+        function.parameters.iter().map(|p| format!("{}: {}", p.name, p.ctype.rust())).collect();
+    let head = format!("pub unsafe extern \"C\" fn {prefix}{}", function.name);
+    let _ = writeln!(text, "{} -> {} {{", broken(&head, &list, ""), function.result.rust());
+    text + call + "}\n"
+}
+
+fn remarks(function: &Function) -> String {
+    let mut text = match function.since.as_str() {
+        "" => String::new(),
+        since => format!(", in MPI since {since}"),
+    };
+    if !function.deprecated_in.is_empty() {
+        let _ = write!(text, ", deprecated in {}", function.deprecated_in);
+    }
+    if !function.note.is_empty() {
+        let _ = write!(text, "; {}", function.note);
+    }
+    if function.variadic {
+        text += "; what C passes for the ellipsis is not looked at, so the declaration leaves it out";
+    }
+    text
+}
+
+/// The statement in the braces.
+fn call(function: &Function, route: Route<'_>) -> Result<String, Error> {
+    let plain = vec![Conversion::Same; function.parameters.len()];
+    match route {
+        Route::Plain(body) => Ok(body_call(function, body, &plain)),
+        Route::Shared(body, conversions) => Ok(body_call(function, body, &conversions)),
+        Route::Missing if function.result.key() == "int" => Ok(unsupported_call(function)),
+        Route::Missing => Err(Error::Body {
+            place: function.name.clone(),
+            problem: "returns no error code and has no body".to_string(),
+            remedy: "write its body under crates/abi/src/bodies; there is no way to say `unsupported` here",
+        }),
+    }
+}
+
+fn body_call(function: &Function, body: &Body, conversions: &[Conversion]) -> String {
+    let pairs = function.parameters.iter().zip(conversions);
+    let list: Vec<_> = pairs.map(|(parameter, conversion)| conversion.argument(parameter)).collect();
+    if !body.is_unsafe {
+        return format!("    {}\n", broken(&body.path, &list, "    "));
+    }
+    let call = format!("    unsafe {{ {}({}) }}", body.path, list.join(", "));
+    let note = "    // SAFETY: the caller's promise is the body's, and widening keeps values.\n";
+    if call.len() <= WIDTH_MAX {
+        return format!("{note}{call}\n");
+    }
+    format!("{note}    unsafe {{\n        {}\n    }}\n", broken(&body.path, &list, "        "))
+}
+
+fn unsupported_call(function: &Function) -> String {
+    let target = target(function);
+    format!("    crate::unsupported(&Entry {{ name: \"{}\" }}, {target})\n", function.name)
+}
+
+/// Whose error handler hears of an unsupported call. The tool interface has none: its functions only return codes.
+fn target(function: &Function) -> String {
+    if function.name.starts_with("MPI_T_") {
+        return "Target::Tools".to_string();
+    }
+    let owner = function.parameters.iter().find_map(|parameter| {
+        let kind = OWNERS.iter().find(|owner| parameter.ctype.key() == format!("MPI_{owner}"))?;
+        Some(format!("Target::{kind}({})", parameter.name))
+    });
+    owner.unwrap_or_else(|| "Target::World".to_string())
+}
+
+/// `head(list)`, on several lines when one is too narrow.
+fn broken(head: &str, list: &[String], indent: &str) -> String {
+    let line = format!("{head}({})", list.join(", "));
+    if indent.len() + line.len() + ENDING_MAX <= WIDTH_MAX {
+        return line;
+    }
+    let lines: String = list.iter().map(|item| format!("{indent}    {item},\n")).collect();
+    format!("{head}(\n{lines}{indent})")
+}
+
+const WIDTH_MAX: usize = 110;
+/// Room for ` -> MPI_Errhandler {`.
+const ENDING_MAX: usize = 20;
+/// The classes of objects that carry an error handler.
+const OWNERS: [&str; 4] = ["Comm", "Win", "File", "Session"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::ctype::{CType, parse_list};
+
+    fn function(result: &str, parameters: &str) -> Function {
+        Function {
+            name: "MPI_Some".into(),
+            result: CType::parse(result).unwrap(),
+            parameters: parse_list(parameters, ';').unwrap(),
+            variadic: parameters.ends_with("..."),
+            variant_of: String::new(),
+            chapter: "rma".into(),
+            since: "2.0".into(),
+            deprecated_in: String::new(),
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_first_owner_by_value_hears_of_errors() {
+        assert_eq!(target(&function("int", "int assert; MPI_Win win; MPI_Comm comm")), "Target::Win(win)");
+        assert_eq!(target(&function("int", "MPI_Comm* comm")), "Target::World");
+        let mut tool = function("int", "MPI_Comm comm");
+        tool.name = "MPI_T_some".into();
+        assert_eq!(target(&tool), "Target::Tools");
+    }
+
+    #[test]
+    fn both_names_hold_the_same_call() {
+        let function = function("int", "MPI_Win win");
+        let call = call(&function, Route::Missing).unwrap();
+        let (own, profiled) = (definition(&function, "", &call), definition(&function, "P", &call));
+        assert!(own.contains("fn MPI_Some(win: MPI_Win) -> c_int {\n    crate::unsupported(&Entry"), "{own}");
+        assert_eq!(own, profiled.replace("PMPI_", "MPI_"));
+    }
+
+    #[test]
+    fn a_function_without_error_code_needs_a_body() {
+        let error = call(&function("double", "void"), Route::Missing).unwrap_err().to_string();
+        assert!(error.contains("MPI_Some") && error.contains("body"), "{error}");
+    }
+
+    #[test]
+    fn long_lists_take_a_line_each() {
+        let list: Vec<_> = (0..12).map(|n| format!("argument_number_{n}: c_int")).collect();
+        let text = broken("fn f", &list, "");
+        assert_eq!(text.lines().count(), 14);
+        assert!(text.lines().all(|line| line.len() <= WIDTH_MAX));
+    }
+}

@@ -1,0 +1,18 @@
+//! Automation of the workspace, in Rust so that nobody needs a second language to build it.
+//!
+//! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
+//! coverage page; [`tidy`] checks the rules that the compiler cannot.
+
+pub mod generate;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace that cargo runs this program in.
+///
+/// Cargo's word at run time comes first: two checkouts that share a target folder also share this binary.
+pub fn workspace_root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = Path::new(&here);
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}

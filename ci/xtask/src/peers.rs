@@ -1,0 +1,143 @@
+//! One binary on two libraries: programs compiled by MPICH's `mpicc_abi` run on weft, weft's run on
+//! MPICH, and each launcher starts the other's programs.
+//!
+//! MPICH comes from PyPI (the package `mpich`) into `target/peers`. Both sides implement the standard
+//! ABI under the name `libmpi_abi.so.1`; `LD_LIBRARY_PATH` decides which one a program meets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::c_tests::Tally;
+use crate::job;
+
+/// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.
+///
+/// # Errors
+/// When the peer cannot be installed: there is no network, or no python.
+pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
+    let folder = root.join("target/peers");
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let mpich = install(&folder)?;
+    let weft = Side { name: "weft", library: prefix.join("lib"), compiler: prefix.join("bin/mpicc") };
+    let peer = Side { name: "MPICH", library: mpich.join("lib"), compiler: mpich.join("bin/mpicc_abi") };
+    let place = Place { sources: root.join("bench"), folder };
+    let weftrun = prefix.join("bin/weftrun");
+    let hydra = mpich.join("bin/mpiexec");
+    let mut tally = Tally::default();
+    for program in PROGRAMS {
+        place.cross(&mut tally, program, &peer, &weft, &weftrun);
+        place.cross(&mut tally, program, &weft, &peer, &hydra);
+        place.cross(&mut tally, program, &weft, &weft, &hydra);
+        place.cross(&mut tally, program, &peer, &peer, &weftrun);
+    }
+    place.alone(&mut tally, &weft);
+    Ok(tally)
+}
+
+/// A compiler of programs, and the library that belongs to it.
+struct Side {
+    name: &'static str,
+    library: PathBuf,
+    compiler: PathBuf,
+}
+
+struct Place {
+    sources: PathBuf,
+    folder: PathBuf,
+}
+
+impl Place {
+    /// Compiles with one side and runs on the library of the other, by this launcher.
+    fn cross(&self, tally: &mut Tally, program: &str, built_by: &Side, runs_on: &Side, launcher: &Path) {
+        let by = launcher.file_name().unwrap_or_default().display();
+        for ranks in RANKS {
+            let name = format!("{program} by {}, on {}, {by} -n {ranks}", built_by.name, runs_on.name);
+            let result = self.compile(program, built_by).and_then(|path| {
+                let mut command = Command::new(launcher);
+                command.args(["-n", ranks]).arg(&path).env("LD_LIBRARY_PATH", &runs_on.library);
+                self.judge(&name, &mut command, program, runs_on)
+            });
+            tally.note(&name, result);
+        }
+    }
+
+    /// A program started with no launcher is a job of one rank.
+    fn alone(&self, tally: &mut Tally, weft: &Side) {
+        let name = "version by weft, started alone";
+        let result = self
+            .compile("version", weft)
+            .and_then(|path| self.judge(name, &mut Command::new(path), "version", weft));
+        tally.note(name, result);
+    }
+
+    fn judge(&self, name: &str, command: &mut Command, program: &str, runs_on: &Side) -> Result<(), String> {
+        let finished = job::succeed(name, command, LIMIT, &self.folder.join("run.log"))?;
+        let output = &finished.output;
+        let library = output.lines().find_map(|line| line.strip_prefix("library: "));
+        match library {
+            _ if !output.lines().any(|line| line == "ok") => Err(format!("no `ok`: {}", finished.account())),
+            None if program == "version" => Err(format!("no library named: {}", finished.account())),
+            Some(library) if !library.to_lowercase().contains(&runs_on.name.to_lowercase()) => {
+                Err(format!("ran on another library: {library}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn compile(&self, program: &str, side: &Side) -> Result<PathBuf, String> {
+        let path = self.folder.join(format!("{program}-{}", side.name));
+        let mut command = Command::new(&side.compiler);
+        command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o"]).arg(&path);
+        command.arg(self.sources.join(format!("tests/{program}.c"))).arg("-lm");
+        job::succeed("compiling", &mut command, LIMIT, &self.folder.join("compile.log"))?;
+        Ok(path)
+    }
+}
+
+/// Puts the peer into a folder of its own, unless it is there already.
+fn install(folder: &Path) -> Result<PathBuf, String> {
+    let venv = folder.join(format!("mpich-{MPICH_VERSION}"));
+    if venv.join("bin/mpicc_abi").exists() {
+        return Ok(venv);
+    }
+    println!("installing MPICH {MPICH_VERSION} from PyPI into {}", venv.display());
+    let log = folder.join("install.log");
+    let remedy = |error| format!("{error}\n  these tests need python3-venv (ci/setup installs it) and PyPI");
+    let mut python = Command::new("python3");
+    job::succeed("making a venv", python.args(["-m", "venv"]).arg(&venv), LIMIT, &log).map_err(remedy)?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", &format!("mpich=={MPICH_VERSION}")]);
+    job::succeed("installing mpich", &mut pip, LIMIT, &log).map_err(remedy)?;
+    Ok(venv)
+}
+
+const MPICH_VERSION: &str = "5.0.2";
+const PROGRAMS: [&str; 3] = ["version", "point_to_point", "communicators"];
+const RANKS: [&str; 2] = ["2", "4"];
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(script: &str, program: &str) -> Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { sources: PathBuf::new(), folder: folder.path().to_path_buf() };
+        let weft = Side { name: "weft", library: PathBuf::new(), compiler: PathBuf::new() };
+        place.judge("a test", Command::new("sh").args(["-c", script]), program, &weft)
+    }
+
+    #[test]
+    fn a_program_must_say_ok_and_run_on_the_right_library() {
+        assert!(judged("echo library: weft 0.1; echo ok", "version").is_ok());
+        assert!(judged("echo ok", "point_to_point").is_ok());
+        assert!(judged("echo ok", "version").unwrap_err().contains("no library named"));
+        assert!(judged("echo library: weft 0.1", "version").unwrap_err().contains("no `ok`"));
+        assert!(judged("echo library: MPICH; echo ok", "version").unwrap_err().contains("another library"));
+        assert!(
+            judged("echo library: weft; echo ok; exit 3", "version").unwrap_err().contains("exit status 3")
+        );
+    }
+}

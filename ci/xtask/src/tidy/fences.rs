@@ -1,0 +1,183 @@
+//! Things that may stand in a few files only: `unsafe`, raw atomics, exported names, the names of the fabrics.
+
+use super::source::{Source, UnsafeKind, is_word};
+use super::{File, Finding};
+
+/// Everything in this file that is fenced in elsewhere.
+pub fn check(file: &File) -> Vec<Finding> {
+    if !file.is_rust() {
+        return Vec::new();
+    }
+    let source = Source::new(&file.text);
+    let mut findings = unsafe_without_note(file, &source);
+    findings.extend(unsafe_outside(file, &source));
+    findings.extend(raw_atomics(file, &source));
+    findings.extend(exported_names(file, &source));
+    findings.extend(fabric_names(file, &source));
+    findings
+}
+
+fn unsafe_outside(file: &File, source: &Source<'_>) -> Option<Finding> {
+    let (line, _) = *source.unsafes().first()?;
+    let allowed = UNSAFE_ALLOWED.iter().any(|(pattern, _)| matches(pattern, &file.path));
+    (!allowed).then(|| Finding {
+        file: file.path.clone(),
+        line,
+        what: "`unsafe` outside the fence".to_string(),
+        why: "use the safe face of one of the files in UNSAFE_ALLOWED (ci/xtask/src/tidy/fences.rs)",
+    })
+}
+
+fn unsafe_without_note(file: &File, source: &Source<'_>) -> Vec<Finding> {
+    let bare = source.unsafes().into_iter().filter(|&(line, kind)| match kind {
+        UnsafeKind::Vouched => !source.has_note(line, &["SAFETY:"]),
+        UnsafeKind::Demanded => !source.has_note(line, &["# Safety", "SAFETY:"]),
+    });
+    let finding = |(line, kind)| Finding {
+        file: file.path.clone(),
+        line,
+        what: match kind {
+            UnsafeKind::Vouched => "`unsafe` without `// SAFETY:`".to_string(),
+            UnsafeKind::Demanded => "`unsafe` item without `# Safety`".to_string(),
+        },
+        why: "name the condition and who established it",
+    };
+    bare.map(finding).collect()
+}
+
+fn raw_atomics(file: &File, source: &Source<'_>) -> Vec<Finding> {
+    if !file.path.starts_with("fabrics/shm/src/") || file.path.ends_with("/sync.rs") {
+        return Vec::new();
+    }
+    let raw = source.words("atomic").filter(|&offset| {
+        let before = &source.code[..offset];
+        before.ends_with("core::sync::") || before.ends_with("std::sync::")
+    });
+    let finding = |offset| Finding {
+        file: file.path.clone(),
+        line: source.line(offset),
+        what: "a raw atomic".to_string(),
+        why: "take it from sync.rs, so that loom can replace it",
+    };
+    raw.map(finding).collect()
+}
+
+fn exported_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
+    if file.path.starts_with("crates/abi/") {
+        return Vec::new();
+    }
+    let words = ["no_mangle", "export_name"];
+    let finding = |offset| Finding {
+        file: file.path.clone(),
+        line: source.line(offset),
+        what: "an exported name".to_string(),
+        why: "only crates/abi shows names to the linker",
+    };
+    words.iter().flat_map(|word| source.words(word)).map(finding).collect()
+}
+
+fn fabric_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
+    if !file.path.starts_with("crates/weft/src/") || file.path == FABRICS_FILE {
+        return Vec::new();
+    }
+    let finding = |offset| Finding {
+        file: file.path.clone(),
+        line: source.line(offset),
+        what: "the name of a fabric's crate".to_string(),
+        why: "crates/weft/src/fabrics.rs is the one file that knows the fabrics; go through it",
+    };
+    let used = FABRICS.iter().flat_map(|name| {
+        source
+            .words(name)
+            .filter(|&offset| names_a_crate(&source.code[..offset], &source.code[offset + name.len()..]))
+    });
+    used.map(finding).collect()
+}
+
+/// `shm::…` or `use shm…`, but not `crate::fabrics::shm::…` and not a variable.
+fn names_a_crate(before: &str, after: &str) -> bool {
+    let before = before.trim_end();
+    let imported = before.ends_with("use") && !before[..before.len() - 3].ends_with(is_word);
+    !before.ends_with("::") && (after.starts_with("::") || imported)
+}
+
+/// `**` stands for anything below a folder, a leading `*/` for any folder.
+fn matches(pattern: &str, path: &str) -> bool {
+    match (pattern.strip_suffix("**"), pattern.strip_prefix("*/")) {
+        (Some(folder), _) => path.starts_with(folder),
+        (None, Some(name)) => path.ends_with(&format!("/{name}")),
+        (None, None) => pattern == path,
+    }
+}
+
+/// Where `unsafe` may stand, and what for.
+const UNSAFE_ALLOWED: &[(&str, &str)] = &[
+    ("crates/abi/src/**", "C callers hand over raw pointers"),
+    ("sys/**", "declares foreign C"),
+    ("*/memory.rs", "user memory and shared memory, one module per room"),
+    ("fabrics/shm/src/cma.rs", "process_vm_readv and its relatives"),
+    ("fabrics/shm/src/segment.rs", "mappings of shared memory"),
+    ("crates/weft/src/lock.rs", "the engine's lock"),
+    ("crates/cli/src/spawn.rs", "between fork and exec"),
+    ("crates/process-manager/src/inherited.rs", "descriptors that the launcher left open"),
+    ("crates/datatype/src/x87.rs", "long double arithmetic"),
+];
+const FABRICS_FILE: &str = "crates/weft/src/fabrics.rs";
+const FABRICS: [&str; 3] = ["shm", "tcp", "libfabric"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whats(path: &str, text: &str) -> Vec<String> {
+        check(&File { path: path.into(), text: text.into() })
+            .into_iter()
+            .map(|finding| finding.what)
+            .collect()
+    }
+
+    #[test]
+    fn unsafe_stays_inside_the_fence() {
+        let text = "// SAFETY: sure\nunsafe { f() }";
+        assert_eq!(whats("crates/messaging/src/engine.rs", text), ["`unsafe` outside the fence"]);
+        for path in ["crates/abi/src/a/b.rs", "crates/fabric/src/memory.rs", "fabrics/shm/src/cma.rs"] {
+            assert_eq!(whats(path, text), [""; 0], "{path}");
+        }
+        assert_eq!(whats("crates/messaging/src/engine.rs", "// unsafe { }"), [""; 0]);
+    }
+
+    #[test]
+    fn unsafe_says_why() {
+        assert_eq!(whats("sys/a/src/lib.rs", "unsafe { f() }"), ["`unsafe` without `// SAFETY:`"]);
+        assert_eq!(whats("sys/a/src/lib.rs", "pub unsafe fn f() {}"), ["`unsafe` item without `# Safety`"]);
+        let documented = "/// # Safety\n/// Do.\n#[inline]\npub unsafe fn f() {}";
+        assert_eq!(whats("sys/a/src/lib.rs", documented), [""; 0]);
+    }
+
+    #[test]
+    fn atomics_of_shm_come_from_one_file() {
+        let text = "use std::sync::atomic::AtomicU32;";
+        assert_eq!(whats("fabrics/shm/src/ring.rs", text), ["a raw atomic"]);
+        assert_eq!(whats("fabrics/shm/src/sync.rs", text), [""; 0]);
+        for path in ["fabrics/tcp/src/poll.rs", "fabrics/shm/tests/processes.rs"] {
+            assert_eq!(whats(path, text), [""; 0], "{path}"); // loom never runs these
+        }
+    }
+
+    #[test]
+    fn only_the_abi_exports_names() {
+        let text = "#[unsafe(no_mangle)] fn f() {}";
+        assert_eq!(whats("crates/weft/src/lib.rs", text), ["an exported name"]);
+        assert_eq!(whats("crates/abi/src/x.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn one_file_knows_the_fabrics() {
+        let found = |text| whats("crates/weft/src/session.rs", text);
+        assert_eq!(found("let x = shm::Shm::new();"), ["the name of a fabric's crate"]);
+        assert_eq!(found("use tcp;"), ["the name of a fabric's crate"]);
+        assert_eq!(found("use tcp::Tcp;").len(), 1);
+        assert_eq!(found("crate::fabrics::shm::open(); let tcp = 1; f(tcp); \"tcp::x\";"), [""; 0]);
+        assert_eq!(whats("crates/weft/src/fabrics.rs", "use shm::Shm;"), [""; 0]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Checks of what C hands over, before anything is touched.
+
+use std::ffi::{c_int, c_void};
+
+use datatype::Datatype;
+use fabric::{Heap, Payload, UserMemory};
+use weft::{Class, Communicator, Error, Rank, Result};
+
+use crate::generated::constants::*;
+use crate::objects::Unpack;
+
+/// Where a message goes or comes from, once checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Partner {
+    /// `MPI_PROC_NULL`: nobody.
+    Nobody,
+    /// A member of the communicator.
+    Rank(Rank),
+    /// `MPI_ANY_SOURCE`.
+    Any,
+}
+
+/// A rank to send to.
+#[inline]
+pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
+    match u32::try_from(rank) {
+        Ok(rank) if rank < comm.size() => Ok(Partner::Rank(Rank(rank))),
+        _ if rank == MPI_PROC_NULL => Ok(Partner::Nobody),
+        _ => Err(bad_rank(comm, rank)),
+    }
+}
+
+/// A rank to receive from.
+#[inline]
+pub(crate) fn source(comm: &Communicator, rank: c_int) -> Result<Partner> {
+    if rank == MPI_ANY_SOURCE { Ok(Partner::Any) } else { destination(comm, rank) }
+}
+
+/// The root of a collective operation.
+pub(crate) fn root(comm: &Communicator, root: c_int) -> Result<Rank> {
+    match u32::try_from(root) {
+        Ok(rank) if rank < comm.size() => Ok(Rank(rank)),
+        _ => {
+            let what = format!("{}: the root is {root}, ranks are 0 to {}", comm.place(), comm.size() - 1);
+            Err(Error::new(Class::Root, what))
+        }
+    }
+}
+
+#[cold]
+fn bad_rank(comm: &Communicator, rank: c_int) -> Error {
+    let what = format!("{}: rank {rank} does not exist, ranks are 0 to {}", comm.place(), comm.size() - 1);
+    Error::new(Class::Rank, what)
+}
+
+/// A tag to send with.
+#[inline]
+pub(crate) fn tag(tag: c_int) -> Result<c_int> {
+    if tag >= 0 { Ok(tag) } else { Err(bad_tag(tag)) }
+}
+
+/// A tag to receive with; `None` is any.
+#[inline]
+pub(crate) fn tag_or_any(tag: c_int) -> Result<Option<c_int>> {
+    match tag {
+        MPI_ANY_TAG => Ok(None),
+        0.. => Ok(Some(tag)),
+        _ => Err(bad_tag(tag)),
+    }
+}
+
+#[cold]
+fn bad_tag(tag: c_int) -> Error {
+    Error::new(Class::Tag, format!("the tag is {tag}, tags are 0 to {}", c_int::MAX))
+}
+
+/// The data of a send: in place where it is contiguous, packed otherwise.
+pub(crate) struct Outgoing {
+    pub payload: Payload<'static>,
+    pub keeps: Option<Heap>,
+}
+
+/// Checks a send buffer and claims it.
+///
+/// # Safety
+/// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
+#[inline]
+pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+    let span = buffer_span(buffer, count, datatype)?;
+    // SAFETY: the span is where the program's elements stand, which it promised to be readable.
+    let payload = unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
+    if datatype.is_dense() {
+        return Ok(Outgoing { payload, keeps: None });
+    }
+    packed(payload, count, datatype)
+}
+
+/// Packs elements that stand apart.
+#[cold]
+fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+    let heap = Heap::new(bytes_of(count, datatype)?);
+    datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0).map_err(|error| {
+        Error::new(Class::Buffer, error.to_string())
+    })?;
+    Ok(Outgoing { payload: heap.memory().reading(), keeps: Some(heap) })
+}
+
+/// The room of a receive: in place where it is contiguous, to be unpacked otherwise.
+pub(crate) struct Incoming {
+    pub memory: UserMemory,
+    pub unpack: Option<Unpack>,
+}
+
+/// Checks a receive buffer and claims it.
+///
+/// # Safety
+/// The program's promise to MPI: the buffer is writable and nobody touches it until the operation is over.
+#[inline]
+pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<Incoming> {
+    let span = buffer_span(buffer, count, datatype)?;
+    // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
+    let memory = unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
+    if datatype.is_dense() {
+        return Ok(Incoming { memory, unpack: None });
+    }
+    let packed = Heap::new(bytes_of(count, datatype)?);
+    let claim = packed.memory();
+    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
+}
+
+impl Unpack {
+    /// Brings `bytes` received bytes to their places.
+    pub(crate) fn finish(&mut self, bytes: usize) -> Result<()> {
+        let packed = self.packed.payload().part(0, bytes);
+        datatype::unpack(&self.datatype, self.count, packed, &mut self.memory, 0)
+            .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+        Ok(())
+    }
+}
+
+/// Where the elements of a buffer stand: offset from its address, and bytes; after all checks.
+#[inline]
+fn buffer_span(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(isize, usize)> {
+    if count < 0 {
+        return Err(bad_count(count));
+    }
+    let span = datatype.span(count).map_err(|error| Error::new(Class::Count, error.to_string()))?;
+    // MPI_BOTTOM is a null pointer too: layouts of absolute addresses begin somewhere else than at it.
+    if buffer.is_null() && span.bytes > 0 && span.start == 0 {
+        return Err(no_buffer(count));
+    }
+    if buffer.addr() == MPI_IN_PLACE.addr() {
+        return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is not allowed here"));
+    }
+    match (isize::try_from(span.start), usize::try_from(span.bytes)) {
+        (Ok(start), Ok(bytes)) if isize::try_from(span.bytes).is_ok() => Ok((start, bytes)),
+        _ => Err(bad_count(count)),
+    }
+}
+
+/// Packed bytes of `count` elements.
+pub(crate) fn bytes_of(count: i64, datatype: &Datatype) -> Result<usize> {
+    if count < 0 {
+        return Err(bad_count(count));
+    }
+    let bytes = datatype.packed_bytes(count).map_err(|error| Error::new(Class::Count, error.to_string()))?;
+    usize::try_from(bytes).map_err(|_| bad_count(count))
+}
+
+#[cold]
+fn bad_count(count: i64) -> Error {
+    Error::new(Class::Count, format!("the count is {count}"))
+}
+
+#[cold]
+fn no_buffer(count: i64) -> Error {
+    Error::new(Class::Buffer, format!("the buffer is a null pointer, with a count of {count}"))
+}

@@ -1,0 +1,290 @@
+//! Communicators (MPI 5.0 §7.4, §7.8).
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
+
+use weft::{Class, Communicator, Comparison, Error, Result};
+
+use crate::bodies::world::null;
+use crate::bodies::{attributes, error_handlers, groups};
+use crate::entry::Target;
+use crate::generated::constants::*;
+use crate::objects::{CommObject, Held};
+use crate::state::{Runtime, call};
+use crate::types::*;
+
+/// Number of members.
+///
+/// # Safety
+/// `size` is null or writable.
+#[inline]
+pub unsafe fn mpi_comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { tell("MPI_Comm_size", comm, size, "size", |comm| comm.size() as c_int) }
+}
+
+/// The rank of this process.
+///
+/// # Safety
+/// `rank` is null or writable.
+#[inline]
+pub unsafe fn mpi_comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { tell("MPI_Comm_rank", comm, rank, "rank", |comm| comm.rank().0 as c_int) }
+}
+
+/// Whether it is an inter-communicator; none is yet.
+///
+/// # Safety
+/// `flag` is null or writable.
+pub unsafe fn mpi_comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { tell("MPI_Comm_test_inter", comm, flag, "flag", |_| 0) }
+}
+
+/// # Safety
+/// `place` is null or writable.
+#[inline]
+unsafe fn tell(
+    name: &'static str,
+    comm: MPI_Comm,
+    place: *mut c_int,
+    argument: &str,
+    part: fn(&Communicator) -> c_int,
+) -> c_int {
+    call(name, Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        if place.is_null() {
+            return Err(null(argument));
+        }
+        // SAFETY: not null, and the caller promised that it is writable.
+        unsafe { place.write(part(&object.comm)) };
+        Ok(())
+    })
+}
+
+/// Identical, congruent, similar or unequal.
+///
+/// # Safety
+/// `result` is null or writable.
+pub unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
+    call("MPI_Comm_compare", Target::Comm(comm1), |runtime| {
+        let (first, second) = (runtime.comm(comm1)?, runtime.comm(comm2)?);
+        if result.is_null() {
+            return Err(null("result"));
+        }
+        let answer = match first.comm.group().compare(second.comm.group()) {
+            Comparison::Identical if first.comm.is_same(&second.comm) => MPI_IDENT,
+            Comparison::Identical => MPI_CONGRUENT,
+            Comparison::Similar => MPI_SIMILAR,
+            Comparison::Unequal => MPI_UNEQUAL,
+        };
+        // SAFETY: not null, and the program promised that it is writable.
+        unsafe { result.write(answer) };
+        Ok(())
+    })
+}
+
+/// A new communicator of the same group, with the attributes that want to be copied.
+///
+/// # Safety
+/// `newcomm` is null or writable.
+pub unsafe fn mpi_comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Comm_dup", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        let new = object.comm.duplicate()?;
+        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
+        unsafe { hand_out(runtime, new, &object, comm, newcomm, true) }
+    })
+}
+
+/// The same with hints, which are not used yet.
+///
+/// # Safety
+/// `newcomm` is null or writable.
+pub unsafe fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Comm_dup_with_info", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        crate::bodies::info::check(info)?;
+        let new = object.comm.duplicate()?;
+        // SAFETY: as in `mpi_comm_dup`.
+        unsafe { hand_out(runtime, new, &object, comm, newcomm, true) }
+    })
+}
+
+/// New communicators of those that give the same color.
+///
+/// # Safety
+/// `newcomm` is null or writable.
+pub unsafe fn mpi_comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Comm_split", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        let color = match u32::try_from(color) {
+            Ok(color) => Some(color),
+            Err(_) if color == MPI_UNDEFINED => None,
+            Err(_) => {
+                let what = format!("{}: the color is {color}", object.comm.place());
+                return Err(Error::new(Class::Argument, what).remedy("use 0 or more, or MPI_UNDEFINED"));
+            }
+        };
+        let new = object.comm.split(color, key)?;
+        // SAFETY: as in `mpi_comm_dup`.
+        unsafe { hand_out_if(runtime, new, &object, comm, newcomm) }
+    })
+}
+
+/// A communicator of a part of the group.
+///
+/// # Safety
+/// `newcomm` is null or writable.
+pub unsafe fn mpi_comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Comm_create", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        let group = groups::resolve(runtime, group)?;
+        let new = object.comm.create(&group)?;
+        // SAFETY: as in `mpi_comm_dup`.
+        unsafe { hand_out_if(runtime, new, &object, comm, newcomm) }
+    })
+}
+
+fn check(runtime: &'static Runtime, comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<Held> {
+    let object = runtime.comm(comm)?;
+    if newcomm.is_null() { Err(null("newcomm")) } else { Ok(object) }
+}
+
+/// # Safety
+/// `newcomm` is writable.
+unsafe fn hand_out_if(
+    runtime: &'static Runtime,
+    new: Option<Communicator>,
+    parent: &CommObject,
+    parent_handle: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+) -> Result<()> {
+    match new {
+        // SAFETY: the caller's promise is handed on.
+        Some(new) => unsafe { hand_out(runtime, new, parent, parent_handle, newcomm, false) },
+        None => {
+            // SAFETY: the caller promised that it is writable.
+            unsafe { newcomm.write(MPI_COMM_NULL) };
+            Ok(())
+        }
+    }
+}
+
+/// # Safety
+/// `newcomm` is writable.
+unsafe fn hand_out(
+    runtime: &'static Runtime,
+    new: Communicator,
+    parent: &CommObject,
+    parent_handle: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    with_attributes: bool,
+) -> Result<()> {
+    let handle = runtime.adopt_comm(new, parent)?;
+    if with_attributes {
+        let copied = runtime.comm(handle).and_then(|made| attributes::copy_all(parent, parent_handle, &made));
+        if let Err(error) = copied {
+            free(runtime, handle)?;
+            return Err(error);
+        }
+    }
+    // SAFETY: the caller promised that it is writable.
+    unsafe { newcomm.write(handle) };
+    Ok(())
+}
+
+/// Gives a communicator up. What is under way on it goes on to its end.
+///
+/// # Safety
+/// `comm` is null or a communicator handle, writable.
+pub unsafe fn mpi_comm_free(comm: *mut MPI_Comm) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { give_up("MPI_Comm_free", comm) }
+}
+
+/// Gives a communicator up once nothing is under way on it.
+///
+/// # Safety
+/// As for [`mpi_comm_free`].
+pub unsafe fn mpi_comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { give_up("MPI_Comm_disconnect", comm) }
+}
+
+/// # Safety
+/// `comm` is null or a communicator handle, writable.
+unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
+    if comm.is_null() {
+        return call(name, Target::World, |_| Err(null("comm")));
+    }
+    // SAFETY: not null, and the caller promised a handle.
+    let handle = unsafe { comm.read() };
+    call(name, Target::Comm(handle), |runtime| {
+        let object = runtime.comm(handle)?;
+        if let Held::Fixed(_) = object {
+            return Err(Error::new(Class::Communicator, format!("{} cannot be freed", object.comm.label())));
+        }
+        if name == "MPI_Comm_disconnect" {
+            // MPI 5.0 §11.10.4: it waits for what is under way, and that is over when all members are here.
+            object.comm.barrier()?;
+        }
+        attributes::delete_all(&object, handle)?;
+        free(runtime, handle)?;
+        // SAFETY: as above.
+        unsafe { comm.write(MPI_COMM_NULL) };
+        Ok(())
+    })
+}
+
+fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
+    let object: Option<Arc<CommObject>> = runtime.objects().comms.remove(handle.value());
+    match object {
+        Some(object) => {
+            error_handlers::release(object.errhandler().0);
+            Ok(())
+        }
+        None => Err(Error::new(Class::Communicator, "the communicator was freed by another thread")),
+    }
+}
+
+/// Names a communicator.
+///
+/// # Safety
+/// `comm_name` is null or a string that ends with a zero byte.
+pub unsafe fn mpi_comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
+    call("MPI_Comm_set_name", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        if comm_name.is_null() {
+            return Err(null("comm_name"));
+        }
+        // SAFETY: not null, and the program promised a string.
+        let name = unsafe { CStr::from_ptr(comm_name) }.to_bytes();
+        let kept = &name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)];
+        object.comm.rename(&String::from_utf8_lossy(kept));
+        Ok(())
+    })
+}
+
+/// The name of a communicator.
+///
+/// # Safety
+/// `comm_name` is null or has `MPI_MAX_OBJECT_NAME` bytes, `resultlen` is null or writable.
+pub unsafe fn mpi_comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    call("MPI_Comm_get_name", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        if comm_name.is_null() || resultlen.is_null() {
+            return Err(null(if resultlen.is_null() { "resultlen" } else { "comm_name" }));
+        }
+        let name = object.comm.name();
+        let bytes = &name.as_bytes()[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)];
+        // SAFETY: neither is null, and the program promised the room that the standard asks for.
+        unsafe {
+            comm_name.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+            comm_name.add(bytes.len()).write(0);
+            resultlen.write(bytes.len() as c_int);
+        }
+        Ok(())
+    })
+}

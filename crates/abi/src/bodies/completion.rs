@@ -1,0 +1,625 @@
+//! Waiting, testing, and what else is done with requests (MPI 5.0 §3.7.3 to §3.7.6, §3.8.4).
+
+use std::ffi::c_int;
+
+use messaging::{Outcome, RequestId};
+use weft::{Class, Communicator, Error, Result};
+
+use crate::bodies::point_to_point::conclude;
+use crate::bodies::world::null;
+use crate::entry::Target;
+use crate::errors::{code, raise};
+use crate::generated::constants::*;
+use crate::objects::RequestObject;
+use crate::state::{Runtime, call, runtime};
+use crate::status;
+use crate::types::*;
+
+/// How a request ended.
+struct Ended {
+    status: MPI_Status,
+    /// What failed, and on whose communicator.
+    error: Option<(Error, MPI_Comm)>,
+}
+
+impl Ended {
+    const NOTHING: Ended = Ended { status: status::EMPTY, error: None };
+
+    fn code(&self) -> c_int {
+        self.error.as_ref().map_or(MPI_SUCCESS, |(error, _)| code(error.class))
+    }
+}
+
+/// The part of a request that is needed to look whether it is over.
+enum Look {
+    Over,
+    Under(Communicator, RequestId),
+}
+
+fn look(runtime: &'static Runtime, request: MPI_Request) -> Result<Look> {
+    match runtime.objects().requests.find(request.value()) {
+        Some(RequestObject::Over(_) | RequestObject::Failed { .. }) => Ok(Look::Over),
+        Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
+            Ok(Look::Under(comm.clone(), *id))
+        }
+        None => Err(no_request(request)),
+    }
+}
+
+#[cold]
+fn no_request(request: MPI_Request) -> Error {
+    Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
+}
+
+/// Takes the request out of the table; whoever does so concludes it.
+fn take(runtime: &'static Runtime, request: MPI_Request) -> Result<RequestObject> {
+    runtime.objects().requests.remove(request.value()).ok_or_else(|| no_request(request))
+}
+
+/// Waits for a request that was taken.
+fn wait_taken(object: RequestObject) -> Ended {
+    match &object {
+        RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
+            let outcome = comm.wait(*id);
+            end(object, &outcome)
+        }
+        RequestObject::Over(_) | RequestObject::Failed { .. } => end(object, &Outcome::sent()),
+    }
+}
+
+/// What a request that is over comes to.
+fn end(object: RequestObject, outcome: &Outcome) -> Ended {
+    match object {
+        RequestObject::Over(status) => Ended { status, error: None },
+        RequestObject::Failed { errors_to, status, error } => Ended { status, error: Some((error, errors_to)) },
+        RequestObject::Send { comm, errors_to, to, tag, .. } => {
+            let error = comm.conclude_send(outcome, to, tag).err();
+            Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) }
+        }
+        RequestObject::Receive { comm, errors_to, mut unpack, .. } => {
+            let received = comm.conclude_receive(outcome);
+            match conclude(&received, &mut unpack) {
+                Ok(status) => Ended { status, error: None },
+                Err(error) => Ended { status: status::of(&received.status), error: Some((error, errors_to)) },
+            }
+        }
+    }
+}
+
+/// Whether the request is over; if so it is taken and concluded.
+fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<Ended>> {
+    match look(runtime, request)? {
+        Look::Over => Ok(Some(wait_taken(take(runtime, request)?))),
+        Look::Under(comm, id) => match comm.process().peek(id) {
+            None => Ok(None),
+            Some(_) => Ok(Some(wait_taken(take(runtime, request)?))),
+        },
+    }
+}
+
+/// A list of requests that the program handed over.
+#[derive(Clone, Copy)]
+struct List {
+    start: *mut MPI_Request,
+    count: usize,
+}
+
+impl List {
+    fn check(count: c_int, start: *mut MPI_Request) -> Result<List> {
+        let Ok(count) = usize::try_from(count) else {
+            return Err(Error::new(Class::Count, format!("the number of requests is {count}")));
+        };
+        if start.is_null() && count > 0 {
+            return Err(null("array_of_requests"));
+        }
+        Ok(List { start, count })
+    }
+
+    /// # Safety
+    /// The program's array has that many entries.
+    unsafe fn at(self, index: usize) -> MPI_Request {
+        // SAFETY: the caller's promise is handed on; `index < count` at every call.
+        unsafe { self.start.add(index).read() }
+    }
+
+    /// # Safety
+    /// The program's array has that many entries, writable.
+    unsafe fn clear(self, index: usize) {
+        // SAFETY: as in `at`.
+        unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
+    }
+
+    /// The entries that are not null, with their positions; an error if one of them is no request.
+    ///
+    /// # Safety
+    /// See [`List::at`].
+    unsafe fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
+        let mut active = Vec::new();
+        for index in 0..self.count {
+            // SAFETY: the caller's promise is handed on.
+            let request = unsafe { self.at(index) };
+            if request != MPI_REQUEST_NULL {
+                active.push((index, look(runtime, request)?));
+            }
+        }
+        Ok(active)
+    }
+}
+
+/// Positions in `active` of requests that are over; after a turn of progress.
+fn ready(active: &[(usize, Look)]) -> Vec<usize> {
+    let process = active.iter().find_map(|(_, look)| match look {
+        Look::Under(comm, _) => Some(comm.process()),
+        Look::Over => None,
+    });
+    let over = |place: &usize| matches!(active[*place].1, Look::Over);
+    let Some(process) = process else { return (0..active.len()).filter(over).collect() };
+    let ids: Vec<Option<RequestId>> = active.iter().map(|(_, look)| id_of(look)).collect();
+    process.ready(&ids)
+}
+
+/// The same, waiting until there is at least one.
+fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
+    let process = active.iter().find_map(|(_, look)| match look {
+        Look::Under(comm, _) => Some(comm.process()),
+        Look::Over => None,
+    });
+    match process {
+        Some(process) if !active.iter().any(|(_, look)| matches!(look, Look::Over)) => {
+            let ids: Vec<Option<RequestId>> = active.iter().map(|(_, look)| id_of(look)).collect();
+            process.wait_ready(&ids)
+        }
+        _ => ready(active),
+    }
+}
+
+fn id_of(look: &Look) -> Option<RequestId> {
+    match look {
+        Look::Over => None,
+        Look::Under(_, id) => Some(*id),
+    }
+}
+
+/// Reports what ended alone: its own error on its own communicator.
+fn report(name: &'static str, ended: Result<Ended>) -> c_int {
+    match ended {
+        Ok(Ended { error: None, .. }) => MPI_SUCCESS,
+        Ok(Ended { error: Some((error, comm)), .. }) => raise(name, Target::Comm(comm), &error),
+        Err(error) => raise(name, Target::World, &error),
+    }
+}
+
+/// Waits for one request.
+///
+/// # Safety
+/// `request` is null or a request to be read and written; `status` is null or writable.
+#[inline]
+pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+    with_runtime("MPI_Wait", |runtime| {
+        if request.is_null() {
+            return report("MPI_Wait", Err(null("request")));
+        }
+        // SAFETY: not null, and the program promised a request.
+        let handle = unsafe { request.read() };
+        let ended = match handle {
+            MPI_REQUEST_NULL => Ok(Ended::NOTHING),
+            _ => take(runtime, handle).map(wait_taken),
+        };
+        if let Ok(ended) = &ended {
+            // SAFETY: the program's promises, as above.
+            unsafe {
+                request.write(MPI_REQUEST_NULL);
+                status::write(status, &ended.status);
+            }
+        }
+        report("MPI_Wait", ended)
+    })
+}
+
+/// Tests one request.
+///
+/// # Safety
+/// `request` is null or a request to be read and written; `flag` and `status` are null or writable.
+pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+    with_runtime("MPI_Test", |runtime| {
+        if request.is_null() || flag.is_null() {
+            return report("MPI_Test", Err(null(if flag.is_null() { "flag" } else { "request" })));
+        }
+        // SAFETY: not null, and the program promised a request.
+        let handle = unsafe { request.read() };
+        let ended = match handle {
+            MPI_REQUEST_NULL => Ok(Some(Ended::NOTHING)),
+            _ => try_end(runtime, handle),
+        };
+        match ended {
+            Err(error) => report("MPI_Test", Err(error)),
+            Ok(None) => {
+                // SAFETY: not null, and the program promised that it is writable.
+                unsafe { flag.write(0) };
+                MPI_SUCCESS
+            }
+            Ok(Some(ended)) => {
+                // SAFETY: the program's promises, as above.
+                unsafe {
+                    flag.write(1);
+                    request.write(MPI_REQUEST_NULL);
+                    status::write(status, &ended.status);
+                }
+                report("MPI_Test", Ok(ended))
+            }
+        }
+    })
+}
+
+/// Waits for all.
+///
+/// # Safety
+/// `array_of_requests` has `count` entries; `array_of_statuses` is null or has `count` entries.
+pub unsafe fn mpi_waitall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    with_runtime("MPI_Waitall", |runtime| {
+        // SAFETY: the program's promise is handed on.
+        match unsafe { checked(runtime, count, array_of_requests) } {
+            Err(error) => report("MPI_Waitall", Err(error)),
+            // SAFETY: as above.
+            Ok((list, _)) => unsafe { end_all("MPI_Waitall", runtime, list, array_of_statuses) },
+        }
+    })
+}
+
+/// Tests whether all are over; only then is any of them touched.
+///
+/// # Safety
+/// As for [`mpi_waitall`]; `flag` is null or writable.
+pub unsafe fn mpi_testall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    flag: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    with_runtime("MPI_Testall", |runtime| {
+        if flag.is_null() {
+            return report("MPI_Testall", Err(null("flag")));
+        }
+        // SAFETY: the program's promise is handed on.
+        match unsafe { checked(runtime, count, array_of_requests) } {
+            Err(error) => report("MPI_Testall", Err(error)),
+            Ok((list, active)) => {
+                let all = ready(&active).len() == active.len();
+                // SAFETY: `flag` is not null; the rest is handed on.
+                unsafe {
+                    flag.write(c_int::from(all));
+                    if all { end_all("MPI_Testall", runtime, list, array_of_statuses) } else { MPI_SUCCESS }
+                }
+            }
+        }
+    })
+}
+
+/// # Safety
+/// See [`List::at`].
+unsafe fn checked(
+    runtime: &'static Runtime,
+    count: c_int,
+    requests: *mut MPI_Request,
+) -> Result<(List, Vec<(usize, Look)>)> {
+    let list = List::check(count, requests)?;
+    // SAFETY: the caller's promise is handed on.
+    let active = unsafe { list.active(runtime)? };
+    Ok((list, active))
+}
+
+/// Waits for all of a checked list, and writes the statuses; errors are told in them (MPI 5.0 §3.7.5).
+///
+/// # Safety
+/// The list's promise; `statuses` is null or has as many entries.
+unsafe fn end_all(name: &'static str, runtime: &'static Runtime, list: List, statuses: *mut MPI_Status) -> c_int {
+    let mut ends = Vec::with_capacity(list.count);
+    for index in 0..list.count {
+        // SAFETY: the caller's promise is handed on.
+        let request = unsafe { list.at(index) };
+        ends.push(match request {
+            MPI_REQUEST_NULL => Ended::NOTHING,
+            _ => take(runtime, request).map_or(Ended::NOTHING, wait_taken),
+        });
+        // SAFETY: as above.
+        unsafe { list.clear(index) };
+    }
+    // SAFETY: the caller promised room for all statuses.
+    unsafe { report_several(name, statuses, ends) }
+}
+
+/// # Safety
+/// `statuses` is null or has room for all.
+unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Vec<Ended>) -> c_int {
+    let failed = ends.iter().any(|ended| ended.error.is_some());
+    for (index, ended) in ends.iter().enumerate().filter(|_| !statuses.is_null()) {
+        // SAFETY: not null, and the caller promised room.
+        unsafe {
+            let place = statuses.add(index);
+            if failed {
+                status::write_with_error(place, &ended.status, ended.code());
+            } else {
+                status::write(place, &ended.status);
+            }
+        }
+    }
+    match ends.into_iter().find_map(|ended| ended.error) {
+        None => MPI_SUCCESS,
+        Some((error, comm)) => {
+            let error = Error { class: Class::InStatus, ..error };
+            raise(name, Target::Comm(comm), &error)
+        }
+    }
+}
+
+/// Waits for any one.
+///
+/// # Safety
+/// As for [`mpi_waitall`]; `index` and `status` are null or writable.
+pub unsafe fn mpi_waitany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    with_runtime("MPI_Waitany", |runtime| {
+        if index.is_null() {
+            return report("MPI_Waitany", Err(null("index")));
+        }
+        // SAFETY: the program's promises are handed on.
+        unsafe {
+            match checked(runtime, count, array_of_requests) {
+                Err(error) => report("MPI_Waitany", Err(error)),
+                Ok((list, active)) => {
+                    let place = if active.is_empty() { None } else { wait_ready(&active).first().copied() };
+                    end_any("MPI_Waitany", runtime, list, place.map(|place| active[place].0), index, status)
+                }
+            }
+        }
+    })
+}
+
+/// Tests whether any one is over.
+///
+/// # Safety
+/// As for [`mpi_waitany`]; `flag` is null or writable.
+pub unsafe fn mpi_testany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    with_runtime("MPI_Testany", |runtime| {
+        if index.is_null() || flag.is_null() {
+            return report("MPI_Testany", Err(null(if flag.is_null() { "flag" } else { "index" })));
+        }
+        // SAFETY: the program's promises are handed on; `flag` and `index` are not null.
+        unsafe {
+            match checked(runtime, count, array_of_requests) {
+                Err(error) => report("MPI_Testany", Err(error)),
+                Ok((list, active)) => {
+                    let place = ready(&active).first().copied();
+                    let over = active.is_empty() || place.is_some();
+                    flag.write(c_int::from(over));
+                    if !over {
+                        index.write(MPI_UNDEFINED);
+                        return MPI_SUCCESS;
+                    }
+                    end_any("MPI_Testany", runtime, list, place.map(|place| active[place].0), index, status)
+                }
+            }
+        }
+    })
+}
+
+/// Ends the request at `found`, or says that there was none.
+///
+/// # Safety
+/// The list's promise; `index` is writable, `status` null or writable.
+unsafe fn end_any(
+    name: &'static str,
+    runtime: &'static Runtime,
+    list: List,
+    found: Option<usize>,
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the caller's promises are handed on.
+    unsafe {
+        let Some(at) = found else {
+            index.write(MPI_UNDEFINED);
+            status::write(status, &status::EMPTY);
+            return MPI_SUCCESS;
+        };
+        let ended = take(runtime, list.at(at)).map(wait_taken);
+        list.clear(at);
+        index.write(at as c_int);
+        if let Ok(ended) = &ended {
+            status::write(status, &ended.status);
+        }
+        report(name, ended)
+    }
+}
+
+/// Waits until some are over.
+///
+/// # Safety
+/// `array_of_requests` has `incount` entries, `array_of_indices` and `array_of_statuses` are null or have as many;
+/// `outcount` is null or writable.
+pub unsafe fn mpi_waitsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    unsafe {
+        some("MPI_Waitsome", wait_ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
+    }
+}
+
+/// Tests which are over.
+///
+/// # Safety
+/// As for [`mpi_waitsome`].
+pub unsafe fn mpi_testsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    unsafe {
+        some("MPI_Testsome", ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
+    }
+}
+
+/// # Safety
+/// As for [`mpi_waitsome`].
+unsafe fn some(
+    name: &'static str,
+    find: fn(&[(usize, Look)]) -> Vec<usize>,
+    (incount, requests): (c_int, *mut MPI_Request),
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    with_runtime(name, |runtime| {
+        if outcount.is_null() || indices.is_null() && incount > 0 {
+            return report(name, Err(null(if outcount.is_null() { "outcount" } else { "array_of_indices" })));
+        }
+        // SAFETY: the caller's promises are handed on; `outcount` is not null.
+        unsafe {
+            let (list, active) = match checked(runtime, incount, requests) {
+                Ok(checked) => checked,
+                Err(error) => return report(name, Err(error)),
+            };
+            if active.is_empty() {
+                outcount.write(MPI_UNDEFINED);
+                return MPI_SUCCESS;
+            }
+            let found = find(&active);
+            outcount.write(found.len() as c_int);
+            let mut ends = Vec::with_capacity(found.len());
+            for (at, place) in found.into_iter().enumerate() {
+                let index = active[place].0;
+                ends.push(take(runtime, list.at(index)).map_or(Ended::NOTHING, wait_taken));
+                list.clear(index);
+                indices.add(at).write(index as c_int);
+            }
+            report_several(name, statuses, ends)
+        }
+    })
+}
+
+/// Whether a request is over, without ending it (MPI 5.0 §3.7.6).
+///
+/// # Safety
+/// `flag` and `status` are null or writable.
+pub unsafe fn mpi_request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+    call("MPI_Request_get_status", Target::World, |runtime| {
+        if flag.is_null() {
+            return Err(null("flag"));
+        }
+        let found = if request == MPI_REQUEST_NULL { Some(status::EMPTY) } else { glance(runtime, request)? };
+        // SAFETY: `flag` is not null, and the program promised that both are writable.
+        unsafe {
+            flag.write(c_int::from(found.is_some()));
+            if let Some(found) = found {
+                status::write(status, &found);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The status of a request that is over; the request stays.
+fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_Status>> {
+    let (comm, id, is_send) = match runtime.objects().requests.find(request.value()) {
+        Some(RequestObject::Over(status) | RequestObject::Failed { status, .. }) => return Ok(Some(*status)),
+        Some(RequestObject::Send { comm, id, .. }) => (comm.clone(), *id, true),
+        Some(RequestObject::Receive { comm, id, .. }) => (comm.clone(), *id, false),
+        None => return Err(no_request(request)),
+    };
+    let outcome = comm.process().peek(id);
+    Ok(outcome.map(|outcome| match is_send {
+        true => status::EMPTY,
+        false => status::of(&comm.conclude_receive(&outcome).status),
+    }))
+}
+
+/// Gives a request up; the operation goes on to its end (MPI 5.0 §3.7.3).
+///
+/// # Safety
+/// `request` is null or a request to be read and written.
+pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
+    call("MPI_Request_free", Target::World, |runtime| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        // SAFETY: not null, and the program promised a request.
+        let object = take(runtime, unsafe { request.read() })?;
+        // SAFETY: as above.
+        unsafe { request.write(MPI_REQUEST_NULL) };
+        runtime.objects().detached.push(object);
+        reap(runtime);
+        Ok(())
+    })
+}
+
+/// Ends those of the freed requests that are over.
+fn reap(runtime: &'static Runtime) {
+    let detached = std::mem::take(&mut runtime.objects().detached);
+    for object in detached {
+        let over = match &object {
+            RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
+                comm.process().peek(*id).is_some()
+            }
+            RequestObject::Over(_) | RequestObject::Failed { .. } => true,
+        };
+        if over {
+            drop(wait_taken(object));
+        } else {
+            runtime.objects().detached.push(object);
+        }
+    }
+}
+
+/// Cancels a receive that nothing has matched. Sends go on (MPI 5.0 §3.8.4 leaves that open).
+///
+/// # Safety
+/// `request` is null or a request.
+pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
+    call("MPI_Cancel", Target::World, |runtime| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        // SAFETY: not null, and the program promised a request.
+        let request = unsafe { request.read() };
+        let receive = match runtime.objects().requests.find(request.value()) {
+            Some(RequestObject::Receive { comm, id, .. }) => Some((comm.clone(), *id)),
+            Some(_) => None,
+            None => return Err(no_request(request)),
+        };
+        if let Some((comm, id)) = receive {
+            comm.cancel(id);
+        }
+        Ok(())
+    })
+}
+
+/// The completion calls report on the communicators of their requests, so they pick the handler themselves.
+#[inline]
+fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
+    match runtime() {
+        Some(runtime) => work(runtime),
+        None => call(name, Target::World, |_| Ok(())),
+    }
+}

@@ -1,0 +1,415 @@
+//! Error handlers: made, attached, called, freed (MPI 5.0 §9.3).
+//!
+//! They live in a table of the process, since some may be made before `MPI_Init` and freed after `MPI_Finalize`. An
+//! error handler is gone when neither the program holds a reference nor an object is attached to it; while only
+//! objects hold it, the program's handle is dead until `MPI_Comm_get_errhandler` gives it back.
+
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+use weft::{Class, Error, Result};
+
+use crate::bodies::pointers::Place;
+use crate::entry::Target;
+use crate::errors::{call_handler, finish};
+use crate::generated::constants::*;
+use crate::handles::Kind;
+use crate::objects::{Handler, lock};
+use crate::state::{call, too_many};
+use crate::table::Table;
+use crate::types::*;
+
+/// The program's function of an error handler, by the class of object that it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Function {
+    Comm(MPI_Comm_errhandler_function),
+    File(MPI_File_errhandler_function),
+    Win(MPI_Win_errhandler_function),
+    Session(MPI_Session_errhandler_function),
+}
+
+/// An error handler of the program's own.
+struct ErrorHandler {
+    function: Function,
+    /// References that the program holds.
+    named: u32,
+    /// Objects that it is attached to.
+    attached: u32,
+}
+
+static HANDLERS: Mutex<Table<ErrorHandler>> = Mutex::new(Table::new(Kind::Errhandler));
+
+/// The error handler of files that are not open yet, which `MPI_FILE_NULL` stands for (MPI 5.0 §14.7).
+static OF_NEW_FILES: Mutex<Option<NewFiles>> = Mutex::new(None);
+
+/// A handle other than `MPI_ERRORS_RETURN`, with which it begins.
+struct NewFiles(MPI_Errhandler);
+
+// SAFETY: an error handler holds addresses of functions, which are the same on every thread.
+unsafe impl Send for ErrorHandler {}
+// SAFETY: a handle is a number in the form of a pointer, never dereferenced.
+unsafe impl Send for NewFiles {}
+
+impl Function {
+    fn is_null(self) -> bool {
+        let address = match self {
+            Function::Comm(function) => function.value(),
+            Function::File(function) => function.value(),
+            Function::Win(function) => function.value(),
+            Function::Session(function) => function.value(),
+        };
+        address == 0
+    }
+
+    /// What objects of the class are called.
+    fn class(self) -> &'static str {
+        match self {
+            Function::Comm(_) => "communicators",
+            Function::File(_) => "files",
+            Function::Win(_) => "windows",
+            Function::Session(_) => "sessions",
+        }
+    }
+}
+
+/// Another object is attached to the error handler.
+pub(crate) fn retain(errhandler: MPI_Errhandler) {
+    if let Some(handler) = lock(&HANDLERS).find_mut(errhandler.value()) {
+        handler.attached += 1;
+    }
+}
+
+/// An object is attached no more.
+pub(crate) fn release(errhandler: MPI_Errhandler) {
+    drop_reference(errhandler, |handler| &mut handler.attached);
+}
+
+fn drop_reference(errhandler: MPI_Errhandler, count: impl FnOnce(&mut ErrorHandler) -> &mut u32) {
+    let mut handlers = lock(&HANDLERS);
+    let Some(handler) = handlers.find_mut(errhandler.value()) else { return };
+    let count = count(handler);
+    *count = count.saturating_sub(1);
+    if handler.named == 0 && handler.attached == 0 {
+        handlers.remove(errhandler.value());
+    }
+}
+
+/// What a handle does, for communicators.
+pub(crate) fn resolve(errhandler: MPI_Errhandler) -> Result<Handler> {
+    if let Some(predefined) = predefined(errhandler) {
+        return Ok(predefined);
+    }
+    match function_of(errhandler)? {
+        Function::Comm(function) => Ok(Handler::User(function)),
+        other => Err(wrong_class(other, "communicator")),
+    }
+}
+
+fn predefined(errhandler: MPI_Errhandler) -> Option<Handler> {
+    match errhandler {
+        MPI_ERRORS_ARE_FATAL => Some(Handler::Fatal),
+        MPI_ERRORS_ABORT => Some(Handler::Abort),
+        MPI_ERRORS_RETURN => Some(Handler::Return),
+        _ => None,
+    }
+}
+
+/// The function behind a handle that the program may use.
+fn function_of(errhandler: MPI_Errhandler) -> Result<Function> {
+    let handlers = lock(&HANDLERS);
+    let found = handlers.find(errhandler.value()).filter(|handler| handler.named > 0);
+    found.map(|handler| handler.function).ok_or_else(|| no_handler(errhandler))
+}
+
+#[cold]
+fn no_handler(errhandler: MPI_Errhandler) -> Error {
+    if errhandler == MPI_ERRHANDLER_NULL {
+        return Error::new(Class::ErrorHandler, "the error handler is MPI_ERRHANDLER_NULL");
+    }
+    let what = format!("{:#x} is not an error handler, or not any more", errhandler.value());
+    Error::new(Class::ErrorHandler, what)
+}
+
+#[cold]
+fn wrong_class(function: Function, object: &str) -> Error {
+    let what = format!("an error handler for {} cannot serve a {object}", function.class());
+    Error::new(Class::ErrorHandler, what)
+}
+
+/// # Safety
+/// `errhandler` is null or writable.
+unsafe fn create(name: &'static str, function: Function, errhandler: *mut MPI_Errhandler) -> c_int {
+    // SAFETY: the caller's promise is handed on.
+    let place = unsafe { Place::new(errhandler, "errhandler") };
+    let created = place.and_then(|place| {
+        if function.is_null() {
+            return Err(Error::new(Class::Argument, "the function of an error handler is a null pointer"));
+        }
+        let handler = ErrorHandler { function, named: 1, attached: 0 };
+        let handle = lock(&HANDLERS).insert(handler).ok_or_else(too_many)?;
+        place.set(MPI_Errhandler::from_value(handle));
+        Ok(())
+    });
+    finish(name, Target::World, created)
+}
+
+/// Makes an error handler for communicators.
+///
+/// # Safety
+/// The function is null or of that type; `errhandler` is null or writable.
+pub unsafe fn mpi_comm_create_errhandler(
+    comm_errhandler_fn: MPI_Comm_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { create("MPI_Comm_create_errhandler", Function::Comm(comm_errhandler_fn), errhandler) }
+}
+
+/// Makes an error handler for files.
+///
+/// # Safety
+/// As for [`mpi_comm_create_errhandler`].
+pub unsafe fn mpi_file_create_errhandler(
+    file_errhandler_fn: MPI_File_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { create("MPI_File_create_errhandler", Function::File(file_errhandler_fn), errhandler) }
+}
+
+/// Makes an error handler for windows.
+///
+/// # Safety
+/// As for [`mpi_comm_create_errhandler`].
+pub unsafe fn mpi_win_create_errhandler(
+    win_errhandler_fn: MPI_Win_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { create("MPI_Win_create_errhandler", Function::Win(win_errhandler_fn), errhandler) }
+}
+
+/// Makes an error handler for sessions.
+///
+/// # Safety
+/// As for [`mpi_comm_create_errhandler`].
+pub unsafe fn mpi_session_create_errhandler(
+    session_errhandler_fn: MPI_Session_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { create("MPI_Session_create_errhandler", Function::Session(session_errhandler_fn), errhandler) }
+}
+
+/// Gives up a reference. Predefined handlers have no count, and what `MPI_Comm_get_errhandler` gave may be one, so
+/// freeing them is allowed and changes the handle alone.
+///
+/// # Safety
+/// `errhandler` is null or an error handler, writable.
+pub unsafe fn mpi_errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    let place = unsafe { Place::new(errhandler, "errhandler") };
+    let freed = place.and_then(|place| {
+        let handle = place.value();
+        if predefined(handle).is_none() {
+            function_of(handle)?;
+            drop_reference(handle, |handler| &mut handler.named);
+        }
+        place.set(MPI_ERRHANDLER_NULL);
+        Ok(())
+    });
+    finish("MPI_Errhandler_free", Target::World, freed)
+}
+
+/// Attaches an error handler to a communicator.
+///
+/// # Safety
+/// None: both arguments are handles.
+pub unsafe fn mpi_comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
+    call("MPI_Comm_set_errhandler", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let handler = resolve(errhandler)?;
+        retain(errhandler);
+        release(object.replace_errhandler(errhandler, handler));
+        Ok(())
+    })
+}
+
+/// The error handler of a communicator, as a new reference.
+///
+/// # Safety
+/// `errhandler` is null or writable.
+pub unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
+    call("MPI_Comm_get_errhandler", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        place.set(another_reference(object.errhandler().0));
+        Ok(())
+    })
+}
+
+fn another_reference(errhandler: MPI_Errhandler) -> MPI_Errhandler {
+    if let Some(handler) = lock(&HANDLERS).find_mut(errhandler.value()) {
+        handler.named += 1;
+    }
+    errhandler
+}
+
+/// Calls the error handler of a communicator with an error code.
+///
+/// # Safety
+/// None: the arguments are a handle and a number.
+pub unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
+    const NAME: &str = "MPI_Comm_call_errhandler";
+    call(NAME, Target::Comm(comm), |runtime| {
+        runtime.comm(comm)?;
+        call_handler(NAME, Target::Comm(comm), errorcode);
+        Ok(())
+    })
+}
+
+fn check_no_file(file: MPI_File) -> Result<()> {
+    if file == MPI_FILE_NULL {
+        return Ok(());
+    }
+    Err(Error::new(Class::File, format!("{:#x} is not a file, or not any more", file.value())))
+}
+
+/// Sets the error handler that files will begin with; `MPI_FILE_NULL` stands for them.
+///
+/// # Safety
+/// None: both arguments are handles.
+pub unsafe fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
+    call("MPI_File_set_errhandler", Target::File(file), |_| {
+        check_no_file(file)?;
+        if predefined(errhandler).is_none() {
+            match function_of(errhandler)? {
+                Function::File(_) => {}
+                other => return Err(wrong_class(other, "file")),
+            }
+        }
+        retain(errhandler);
+        let former = lock(&OF_NEW_FILES).replace(NewFiles(errhandler));
+        if let Some(NewFiles(former)) = former {
+            release(former);
+        }
+        Ok(())
+    })
+}
+
+/// The error handler that files will begin with, as a new reference.
+///
+/// # Safety
+/// `errhandler` is null or writable.
+pub unsafe fn mpi_file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
+    call("MPI_File_get_errhandler", Target::File(file), |_| {
+        check_no_file(file)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        let current = lock(&OF_NEW_FILES).as_ref().map_or(MPI_ERRORS_RETURN, |files| files.0);
+        place.set(another_reference(current));
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::testing;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    static LATEST: AtomicI32 = AtomicI32::new(0);
+
+    fn handler() -> MPI_Comm_errhandler_function {
+        unsafe extern "C" fn note(_comm: *mut MPI_Comm, code: *mut c_int) {
+            // SAFETY: the library hands over a valid code.
+            LATEST.store(unsafe { code.read() }, Ordering::SeqCst);
+        }
+        type Fixed = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int);
+        type Variadic = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...);
+        // SAFETY: the library passes no more than the two fixed arguments, which both conventions pass alike.
+        MPI_Comm_errhandler_function::from_function(unsafe { std::mem::transmute::<Fixed, Variadic>(note) })
+    }
+
+    fn new() -> MPI_Errhandler {
+        let mut made = MPI_ERRHANDLER_NULL;
+        // SAFETY: `made` is writable.
+        assert_eq!(unsafe { mpi_comm_create_errhandler(handler(), &raw mut made) }, MPI_SUCCESS);
+        made
+    }
+
+    fn free(mut errhandler: MPI_Errhandler) -> c_int {
+        // SAFETY: `errhandler` is writable.
+        let code = unsafe { mpi_errhandler_free(&raw mut errhandler) };
+        assert!(code != MPI_SUCCESS || errhandler == MPI_ERRHANDLER_NULL);
+        code
+    }
+
+    #[test]
+    fn handlers_are_attached_called_and_given_back() {
+        testing::start();
+        let mine = new();
+        let mut found = MPI_ERRHANDLER_NULL;
+        // SAFETY: handles, and writable places.
+        unsafe {
+            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, mine), MPI_SUCCESS);
+            assert_eq!(free(mine), MPI_SUCCESS);
+            assert_eq!(mpi_comm_call_errhandler(MPI_COMM_SELF, 4711), MPI_SUCCESS);
+            assert_eq!(LATEST.load(Ordering::SeqCst), 4711);
+            assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, std::ptr::null_mut()), MPI_ERR_ARG);
+            assert_eq!(LATEST.load(Ordering::SeqCst), MPI_ERR_ARG, "our own errors go there too");
+            assert_eq!(free(mine), MPI_ERR_ERRHANDLER, "the program gave it up");
+            assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, &raw mut found), MPI_SUCCESS);
+            assert_eq!(found, mine);
+            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), MPI_SUCCESS);
+            assert_eq!(free(found), MPI_SUCCESS);
+            assert_eq!(free(found), MPI_ERR_ERRHANDLER);
+        }
+        assert!(lock(&HANDLERS).find(mine.value()).is_none(), "nobody holds it any more");
+    }
+
+    #[test]
+    fn wrong_handlers_and_wrong_objects_are_told_apart() {
+        testing::start();
+        let mut of_windows = MPI_ERRHANDLER_NULL;
+        let function = MPI_Win_errhandler_function::from_value(0x1000);
+        // SAFETY: the function is never called; handles, and writable places.
+        unsafe {
+            assert_eq!(mpi_win_create_errhandler(function, &raw mut of_windows), MPI_SUCCESS);
+            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, of_windows), MPI_ERR_ERRHANDLER);
+            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
+            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_NULL, MPI_ERRORS_RETURN), MPI_ERR_COMM);
+            assert_eq!(mpi_comm_call_errhandler(MPI_COMM_NULL, 1), MPI_ERR_COMM);
+            let none = MPI_Comm_errhandler_function::from_value(0);
+            assert_eq!(mpi_comm_create_errhandler(none, &raw mut of_windows), MPI_ERR_ARG);
+            assert_eq!(mpi_comm_create_errhandler(handler(), std::ptr::null_mut()), MPI_ERR_ARG);
+            assert_eq!(mpi_errhandler_free(std::ptr::null_mut()), MPI_ERR_ARG);
+        }
+        assert_eq!(free(MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
+        assert_eq!(free(MPI_ERRORS_RETURN), MPI_SUCCESS);
+        assert_eq!(free(of_windows), MPI_SUCCESS);
+    }
+
+    #[test]
+    fn new_files_have_a_handler_that_can_be_replaced() {
+        testing::start();
+        let (mut mine, mut found) = (MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL);
+        let function = MPI_File_errhandler_function::from_value(0x1000);
+        // SAFETY: the function is never called; handles, and writable places.
+        unsafe {
+            assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, &raw mut found), MPI_SUCCESS);
+            assert_eq!(found, MPI_ERRORS_RETURN);
+            assert_eq!(mpi_file_create_errhandler(function, &raw mut mine), MPI_SUCCESS);
+            assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, mine), MPI_SUCCESS);
+            assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, &raw mut found), MPI_SUCCESS);
+            assert_eq!(found, mine);
+            assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), MPI_SUCCESS);
+            let stranger = MPI_File::from_value(0x5000);
+            assert_eq!(mpi_file_set_errhandler(stranger, MPI_ERRORS_RETURN), MPI_ERR_FILE);
+            assert_eq!(mpi_file_get_errhandler(stranger, &raw mut found), MPI_ERR_FILE);
+        }
+        assert_eq!([free(mine), free(found)], [MPI_SUCCESS; 2]);
+        assert!(lock(&HANDLERS).find(mine.value()).is_none());
+    }
+}

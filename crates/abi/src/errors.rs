@@ -1,0 +1,253 @@
+//! From errors to MPI's numbers, and to the program's error handlers.
+//!
+//! The code that a call returns is the error class itself, so that comparing it with `MPI_ERR_TRUNCATE` works. The
+//! sentence that explains the latest error of a class on this thread is kept for `MPI_Error_string`.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+use weft::{Class, Error};
+
+use crate::entry::Target;
+use crate::generated::constants::*;
+use crate::objects::Handler;
+use crate::state;
+use crate::types::*;
+
+/// The only place where an MPI number is chosen for an error.
+pub(crate) fn code(class: Class) -> c_int {
+    match class {
+        Class::Buffer => MPI_ERR_BUFFER,
+        Class::Count => MPI_ERR_COUNT,
+        Class::Type => MPI_ERR_TYPE,
+        Class::Tag => MPI_ERR_TAG,
+        Class::Communicator => MPI_ERR_COMM,
+        Class::Rank => MPI_ERR_RANK,
+        Class::Request => MPI_ERR_REQUEST,
+        Class::Root => MPI_ERR_ROOT,
+        Class::Group => MPI_ERR_GROUP,
+        Class::Operator => MPI_ERR_OP,
+        Class::Topology => MPI_ERR_TOPOLOGY,
+        Class::Dimensions => MPI_ERR_DIMS,
+        Class::Argument => MPI_ERR_ARG,
+        Class::Truncated => MPI_ERR_TRUNCATE,
+        Class::Other => MPI_ERR_OTHER,
+        Class::Internal => MPI_ERR_INTERN,
+        Class::InStatus => MPI_ERR_IN_STATUS,
+        Class::Keyval => MPI_ERR_KEYVAL,
+        Class::NoMemory => MPI_ERR_NO_MEM,
+        Class::Info => MPI_ERR_INFO,
+        Class::InfoKey => MPI_ERR_INFO_KEY,
+        Class::InfoValue => MPI_ERR_INFO_VALUE,
+        Class::InfoNoKey => MPI_ERR_INFO_NOKEY,
+        Class::Unsupported => MPI_ERR_UNSUPPORTED_OPERATION,
+        Class::Window => MPI_ERR_WIN,
+        Class::File => MPI_ERR_FILE,
+        Class::Session => MPI_ERR_SESSION,
+        Class::ErrorHandler => MPI_ERR_ERRHANDLER,
+        Class::ProcessAborted => MPI_ERR_PROC_ABORTED,
+        Class::ValueTooLarge => MPI_ERR_VALUE_TOO_LARGE,
+        Class::Pending => MPI_ERR_PENDING,
+        Class::Spawn => MPI_ERR_SPAWN,
+        Class::Abi => MPI_ERR_ABI,
+    }
+}
+
+/// Ends a call: its code, and on an error the handler that is responsible.
+#[inline]
+pub(crate) fn finish(name: &'static str, target: Target, result: weft::Result<()>) -> c_int {
+    match result {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise(name, target, &error),
+    }
+}
+
+/// Hands an error to the handler of the call's object; returns the code where the handler returns.
+#[cold]
+pub(crate) fn raise(name: &'static str, target: Target, error: &Error) -> c_int {
+    let code = code(error.class);
+    remember(code, name, error);
+    match handler_of(target) {
+        Handler::Return => code,
+        Handler::Fatal | Handler::Abort => die(name, error),
+        Handler::User(function) => {
+            call_user(function, target, code);
+            code
+        }
+    }
+}
+
+/// Calls the handler of `target` for a code that the program itself reports.
+pub(crate) fn call_handler(name: &'static str, target: Target, code: c_int) {
+    match handler_of(target) {
+        Handler::Return => {}
+        Handler::Fatal | Handler::Abort => {
+            let error = Error::new(Class::Other, format!("error {code}: {}", text_of(code)));
+            die(name, &error)
+        }
+        Handler::User(function) => call_user(function, target, code),
+    }
+}
+
+fn handler_of(target: Target) -> Handler {
+    let world = || state::runtime().map_or(Handler::Fatal, |runtime| runtime.world_handler());
+    match target {
+        Target::Tools => Handler::Return,
+        Target::Comm(comm) => match state::runtime().and_then(|runtime| runtime.find_comm(comm)) {
+            Some(object) => object.handler(),
+            None => world(),
+        },
+        Target::Win(_) | Target::Session(_) | Target::World => world(),
+        // MPI 5.0 §14.7: errors of files return unless the program says otherwise.
+        Target::File(_) => Handler::Return,
+    }
+}
+
+fn call_user(function: MPI_Comm_errhandler_function, target: Target, code: c_int) {
+    let (mut comm, mut code) = match target {
+        Target::Comm(comm) => (comm, code),
+        _ => (MPI_COMM_WORLD, code),
+    };
+    // SAFETY: the program gave this address as a function of that type, and MPI_Comm_create_errhandler refuses null.
+    let function: unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...) =
+        unsafe { std::mem::transmute(function.value()) };
+    // SAFETY: both pointers are valid for the call; what the program's function does is its own affair.
+    unsafe { function(&raw mut comm, &raw mut code) };
+}
+
+/// Tells the error and ends the job.
+#[cold]
+fn die(name: &str, error: &Error) -> ! {
+    let status = code(error.class);
+    let text = match state::runtime() {
+        Some(runtime) => format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name()),
+        None => format!("weft: {name}: {error}\n"),
+    };
+    tell(&text);
+    match state::runtime() {
+        Some(runtime) => runtime.abort(status),
+        None => std::process::exit(status),
+    }
+}
+
+/// Writes to standard error in one piece, past the buffers of C's and of Rust's libraries.
+pub(crate) fn tell(text: &str) {
+    // Nothing can be done where even that fails.
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+}
+
+thread_local! {
+    /// The latest error on this thread: its code and its sentence.
+    static LATEST: RefCell<(c_int, String)> = const { RefCell::new((MPI_SUCCESS, String::new())) };
+}
+
+fn remember(code: c_int, name: &str, error: &Error) {
+    // After the thread's own data is gone (at exit) there is nobody left to ask.
+    let _ = LATEST.try_with(|latest| *latest.borrow_mut() = (code, format!("{name}: {}", error.what)));
+}
+
+/// The text of an error code: the class in words, and what happened last on this thread if it was of that class.
+pub(crate) fn text_of(code: c_int) -> String {
+    let Some((_, name, words)) = TEXTS.iter().find(|(known, _, _)| *known == code) else {
+        return format!("unknown error {code}");
+    };
+    let detail = LATEST.try_with(|latest| {
+        let (latest, text) = &*latest.borrow();
+        (*latest == code && code != MPI_SUCCESS).then(|| text.clone())
+    });
+    match detail {
+        Ok(Some(detail)) => format!("{name}: {words} ({detail})"),
+        _ => format!("{name}: {words}"),
+    }
+}
+
+/// Whether the number is an error class of the standard.
+pub(crate) fn is_class(code: c_int) -> bool {
+    TEXTS.iter().any(|(known, _, _)| *known == code)
+}
+
+/// Every error class: number, name, words.
+const TEXTS: &[(c_int, &str, &str)] = &[
+    (MPI_SUCCESS, "MPI_SUCCESS", "no error"),
+    (MPI_ERR_BUFFER, "MPI_ERR_BUFFER", "the buffer pointer is not valid"),
+    (MPI_ERR_COUNT, "MPI_ERR_COUNT", "the count is not valid"),
+    (MPI_ERR_TYPE, "MPI_ERR_TYPE", "the datatype is not valid"),
+    (MPI_ERR_TAG, "MPI_ERR_TAG", "the tag is not valid"),
+    (MPI_ERR_COMM, "MPI_ERR_COMM", "the communicator is not valid"),
+    (MPI_ERR_RANK, "MPI_ERR_RANK", "the rank is not valid"),
+    (MPI_ERR_REQUEST, "MPI_ERR_REQUEST", "the request is not valid"),
+    (MPI_ERR_ROOT, "MPI_ERR_ROOT", "the root is not valid"),
+    (MPI_ERR_GROUP, "MPI_ERR_GROUP", "the group is not valid"),
+    (MPI_ERR_OP, "MPI_ERR_OP", "the operator is not valid"),
+    (MPI_ERR_TOPOLOGY, "MPI_ERR_TOPOLOGY", "the communicator has no such topology"),
+    (MPI_ERR_DIMS, "MPI_ERR_DIMS", "the dimensions are not valid"),
+    (MPI_ERR_ARG, "MPI_ERR_ARG", "an argument is not valid"),
+    (MPI_ERR_UNKNOWN, "MPI_ERR_UNKNOWN", "unknown error"),
+    (MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE", "the message is longer than the buffer"),
+    (MPI_ERR_OTHER, "MPI_ERR_OTHER", "an error without a class of its own"),
+    (MPI_ERR_INTERN, "MPI_ERR_INTERN", "an error of the library itself"),
+    (MPI_ERR_PENDING, "MPI_ERR_PENDING", "the request is still under way"),
+    (MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS", "the error codes stand in the statuses"),
+    (MPI_ERR_ACCESS, "MPI_ERR_ACCESS", "permission denied"),
+    (MPI_ERR_AMODE, "MPI_ERR_AMODE", "the access mode is not valid"),
+    (MPI_ERR_ASSERT, "MPI_ERR_ASSERT", "the assertion is not valid"),
+    (MPI_ERR_BAD_FILE, "MPI_ERR_BAD_FILE", "the file name is not valid"),
+    (MPI_ERR_BASE, "MPI_ERR_BASE", "the base address is not valid"),
+    (MPI_ERR_CONVERSION, "MPI_ERR_CONVERSION", "a conversion function failed"),
+    (MPI_ERR_DISP, "MPI_ERR_DISP", "the displacement is not valid"),
+    (MPI_ERR_DUP_DATAREP, "MPI_ERR_DUP_DATAREP", "the data representation is defined already"),
+    (MPI_ERR_FILE_EXISTS, "MPI_ERR_FILE_EXISTS", "the file exists"),
+    (MPI_ERR_FILE_IN_USE, "MPI_ERR_FILE_IN_USE", "the file is in use"),
+    (MPI_ERR_FILE, "MPI_ERR_FILE", "the file handle is not valid"),
+    (MPI_ERR_INFO_KEY, "MPI_ERR_INFO_KEY", "the info key is not valid"),
+    (MPI_ERR_INFO_NOKEY, "MPI_ERR_INFO_NOKEY", "the info object has no such key"),
+    (MPI_ERR_INFO_VALUE, "MPI_ERR_INFO_VALUE", "the info value is not valid"),
+    (MPI_ERR_INFO, "MPI_ERR_INFO", "the info object is not valid"),
+    (MPI_ERR_IO, "MPI_ERR_IO", "input or output failed"),
+    (MPI_ERR_KEYVAL, "MPI_ERR_KEYVAL", "the attribute key is not valid"),
+    (MPI_ERR_LOCKTYPE, "MPI_ERR_LOCKTYPE", "the lock type is not valid"),
+    (MPI_ERR_NAME, "MPI_ERR_NAME", "no such service name"),
+    (MPI_ERR_NO_MEM, "MPI_ERR_NO_MEM", "memory is exhausted"),
+    (MPI_ERR_NOT_SAME, "MPI_ERR_NOT_SAME", "an argument differs between the processes"),
+    (MPI_ERR_NO_SPACE, "MPI_ERR_NO_SPACE", "no space is left"),
+    (MPI_ERR_NO_SUCH_FILE, "MPI_ERR_NO_SUCH_FILE", "no such file"),
+    (MPI_ERR_PORT, "MPI_ERR_PORT", "the port name is not valid"),
+    (MPI_ERR_QUOTA, "MPI_ERR_QUOTA", "the quota is exceeded"),
+    (MPI_ERR_READ_ONLY, "MPI_ERR_READ_ONLY", "the file or file system is read-only"),
+    (MPI_ERR_RMA_ATTACH, "MPI_ERR_RMA_ATTACH", "memory cannot be attached"),
+    (MPI_ERR_RMA_CONFLICT, "MPI_ERR_RMA_CONFLICT", "accesses to the window conflict"),
+    (MPI_ERR_RMA_RANGE, "MPI_ERR_RMA_RANGE", "the access is outside the window"),
+    (MPI_ERR_RMA_SHARED, "MPI_ERR_RMA_SHARED", "memory cannot be shared"),
+    (MPI_ERR_RMA_SYNC, "MPI_ERR_RMA_SYNC", "the window is synchronised in a wrong way"),
+    (MPI_ERR_SERVICE, "MPI_ERR_SERVICE", "the service cannot be unpublished"),
+    (MPI_ERR_SIZE, "MPI_ERR_SIZE", "the size is not valid"),
+    (MPI_ERR_SPAWN, "MPI_ERR_SPAWN", "processes cannot be started"),
+    (MPI_ERR_UNSUPPORTED_DATAREP, "MPI_ERR_UNSUPPORTED_DATAREP", "no such data representation"),
+    (MPI_ERR_UNSUPPORTED_OPERATION, "MPI_ERR_UNSUPPORTED_OPERATION", "the operation is not supported"),
+    (MPI_ERR_WIN, "MPI_ERR_WIN", "the window is not valid"),
+    (MPI_ERR_RMA_FLAVOR, "MPI_ERR_RMA_FLAVOR", "the window has the wrong flavor"),
+    (MPI_ERR_PROC_ABORTED, "MPI_ERR_PROC_ABORTED", "a process is gone"),
+    (MPI_ERR_VALUE_TOO_LARGE, "MPI_ERR_VALUE_TOO_LARGE", "the value does not fit the argument"),
+    (MPI_ERR_SESSION, "MPI_ERR_SESSION", "the session is not valid"),
+    (MPI_ERR_ERRHANDLER, "MPI_ERR_ERRHANDLER", "the error handler is not valid"),
+    (MPI_ERR_ABI, "MPI_ERR_ABI", "the request does not fit the application binary interface"),
+    (MPI_T_ERR_CANNOT_INIT, "MPI_T_ERR_CANNOT_INIT", "the tool interface cannot be initialized"),
+    (MPI_T_ERR_NOT_ACCESSIBLE, "MPI_T_ERR_NOT_ACCESSIBLE", "the tool interface is not accessible now"),
+    (MPI_T_ERR_NOT_INITIALIZED, "MPI_T_ERR_NOT_INITIALIZED", "the tool interface is not initialized"),
+    (MPI_T_ERR_NOT_SUPPORTED, "MPI_T_ERR_NOT_SUPPORTED", "the tool interface does not support this"),
+    (MPI_T_ERR_MEMORY, "MPI_T_ERR_MEMORY", "memory is exhausted"),
+    (MPI_T_ERR_INVALID, "MPI_T_ERR_INVALID", "an argument of a tool function is not valid"),
+    (MPI_T_ERR_INVALID_INDEX, "MPI_T_ERR_INVALID_INDEX", "the index is not valid"),
+    (MPI_T_ERR_INVALID_ITEM, "MPI_T_ERR_INVALID_ITEM", "the item is not valid"),
+    (MPI_T_ERR_INVALID_SESSION, "MPI_T_ERR_INVALID_SESSION", "the tool session is not valid"),
+    (MPI_T_ERR_INVALID_HANDLE, "MPI_T_ERR_INVALID_HANDLE", "the tool handle is not valid"),
+    (MPI_T_ERR_INVALID_NAME, "MPI_T_ERR_INVALID_NAME", "no variable has that name"),
+    (MPI_T_ERR_OUT_OF_HANDLES, "MPI_T_ERR_OUT_OF_HANDLES", "no more handles"),
+    (MPI_T_ERR_OUT_OF_SESSIONS, "MPI_T_ERR_OUT_OF_SESSIONS", "no more tool sessions"),
+    (MPI_T_ERR_CVAR_SET_NOT_NOW, "MPI_T_ERR_CVAR_SET_NOT_NOW", "the variable cannot be set now"),
+    (MPI_T_ERR_CVAR_SET_NEVER, "MPI_T_ERR_CVAR_SET_NEVER", "the variable cannot be set"),
+    (MPI_T_ERR_PVAR_NO_WRITE, "MPI_T_ERR_PVAR_NO_WRITE", "the variable cannot be written"),
+    (MPI_T_ERR_PVAR_NO_STARTSTOP, "MPI_T_ERR_PVAR_NO_STARTSTOP", "the variable cannot be started or stopped"),
+    (MPI_T_ERR_PVAR_NO_ATOMIC, "MPI_T_ERR_PVAR_NO_ATOMIC", "the variable cannot be read and reset at once"),
+    (MPI_ERR_LASTCODE, "MPI_ERR_LASTCODE", "the last error code"),
+];

@@ -1,0 +1,103 @@
+//! Handles as integers, and the layout of handle values.
+//!
+//! ```text
+//! bit  63                    32 31 30     27 26                      0
+//!     | generation             | 0 | kind    | index + 4096            |
+//! ```
+//! Values below 4096 are the predefined handles of the ABI. The low 31 bits name a handle as a positive `int`
+//! (`MPI_Comm_toint` and its kin), since no two living handles of a kind share an index.
+
+use std::ffi::c_int;
+
+use crate::generated::constants::*;
+
+/// The classes of objects that have handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `MPI_Comm`
+    Comm,
+    /// `MPI_Errhandler`
+    Errhandler,
+    /// `MPI_File`
+    File,
+    /// `MPI_Group`
+    Group,
+    /// `MPI_Info`
+    Info,
+    /// `MPI_Message`
+    Message,
+    /// `MPI_Op`
+    Op,
+    /// `MPI_Request`
+    Request,
+    /// `MPI_Session`
+    Session,
+    /// `MPI_Datatype`
+    Datatype,
+    /// `MPI_Win`
+    Win,
+}
+
+impl Kind {
+    /// The value of this class's null handle.
+    pub fn null(self) -> usize {
+        match self {
+            Kind::Comm => MPI_COMM_NULL.value(),
+            Kind::Errhandler => MPI_ERRHANDLER_NULL.value(),
+            Kind::File => MPI_FILE_NULL.value(),
+            Kind::Group => MPI_GROUP_NULL.value(),
+            Kind::Info => MPI_INFO_NULL.value(),
+            Kind::Message => MPI_MESSAGE_NULL.value(),
+            Kind::Op => MPI_OP_NULL.value(),
+            Kind::Request => MPI_REQUEST_NULL.value(),
+            Kind::Session => MPI_SESSION_NULL.value(),
+            Kind::Datatype => MPI_DATATYPE_NULL.value(),
+            Kind::Win => MPI_WIN_NULL.value(),
+        }
+    }
+}
+
+/// The integer of a handle: its own number when predefined, the same positive number at every call otherwise.
+pub fn toint(value: usize) -> c_int {
+    (value & INTEGER_MASK) as c_int
+}
+
+/// The handle value of an integer that [`toint`] gave, or the null handle for any other integer.
+///
+/// Predefined handles are their own integers. A user handle additionally carries its generation, which the table of
+/// living handles knows; until such a table exists there are no user handles, and their integers give null.
+pub fn fromint(kind: Kind, integer: c_int) -> usize {
+    match usize::try_from(integer) {
+        Ok(value) if value < PREDEFINED_END => value,
+        _ => kind.null(),
+    }
+}
+
+/// Values below are predefined by the ABI.
+pub const PREDEFINED_END: usize = 4096;
+/// The bits that name a handle as an integer: kind and index.
+pub const INTEGER_MASK: usize = 0x7fff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predefined_handles_are_their_integers() {
+        assert_eq!(toint(MPI_COMM_WORLD.value()), 257);
+        assert_eq!(fromint(Kind::Comm, 257), MPI_COMM_WORLD.value());
+        assert_eq!(fromint(Kind::Datatype, toint(MPI_BYTE.value())), MPI_BYTE.value());
+    }
+
+    #[test]
+    fn user_handles_have_small_positive_integers() {
+        let index_7_of_kind_3_in_generation_9 = 9 << 32 | 3 << 27 | (4096 + 7);
+        assert_eq!(toint(index_7_of_kind_3_in_generation_9), 3 << 27 | 4103);
+    }
+
+    #[test]
+    fn foreign_integers_give_null() {
+        assert_eq!(fromint(Kind::Win, -1), MPI_WIN_NULL.value());
+        assert_eq!(fromint(Kind::Op, c_int::MAX), MPI_OP_NULL.value());
+    }
+}

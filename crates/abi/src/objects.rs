@@ -1,0 +1,166 @@
+//! What handles stand for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datatype::Datatype;
+use fabric::{Heap, UserMemory};
+use messaging::{Message, RequestId};
+use weft::{Communicator, Error, Group, Rank};
+
+use crate::convert::UserFunction;
+use crate::handles::Kind;
+use crate::table::Table;
+use crate::types::*;
+
+/// What happens on an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handler {
+    /// The job ends (`MPI_ERRORS_ARE_FATAL`).
+    Fatal,
+    /// The processes of the object end (`MPI_ERRORS_ABORT`).
+    Abort,
+    /// The call returns its code (`MPI_ERRORS_RETURN`).
+    Return,
+    /// The program's function is called.
+    User(MPI_Comm_errhandler_function),
+}
+
+/// A communicator with what C hangs on it.
+pub(crate) struct CommObject {
+    pub comm: Communicator,
+    handler: Mutex<(MPI_Errhandler, Handler)>,
+    /// Cached attributes, by keyval, in the order they were set.
+    pub attributes: Mutex<Vec<(i32, usize)>>,
+}
+
+impl CommObject {
+    pub(crate) fn new(comm: Communicator, errhandler: MPI_Errhandler, handler: Handler) -> CommObject {
+        CommObject { comm, handler: Mutex::new((errhandler, handler)), attributes: Mutex::default() }
+    }
+
+    pub(crate) fn handler(&self) -> Handler {
+        lock(&self.handler).1
+    }
+
+    /// The handle and what it does.
+    pub(crate) fn errhandler(&self) -> (MPI_Errhandler, Handler) {
+        *lock(&self.handler)
+    }
+
+    /// Sets both; the former handle comes back, to be released.
+    pub(crate) fn replace_errhandler(&self, errhandler: MPI_Errhandler, handler: Handler) -> MPI_Errhandler {
+        std::mem::replace(&mut *lock(&self.handler), (errhandler, handler)).0
+    }
+}
+
+/// A communicator found by its handle: the world is always there, others are kept alive while in use.
+pub(crate) enum Held {
+    /// The world, or this process alone.
+    Fixed(&'static CommObject),
+    /// One that the program made.
+    Shared(Arc<CommObject>),
+}
+
+impl std::ops::Deref for Held {
+    type Target = CommObject;
+    #[inline]
+    fn deref(&self) -> &CommObject {
+        match self {
+            Held::Fixed(object) => object,
+            Held::Shared(object) => object,
+        }
+    }
+}
+
+/// A datatype of the program's own.
+pub(crate) struct DatatypeObject {
+    pub datatype: Datatype,
+    pub committed: bool,
+    pub name: String,
+    /// How it was made, for `MPI_Type_get_envelope`: the combiner.
+    pub combiner: i32,
+}
+
+/// A datatype found by its handle.
+pub(crate) enum Type {
+    /// Predefined.
+    Fixed(&'static Datatype),
+    /// The program's own.
+    Own(Datatype),
+}
+
+impl std::ops::Deref for Type {
+    type Target = Datatype;
+    #[inline]
+    fn deref(&self) -> &Datatype {
+        match self {
+            Type::Fixed(datatype) => datatype,
+            Type::Own(datatype) => datatype,
+        }
+    }
+}
+
+/// An operator of the program's own.
+#[derive(Clone, Copy)]
+pub(crate) struct OpObject {
+    pub function: UserFunction,
+    pub commutative: bool,
+}
+
+/// An operation under way.
+pub(crate) enum RequestObject {
+    /// A send. `keeps` holds the packed data until it is over.
+    Send { comm: Communicator, errors_to: MPI_Comm, id: RequestId, to: Rank, tag: i32, keeps: Option<Heap> },
+    /// A receive. `unpack` says where packed data goes once it is there.
+    Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
+    /// Over from the beginning, with that status.
+    Over(MPI_Status),
+    /// Over from the beginning, and failed.
+    Failed { errors_to: MPI_Comm, status: MPI_Status, error: Error },
+}
+
+/// Packed data on its way into a layout with gaps.
+pub(crate) struct Unpack {
+    pub packed: Heap,
+    pub datatype: Datatype,
+    pub count: i64,
+    pub memory: UserMemory,
+}
+
+/// A message taken by a matched probe.
+pub(crate) struct MessageObject {
+    pub comm: Communicator,
+    pub errors_to: MPI_Comm,
+    pub message: Message,
+}
+
+/// Everything with a handle that exists only between init and finalize.
+pub(crate) struct Objects {
+    pub comms: Table<Arc<CommObject>>,
+    pub groups: Table<Group>,
+    pub datatypes: Table<DatatypeObject>,
+    pub ops: Table<OpObject>,
+    pub requests: Table<RequestObject>,
+    pub messages: Table<MessageObject>,
+    /// Requests that were freed before they were over.
+    pub detached: Vec<RequestObject>,
+}
+
+impl Objects {
+    pub(crate) fn new() -> Objects {
+        Objects {
+            comms: Table::new(Kind::Comm),
+            groups: Table::new(Kind::Group),
+            datatypes: Table::new(Kind::Datatype),
+            ops: Table::new(Kind::Op),
+            requests: Table::new(Kind::Request),
+            messages: Table::new(Kind::Message),
+            detached: Vec::new(),
+        }
+    }
+}
+
+/// Locks, also after a panic elsewhere: nothing here is half-changed between two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! Handles to objects: an index, a generation, and a table that knows both.
+//!
+//! A freed handle keeps its index but not its generation, so that it is recognised for ever (or until four billion
+//! others were freed on the same place). A handle of another class has another kind, and one that was made up has
+//! neither. None of them is dereferenced, so none can do harm.
+
+use crate::handles::{INTEGER_MASK, Kind, PREDEFINED_END};
+
+/// Objects of one class, by handle value.
+pub(crate) struct Table<T> {
+    kind: Kind,
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+struct Entry<T> {
+    generation: u32,
+    object: Option<T>,
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new(kind: Kind) -> Table<T> {
+        Table { kind, entries: Vec::new(), free: Vec::new() }
+    }
+
+    /// Adds an object; the answer is its handle's value. `None` when the class has no more handles.
+    pub(crate) fn insert(&mut self, object: T) -> Option<usize> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = self.entries.len() as u32;
+                if index >= OBJECTS_MAX {
+                    return None;
+                }
+                self.entries.push(Entry { generation: 0, object: None });
+                index
+            }
+        };
+        let entry = &mut self.entries[index as usize];
+        entry.object = Some(object);
+        Some(self.value(index))
+    }
+
+    fn value(&self, index: u32) -> usize {
+        let generation = self.entries[index as usize].generation as usize;
+        generation << 32 | (self.kind as usize + 1) << 27 | (index as usize + PREDEFINED_END)
+    }
+
+    fn place(&self, value: usize) -> Option<usize> {
+        let kind = (value & INTEGER_MASK) >> 27;
+        let index = (value & INDEX_MASK).checked_sub(PREDEFINED_END)?;
+        let entry = self.entries.get(index)?;
+        let alive = kind == self.kind as usize + 1 && value >> 32 == entry.generation as usize && value & 1 << 31 == 0;
+        alive.then_some(index)
+    }
+
+    /// The object of a handle.
+    #[inline]
+    pub(crate) fn find(&self, value: usize) -> Option<&T> {
+        self.entries[self.place(value)?].object.as_ref()
+    }
+
+    /// The object of a handle, to be changed.
+    #[inline]
+    pub(crate) fn find_mut(&mut self, value: usize) -> Option<&mut T> {
+        let place = self.place(value)?;
+        self.entries[place].object.as_mut()
+    }
+
+    /// Takes the object out; its handle is dead from now on.
+    pub(crate) fn remove(&mut self, value: usize) -> Option<T> {
+        let place = self.place(value)?;
+        let entry = &mut self.entries[place];
+        let object = entry.object.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(place as u32);
+        Some(object)
+    }
+
+    /// The living handle whose low 31 bits are that integer.
+    pub(crate) fn by_integer(&self, integer: usize) -> Option<usize> {
+        let index = (integer & INDEX_MASK).checked_sub(PREDEFINED_END)?;
+        let entry = self.entries.get(index)?;
+        let value = (entry.generation as usize) << 32 | integer;
+        entry.object.as_ref().and_then(|_| self.place(value)).map(|_| value)
+    }
+
+    /// Objects alive.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}
+
+/// The bits of a handle value that hold the index.
+const INDEX_MASK: usize = (1 << 27) - 1;
+/// Objects of one class that can have handles at the same time.
+const OBJECTS_MAX: u32 = (1 << 27) - PREDEFINED_END as u32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handles::toint;
+
+    #[test]
+    fn handles_find_their_object_until_it_is_freed() {
+        let mut table = Table::new(Kind::Comm);
+        let first = table.insert("first").unwrap();
+        let second = table.insert("second").unwrap();
+        assert_eq!((table.find(first), table.find(second)), (Some(&"first"), Some(&"second")));
+        assert_eq!(table.remove(first), Some("first"));
+        let third = table.insert("third").unwrap();
+        assert_eq!(first & INTEGER_MASK, third & INTEGER_MASK, "the place is used again");
+        assert_eq!((table.find(first), table.remove(first), table.find(third)), (None, None, Some(&"third")));
+        assert_eq!(table.len(), 2);
+    }
+
+    #[test]
+    fn foreign_and_invented_handles_find_nothing() {
+        let mut comms = Table::new(Kind::Comm);
+        let mut groups = Table::new(Kind::Group);
+        let comm = comms.insert(()).unwrap();
+        let group = groups.insert(()).unwrap();
+        for value in [group, 0, 1, 256, PREDEFINED_END, usize::MAX, comm + 1, comm | 1 << 31, comm | 1 << 63] {
+            assert_eq!(comms.find(value), None, "{value:#x}");
+        }
+    }
+
+    #[test]
+    fn integers_lead_back_to_living_handles_only() {
+        let mut table = Table::new(Kind::Op);
+        let handle = table.insert(()).unwrap();
+        table.remove(handle);
+        let handle = table.insert(()).unwrap();
+        let integer = toint(handle) as usize;
+        assert_eq!(table.by_integer(integer), Some(handle));
+        table.remove(handle);
+        assert_eq!(table.by_integer(integer), None);
+    }
+}

@@ -1,0 +1,442 @@
+//! The fate of a job: what each rank has done, why the job ends, and with which exit status. No input or output.
+//!
+//! A job ends well when every rank has exited with status zero, having finalized if it ever initialised. It ends
+//! badly for one [`Cause`], the first that becomes known; what follows from the clean-up is not told. A status other
+//! than zero after finalizing harms no other rank, so it ends nothing and is told at the end.
+
+use std::fmt::Write;
+use std::io;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use weft::launch::{Action, Fault, Server, Standing};
+
+use crate::descendants::Ending;
+use crate::signals;
+
+/// One job.
+#[derive(Debug)]
+pub struct Job {
+    server: Server,
+    places: Vec<Place>,
+    cause: Option<Cause>,
+    /// The first rank that failed after finalizing.
+    late_failure: Option<(u32, Ending)>,
+    /// The last signal that the ranks were sent on behalf of whoever sent it to the launcher.
+    passed_on: Option<i32>,
+}
+
+/// A rank's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Waiting,
+    Running(Pid),
+    Ended(Pid),
+}
+
+/// Why a job ends before all ranks are done.
+#[derive(Debug)]
+pub enum Cause {
+    /// A rank failed.
+    Died { rank: u32, ending: Ending },
+    /// A rank exited with status zero in the middle of the job.
+    LeftEarly { rank: u32 },
+    /// A rank asked for the end.
+    Aborted { rank: u32, code: i32, message: Option<String> },
+    /// A rank sent nonsense to the process manager.
+    Broke(Fault),
+    /// A rank could not be started.
+    NotStarted { rank: u32, error: io::Error },
+    /// The time of `--timeout` is over.
+    TimedOut { limit: Duration },
+    /// A rank ended by a signal that was passed on.
+    PassedOn { signal: i32 },
+    /// The user insisted.
+    InterruptedTwice,
+}
+
+impl Job {
+    /// A job of `ranks` ranks, none of them started. `space` is the name of its key-value space.
+    pub fn new(ranks: u32, space: &str) -> Job {
+        let places = vec![Place::Waiting; ranks as usize];
+        Job { server: Server::new(ranks, space), places, cause: None, late_failure: None, passed_on: None }
+    }
+
+    /// Notes that `rank` runs as process `pid`.
+    pub fn started(&mut self, rank: u32, pid: Pid) {
+        self.places[rank as usize] = Place::Running(pid);
+    }
+
+    /// The running rank whose process this is.
+    pub fn rank_of(&self, pid: Pid) -> Option<u32> {
+        (0..).zip(&self.places).find_map(|(rank, place)| (*place == Place::Running(pid)).then_some(rank))
+    }
+
+    /// The ranks whose processes run.
+    pub fn running(&self) -> impl Iterator<Item = (u32, Pid)> + '_ {
+        (0..).zip(&self.places).filter_map(|(rank, place)| match place {
+            Place::Running(pid) => Some((rank, *pid)),
+            _ => None,
+        })
+    }
+
+    /// Whether `rank` is in the middle of its part in the job, so that its end would be a death.
+    pub fn is_engaged(&self, rank: u32) -> bool {
+        matches!(self.server.standing(rank), Standing::Speaking | Standing::Waiting)
+    }
+
+    /// Takes bytes that `rank` sent to the process manager; what is to be answered is appended to `answers`.
+    pub fn receive(&mut self, rank: u32, bytes: &[u8], answers: &mut Vec<(u32, Vec<u8>)>) {
+        let mut actions = Vec::new();
+        let result = self.server.receive(rank, bytes, &mut actions);
+        for action in actions {
+            match action {
+                Action::Write { rank, bytes } => answers.push((rank, bytes)),
+                Action::Abort { rank, code, message } => {
+                    // Some clients send this word for want of a message.
+                    let message = message.filter(|said| said != "abort");
+                    self.end(Cause::Aborted { rank, code, message });
+                }
+                Action::Finalized { .. } => {}
+            }
+        }
+        if let Err(fault) = result {
+            self.end(Cause::Broke(fault));
+        }
+    }
+
+    /// Notes that the process of `rank` has ended. Everything it sent before must have been received.
+    pub fn ended(&mut self, rank: u32, ending: Ending) {
+        if let Place::Running(pid) = self.places[rank as usize] {
+            self.places[rank as usize] = Place::Ended(pid);
+        }
+        let finalized = self.server.standing(rank) == Standing::Finalized;
+        match ending {
+            Ending::Code(0) if self.is_engaged(rank) => self.end(Cause::LeftEarly { rank }),
+            Ending::Code(0) => {}
+            Ending::Code(_) if finalized => self.late_failure = self.late_failure.or(Some((rank, ending))),
+            Ending::Signal(signal) if self.passed_on == Some(signal) => self.end(Cause::PassedOn { signal }),
+            _ => self.end(Cause::Died { rank, ending }),
+        }
+    }
+
+    /// Notes a signal that is passed on to the ranks.
+    pub fn passes_on(&mut self, signal: i32) {
+        self.passed_on = Some(signal);
+    }
+
+    /// Ends the job, unless it is ending already.
+    pub fn end(&mut self, cause: Cause) {
+        if self.cause.is_none() {
+            self.cause = Some(cause);
+        }
+    }
+
+    /// Why the job ends, once it does.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
+    }
+
+    /// The rank to blame, where there is one.
+    pub fn culprit(&self) -> Option<u32> {
+        match self.cause.as_ref()? {
+            Cause::Died { rank, .. } | Cause::LeftEarly { rank } | Cause::Aborted { rank, .. } => Some(*rank),
+            Cause::NotStarted { rank, .. } => Some(*rank),
+            Cause::Broke(fault) => Some(fault.rank),
+            Cause::TimedOut { .. } | Cause::PassedOn { .. } | Cause::InterruptedTwice => None,
+        }
+    }
+
+    /// The exit status of the launcher.
+    pub fn exit_status(&self) -> u8 {
+        match (&self.cause, self.late_failure) {
+            (Some(cause), _) => cause.exit_status(),
+            (None, Some((_, ending))) => status_of(ending),
+            (None, None) => 0,
+        }
+    }
+
+    /// What to tell the user about the end of the job, if anything: a line of what happened, a line of what to do.
+    pub fn message(&self, host: &str) -> Option<String> {
+        let Some(cause) = &self.cause else {
+            let (rank, ending) = self.late_failure?;
+            return Some(format!("{} {} after MPI_Finalize", self.who(rank, host), told(ending)));
+        };
+        let mut message = self.what_happened(cause, host);
+        if self.culprit().is_some() && 1 < self.places.len() {
+            message.push_str("; the job is ended");
+        }
+        if let Some(remedy) = self.remedy(cause) {
+            let _ = write!(message, "\n  {remedy}");
+        }
+        Some(message)
+    }
+
+    fn what_happened(&self, cause: &Cause, host: &str) -> String {
+        let who = |rank| self.who(rank, host);
+        match cause {
+            Cause::Died { rank, ending } => format!("{} {}", who(*rank), told(*ending)),
+            Cause::LeftEarly { rank } => format!("{} exited without calling MPI_Finalize", who(*rank)),
+            Cause::Aborted { rank, code, message: None } => {
+                format!("{} called MPI_Abort({code})", who(*rank))
+            }
+            Cause::Aborted { rank, code, message: Some(said) } => {
+                format!("{} called MPI_Abort({code}): {said}", who(*rank))
+            }
+            Cause::Broke(fault) => {
+                format!("{} broke the process manager's protocol: {}", who(fault.rank), fault.what)
+            }
+            Cause::NotStarted { rank, error } => format!("cannot start rank {rank} on {host}: {error}"),
+            Cause::TimedOut { limit } => {
+                format!(
+                    "the job was not done after {} s; still running: {}",
+                    limit.as_secs_f64(),
+                    self.who_runs()
+                )
+            }
+            Cause::PassedOn { signal } => format!("the job was ended by {}", signals::name(*signal)),
+            Cause::InterruptedTwice => "interrupted twice: the ranks are killed".to_owned(),
+        }
+    }
+
+    fn remedy(&self, cause: &Cause) -> Option<&'static str> {
+        Some(match cause {
+            Cause::Died { ending: Ending::Signal(9), .. } => {
+                "if nobody killed it, the system may have been out of memory: see `dmesg`"
+            }
+            Cause::Died { ending: Ending::Signal(13), .. } => "whoever read its output has gone",
+            Cause::Died { ending: Ending::Signal(_), .. } => {
+                "for a core file: `ulimit -c unlimited`, and start it again"
+            }
+            Cause::Died { rank, .. } if self.server.standing(*rank) == Standing::Silent => {
+                "it had not called MPI_Init; look for its own message above"
+            }
+            Cause::Died { .. } => "look for its own message above",
+            Cause::LeftEarly { .. } => "call MPI_Finalize on every way out of main, or MPI_Abort to give up",
+            Cause::Broke(_) => {
+                "an MPI library that speaks PMI-1 is needed; is PMI_FD used by something else?"
+            }
+            Cause::NotStarted { error, .. } => remedy_for_start(error),
+            Cause::TimedOut { .. } => "give it more time with --timeout, or leave that out",
+            Cause::Aborted { .. } | Cause::PassedOn { .. } | Cause::InterruptedTwice => return None,
+        })
+    }
+
+    fn who(&self, rank: u32, host: &str) -> String {
+        match self.places[rank as usize] {
+            Place::Running(pid) | Place::Ended(pid) => format!("rank {rank} (process {pid} on {host})"),
+            Place::Waiting => format!("rank {rank} (on {host})"),
+        }
+    }
+
+    /// The running ranks, as in `rank 3` or `ranks 0-2, 5`.
+    fn who_runs(&self) -> String {
+        let ranks: Vec<u32> = self.running().map(|(rank, _)| rank).collect();
+        let runs = ranks.chunk_by(|left, right| left + 1 == *right).map(|run| match run {
+            [one] => one.to_string(),
+            many => format!("{}-{}", many[0], many[many.len() - 1]),
+        });
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{noun} {}", runs.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Cause {
+    fn exit_status(&self) -> u8 {
+        match self {
+            Cause::Died { ending, .. } => status_of(*ending),
+            Cause::Aborted { code, .. } => low_byte(*code),
+            Cause::LeftEarly { .. } | Cause::Broke(_) => 1,
+            Cause::NotStarted { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                io::ErrorKind::PermissionDenied => 126,
+                _ => 1,
+            },
+            Cause::TimedOut { .. } => 124,
+            Cause::PassedOn { signal } => status_of(Ending::Signal(*signal)),
+            Cause::InterruptedTwice => status_of(Ending::Signal(2)),
+        }
+    }
+}
+
+fn told(ending: Ending) -> String {
+    match ending {
+        Ending::Code(code) => format!("exited with status {code}"),
+        Ending::Signal(signal) => format!("was killed by {}", signals::name(signal)),
+    }
+}
+
+/// A shell's reading of an end: the status itself, or 128 and the signal's number.
+pub fn status_of(ending: Ending) -> u8 {
+    match ending {
+        Ending::Code(code) => low_byte(code),
+        Ending::Signal(signal) => 128 | low_byte(signal & 127),
+    }
+}
+
+/// What the system keeps of a status. A failure whose low byte is zero must not look like success.
+fn low_byte(code: i32) -> u8 {
+    match code.to_le_bytes()[0] {
+        0 => 1,
+        low => low,
+    }
+}
+
+fn remedy_for_start(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOMEM) => {
+            "too many processes or too little memory: see `ulimit -u` and `free`"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "too few descriptors: raise `ulimit -n`, or start fewer ranks",
+        _ => "check that the program can be run by hand on this node",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    /// A job whose rank `i` is process `100 + i`.
+    fn running(ranks: u32) -> Job {
+        let mut job = Job::new(ranks, "space");
+        for rank in 0..ranks {
+            job.started(rank, pid(100 + rank as i32));
+        }
+        job
+    }
+
+    fn say(job: &mut Job, rank: u32, lines: &[&str]) {
+        for line in lines {
+            job.receive(rank, format!("cmd={line}\n").as_bytes(), &mut Vec::new());
+        }
+    }
+
+    const INIT: &str = "init pmi_version=1 pmi_subversion=1";
+
+    #[test]
+    fn a_job_of_programs_that_know_nothing_of_mpi_ends_well() {
+        let mut job = running(2);
+        assert_eq!(job.rank_of(pid(101)), Some(1));
+        job.ended(0, Ending::Code(0));
+        job.ended(1, Ending::Code(0));
+        assert_eq!((job.running().count(), job.exit_status()), (0, 0));
+        assert!(job.message("n1").is_none());
+        assert_eq!(job.rank_of(pid(101)), None, "its number may belong to another process now");
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told() {
+        let mut job = running(3);
+        job.ended(1, Ending::Code(3));
+        job.ended(2, Ending::Signal(9));
+        assert_eq!((job.exit_status(), job.culprit()), (3, Some(1)));
+        let message = job.message("n1").unwrap();
+        assert!(
+            message.starts_with("rank 1 (process 101 on n1) exited with status 3; the job is ended\n"),
+            "{message}"
+        );
+        assert!(message.contains("had not called MPI_Init"), "{message}");
+    }
+
+    #[test]
+    fn a_signal_is_told_by_name_and_makes_the_status() {
+        let mut job = running(1);
+        job.ended(0, Ending::Signal(11));
+        assert_eq!(job.exit_status(), 139);
+        let message = job.message("n1").unwrap();
+        assert!(message.contains("was killed by SIGSEGV") && message.contains("ulimit -c"), "{message}");
+        assert!(!message.contains("the job is ended"), "there is nobody else: {message}");
+    }
+
+    #[test]
+    fn leaving_without_finalize_is_a_death() {
+        let mut job = running(2);
+        say(&mut job, 1, &[INIT]);
+        job.ended(1, Ending::Code(0));
+        assert_eq!(job.exit_status(), 1);
+        assert!(job.message("n1").unwrap().contains("exited without calling MPI_Finalize"));
+    }
+
+    #[test]
+    fn a_failure_after_finalize_is_told_at_the_end_and_harms_nobody() {
+        let mut job = running(2);
+        say(&mut job, 0, &[INIT, "finalize"]);
+        job.ended(0, Ending::Code(5));
+        assert!(job.cause().is_none());
+        job.ended(1, Ending::Code(0));
+        assert_eq!(job.exit_status(), 5);
+        assert!(job.message("n1").unwrap().contains("exited with status 5 after MPI_Finalize"));
+    }
+
+    #[test]
+    fn a_kill_after_finalize_still_ends_the_job() {
+        let mut job = running(2);
+        say(&mut job, 0, &[INIT, "finalize"]);
+        job.ended(0, Ending::Signal(9));
+        assert_eq!((job.culprit(), job.exit_status()), (Some(0), 137));
+    }
+
+    #[test]
+    fn an_abort_gives_its_code() {
+        for (code, status) in [(7, 7), (0, 1), (256, 1), (-1, 255)] {
+            let mut job = running(2);
+            say(&mut job, 1, &[INIT, &format!("abort exitcode={code} message=abort")]);
+            job.ended(1, Ending::Signal(15));
+            assert_eq!(job.exit_status(), status);
+            let message = job.message("n1").unwrap();
+            assert!(
+                message.starts_with(&format!("rank 1 (process 101 on n1) called MPI_Abort({code})")),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_abort_may_say_why() {
+        let mut job = running(1);
+        say(&mut job, 0, &[INIT, "abort exitcode=2 message=no such file"]);
+        assert!(job.message("n1").unwrap().ends_with("called MPI_Abort(2): no such file"));
+    }
+
+    #[test]
+    fn a_signal_that_was_passed_on_is_no_ranks_fault() {
+        let mut job = running(2);
+        job.passes_on(15);
+        job.ended(0, Ending::Signal(15));
+        assert_eq!((job.exit_status(), job.culprit()), (143, None));
+        assert_eq!(job.message("n1").unwrap(), "the job was ended by SIGTERM");
+    }
+
+    #[test]
+    fn nonsense_ends_the_job() {
+        let mut job = running(2);
+        job.receive(1, b"hello\n", &mut Vec::new());
+        let message = job.message("n1").unwrap();
+        assert!(
+            message.starts_with("rank 1 (process 101 on n1) broke the process manager's protocol"),
+            "{message}"
+        );
+        assert_eq!(job.exit_status(), 1);
+    }
+
+    #[test]
+    fn a_timeout_names_who_still_runs() {
+        let mut job = running(6);
+        job.ended(3, Ending::Code(0));
+        job.end(Cause::TimedOut { limit: Duration::from_millis(1500) });
+        assert_eq!(job.exit_status(), 124);
+        assert!(job.message("n1").unwrap().contains("after 1.5 s; still running: ranks 0-2, 4-5"));
+    }
+
+    #[test]
+    fn a_rank_that_cannot_start_is_told_with_the_reason() {
+        let mut job = running(1);
+        job.end(Cause::NotStarted { rank: 0, error: io::Error::from_raw_os_error(libc::EMFILE) });
+        let message = job.message("n1").unwrap();
+        assert!(message.contains("cannot start rank 0 on n1") && message.contains("ulimit -n"), "{message}");
+    }
+}

@@ -1,0 +1,305 @@
+//! The command line of the launcher.
+//!
+//! People come with habits from other launchers: `-np` and other long options after a single dash, options that
+//! only other launchers need. The first are understood, the second are either harmless and ignored or answered
+//! with a word on what to do instead.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+
+/// Starts the ranks of an MPI job on this node.
+///
+/// All ranks end when one of them fails, and nothing is left behind however the launcher ends. The exit status is
+/// that of the first rank that failed, or 128 and the signal's number.
+#[derive(Debug, Parser)]
+#[command(name = "weftrun", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub struct Options {
+    /// How many ranks [default: one for each core this process may use]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    pub ranks: Option<u32>,
+
+    /// Use only these ways between ranks: a comma list of shm, tcp, libfabric[:PROVIDER]
+    #[arg(long, value_name = "LIST", value_parser = fabrics)]
+    pub fabric: Option<String>,
+
+    /// Put the rank before each line of output
+    #[arg(short, long)]
+    pub label: bool,
+
+    /// Where ranks run [default: cores, when there are enough for two or more ranks]
+    #[arg(long, value_enum)]
+    pub bind: Option<Bind>,
+
+    /// Set a variable for the ranks; NAME alone passes it on, as is done for all
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    pub env: Vec<Variable>,
+
+    /// Start the ranks in this folder
+    #[arg(long, alias = "wd", value_name = "DIR")]
+    pub wdir: Option<OsString>,
+
+    /// End the job after this time, with status 124
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+
+    /// Tell where each rank is started
+    #[arg(long)]
+    pub verbose: bool,
+
+    /// Understood and ignored: more ranks than cores are always allowed
+    #[arg(long)]
+    oversubscribe: bool,
+
+    /// Understood and ignored: every user may run jobs
+    #[arg(long)]
+    allow_run_as_root: bool,
+
+    /// The program of every rank, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// Where ranks may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bind {
+    /// Each rank on cores of its own: as many as OMP_NUM_THREADS says, else one
+    Cores,
+    /// Wherever the launcher itself may run
+    None,
+}
+
+/// A variable named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, not empty.
+    pub name: String,
+    /// Its value, where one was given.
+    pub value: Option<String>,
+}
+
+impl Options {
+    /// Reads the command line of this process. Prints help or an error and ends the process where that is due.
+    pub fn from_arguments() -> Options {
+        Options::read(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn read(arguments: Vec<OsString>) -> Result<Options, clap::Error> {
+        let name = invoked_name(arguments.first());
+        let mut command = Options::command().bin_name(name);
+        let (arguments, program_index) =
+            normalize(&command, arguments).map_err(|message| usage(&mut command, message))?;
+        refuse_several_programs(&arguments, program_index).map_err(|message| usage(&mut command, message))?;
+        let matches = command.clone().try_get_matches_from(arguments)?;
+        Options::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// The name this launcher was called by: `weftrun`, `mpiexec` or `mpirun`.
+pub fn invoked_name(argument: Option<&OsString>) -> String {
+    let path = argument.map(std::path::Path::new);
+    let name = path.and_then(|path| path.file_name()).and_then(OsStr::to_str);
+    name.unwrap_or("weftrun").to_owned()
+}
+
+fn usage(command: &mut clap::Command, message: String) -> clap::Error {
+    command.error(clap::error::ErrorKind::UnknownArgument, message)
+}
+
+/// Gives long options after one dash their second, and tells where the program stands.
+fn normalize(command: &clap::Command, arguments: Vec<OsString>) -> Result<(Vec<OsString>, usize), String> {
+    let mut normal: Vec<OsString> = Vec::with_capacity(arguments.len());
+    let mut arguments = arguments.into_iter();
+    normal.extend(arguments.next());
+    while let Some(argument) = arguments.next() {
+        let Some(option) = argument.to_str().filter(|text| text.starts_with('-') && *text != "--") else {
+            normal.push(argument);
+            break;
+        };
+        refuse_foreign(option)?;
+        let option = with_two_dashes(command, option);
+        let value_follows = takes_value(command, &option);
+        normal.push(option.into());
+        if value_follows {
+            normal.extend(arguments.next());
+        }
+    }
+    let program_index = normal.len().saturating_sub(1);
+    normal.extend(arguments);
+    Ok((normal, program_index))
+}
+
+fn with_two_dashes(command: &clap::Command, option: &str) -> String {
+    let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let known = 1 < name.len() && command.get_arguments().any(|argument| has_long(argument, name));
+    if known && !option.starts_with("--") { format!("-{option}") } else { option.to_owned() }
+}
+
+/// Whether the next argument is this option's value.
+fn takes_value(command: &clap::Command, option: &str) -> bool {
+    let argument = match option.strip_prefix("--") {
+        Some(name) => command.get_arguments().find(|argument| has_long(argument, name)),
+        // The short options with a value may have it right behind them: `-n4`.
+        None if option.len() == 2 => {
+            command.get_arguments().find(|it| it.get_short() == option.chars().nth(1))
+        }
+        None => None,
+    };
+    argument.is_some_and(|argument| argument.get_action().takes_values())
+}
+
+fn has_long(argument: &clap::Arg, name: &str) -> bool {
+    let aliases = argument.get_all_aliases().unwrap_or_default();
+    argument.get_long() == Some(name) || aliases.contains(&name)
+}
+
+/// Options that name other machines cannot be ignored: the job would not be the one that was asked for.
+fn refuse_foreign(option: &str) -> Result<(), String> {
+    let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+    if !OF_OTHER_MACHINES.contains(&name) {
+        return Ok(());
+    }
+    Err(format!(
+        "{option}: this launcher starts ranks on this node only\n  \
+         across nodes start the same program with `srun --mpi=pmi2` or with Hydra's mpiexec"
+    ))
+}
+
+/// `PROGRAM ARGS : PROGRAM ARGS` starts several programs as one job elsewhere. Taking the colon for an argument
+/// would start a wrong job in silence. After `--` it is an argument.
+fn refuse_several_programs(arguments: &[OsString], program_index: usize) -> Result<(), String> {
+    let raw = arguments.get(program_index).is_some_and(|argument| argument == "--");
+    let rest = arguments.get(program_index..).unwrap_or_default();
+    if raw || !rest.iter().any(|argument| argument == ":") {
+        return Ok(());
+    }
+    let remedy = "start a script that chooses by PMI_RANK; or, where `:` is the program's own argument, put `--` before it";
+    Err(format!("`:` between several programs is not supported\n  {remedy}"))
+}
+
+fn fabrics(list: &str) -> Result<String, String> {
+    for fabric in list.split(',') {
+        let known = matches!(fabric, "shm" | "tcp" | "libfabric");
+        let provider = fabric.strip_prefix("libfabric:").is_some_and(|provider| !provider.is_empty());
+        if !known && !provider {
+            return Err(format!("`{fabric}` is no fabric: choose from shm, tcp, libfabric[:PROVIDER]"));
+        }
+    }
+    Ok(list.to_owned())
+}
+
+fn variable(text: &str) -> Result<Variable, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    if name.is_empty() {
+        Err("a variable needs a name".to_owned())
+    } else {
+        Ok(Variable { name: name.to_owned(), value })
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time is a number of seconds above zero".to_owned())
+}
+
+/// More processes than any node holds; a larger number is a slip of the finger.
+const RANKS_MAX: i64 = 65_536;
+
+const OF_OTHER_MACHINES: [&str; 9] =
+    ["host", "hosts", "H", "hostfile", "machinefile", "f", "ppn", "npernode", "N"];
+
+const AFTER_HELP: &str = "\
+Rank 0 reads the launcher's standard input; the others read nothing.
+Signals to the launcher are passed on to the ranks; a second interrupt kills them at once.
+Across nodes start the same program with your cluster's own launcher, such as `srun --mpi=pmi2`.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Options, String> {
+        Options::read(line.split(' ').map(OsString::from).collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn ranks_by_any_habit() {
+        for form in ["-n 4", "-np 4", "--np 4", "-n4", "-n=4", "--np=4", "-np=4"] {
+            let options = read(&format!("weftrun {form} ./a")).unwrap();
+            assert_eq!((options.ranks, options.command), (Some(4), vec!["./a".into()]), "{form}");
+        }
+        assert_eq!(read("weftrun ./a").unwrap().ranks, None);
+    }
+
+    #[test]
+    fn options_stop_at_the_program() {
+        let options = read("weftrun -l -np 2 ./a -np 3 --label -x -- :x").unwrap();
+        assert_eq!(options.ranks, Some(2));
+        assert_eq!(options.command.join(OsStr::new(" ")), "./a -np 3 --label -x -- :x");
+        let options = read("weftrun -n 2 -- -odd : -np").unwrap();
+        assert_eq!(options.command.join(OsStr::new(" ")), "-odd : -np");
+    }
+
+    #[test]
+    fn values_are_not_taken_for_the_program() {
+        let options =
+            read("weftrun -wdir /a -x A=b -timeout 1.5 -bind none --fabric shm,tcp -np 3 prog").unwrap();
+        assert_eq!(options.wdir, Some("/a".into()));
+        assert_eq!(options.env, [Variable { name: "A".to_owned(), value: Some("b".to_owned()) }]);
+        assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(options.bind, Some(Bind::None));
+        assert_eq!(options.fabric.as_deref(), Some("shm,tcp"));
+        assert_eq!((options.ranks, options.command), (Some(3), vec!["prog".into()]));
+    }
+
+    #[test]
+    fn harmless_options_of_others_are_ignored() {
+        let options = read("mpirun --oversubscribe --allow-run-as-root -n 2 a").unwrap();
+        assert_eq!(options.ranks, Some(2));
+        assert!(options.oversubscribe && options.allow_run_as_root);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_the_remedy() {
+        for (line, told) in [
+            ("weftrun -n 0 a", "0 is not in 1..=65536"),
+            ("weftrun -n two a", "invalid value 'two'"),
+            ("weftrun -n 2", "PROGRAM"),
+            ("weftrun --fabric smh a", "`smh` is no fabric: choose from shm"),
+            ("weftrun --fabric libfabric: a", "is no fabric"),
+            ("weftrun --timeout=-1 a", "number of seconds"),
+            ("weftrun --timeout nan a", "number of seconds"),
+            ("weftrun -x =1 a", "needs a name"),
+            ("weftrun -n 1 a : -n 2 b", "`:` between several programs"),
+            ("weftrun -hosts n1,n2 a", "this node only"),
+            ("weftrun --hostfile=f a", "srun --mpi=pmi2"),
+            ("weftrun --frobnicate a", "--frobnicate"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(told), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_shows_the_name_it_was_called_by() {
+        for name in ["weftrun", "mpiexec", "mpirun"] {
+            let help = read(&format!("/opt/bin/{name} --help")).unwrap_err();
+            assert!(help.contains(&format!("Usage: {name} [OPTIONS] <PROGRAM>...")), "{help}");
+        }
+    }
+
+    #[test]
+    fn libfabric_may_name_its_provider() {
+        assert!(read("weftrun --fabric libfabric:verbs,libfabric a").is_ok());
+    }
+}

@@ -1,0 +1,189 @@
+//! What the command line comes to on this node: the program found, the cpus shared out, the variables settled.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, getpid};
+use rustix::thread::CpuSet;
+
+use crate::cores::{self, Core};
+use crate::options::{Bind, Options};
+use crate::program::{self, NoProgram};
+
+/// Everything that is settled before the first rank is started.
+#[derive(Debug)]
+pub struct Plan {
+    /// The name the launcher was called by; its messages begin with it.
+    pub name: String,
+    /// The process that the user knows as the launcher.
+    pub launcher: Pid,
+    /// This node.
+    pub host: String,
+    /// The file to run.
+    pub program: PathBuf,
+    /// The program as the user wrote it, and its arguments.
+    pub command: Vec<OsString>,
+    /// How many ranks.
+    pub ranks: u32,
+    /// Variables to set beyond the launcher's own.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The cpus of each rank, where ranks are bound.
+    pub binding: Option<Vec<CpuSet>>,
+    /// Whether lines of output get labels.
+    pub label: bool,
+    /// When to end the job.
+    pub timeout: Option<Duration>,
+    /// Whether to tell where each rank is started.
+    pub verbose: bool,
+}
+
+/// Why there is nothing to start.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlan {
+    /// No program.
+    #[error(transparent)]
+    Program(#[from] NoProgram),
+    /// No folder.
+    #[error("cannot enter the folder `{folder}` of --wdir: {source}\n  check that it exists on this node")]
+    Folder {
+        /// As the user wrote it.
+        folder: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Binding was asked for.
+    #[error(
+        "--bind cores: {ranks} ranks of {each} cores need more than the {cores} cores this process may use\n  \
+         leave --bind out, start fewer ranks, or lower OMP_NUM_THREADS"
+    )]
+    Cores {
+        /// Ranks.
+        ranks: u32,
+        /// Cores that each rank wants.
+        each: usize,
+        /// Cores at hand.
+        cores: usize,
+    },
+}
+
+impl NoPlan {
+    /// The exit status to end with.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            NoPlan::Program(error) => error.exit_status(),
+            NoPlan::Folder { .. } | NoPlan::Cores { .. } => 1,
+        }
+    }
+}
+
+impl Plan {
+    /// Settles what `options` leave open. Enters the folder of `--wdir`.
+    pub fn new(options: Options, name: String) -> Result<Plan, NoPlan> {
+        let mut environment = environment(&options, &name);
+        if let Some(folder) = &options.wdir {
+            environment.push(("PWD".into(), enter(folder)?));
+        }
+        let variable = |name: &str| last(&environment, name).or_else(|| std::env::var_os(name));
+        let program = program::find(&options.command[0], variable("PATH").as_deref())?;
+        let cores = cores::allowed();
+        let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
+        let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
+        let Options { command, label, timeout, verbose, .. } = options;
+        let (launcher, host) = (getpid(), host());
+        Ok(Plan {
+            name,
+            launcher,
+            host,
+            program,
+            command,
+            ranks,
+            environment,
+            binding,
+            label,
+            timeout,
+            verbose,
+        })
+    }
+}
+
+/// The variables of `-x` and of options that ranks learn through variables.
+fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
+    let mut environment = Vec::new();
+    for variable in &options.env {
+        match &variable.value {
+            Some(value) => environment.push((variable.name.clone().into(), value.into())),
+            None if std::env::var_os(&variable.name).is_none() => {
+                eprintln!("{name}: -x {}: there is no such variable to pass on", variable.name);
+            }
+            None => {}
+        }
+    }
+    environment.extend(options.fabric.iter().map(|fabrics| ("WEFT_FABRIC".into(), fabrics.into())));
+    environment
+}
+
+fn last(environment: &[(OsString, OsString)], name: &str) -> Option<OsString> {
+    environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+}
+
+fn enter(folder: &OsStr) -> Result<OsString, NoPlan> {
+    let told = |source| NoPlan::Folder { folder: folder.to_string_lossy().into_owned(), source };
+    std::env::set_current_dir(folder).map_err(told)?;
+    std::env::current_dir().map(OsString::from).map_err(told)
+}
+
+fn ranks_by_default(cores: &[Core]) -> u32 {
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = if cores.is_empty() { cpus() } else { cores.len() };
+    u32::try_from(cores).unwrap_or(1)
+}
+
+/// Each rank gets cores of its own when there are enough. One rank alone gets no binding by default: there is
+/// nobody to keep it apart from, and a program with threads of its own would be squeezed.
+fn binding(
+    options: &Options,
+    cores: &[Core],
+    ranks: u32,
+    each: usize,
+) -> Result<Option<Vec<CpuSet>>, NoPlan> {
+    match options.bind {
+        Some(Bind::None) => Ok(None),
+        None if ranks == 1 => Ok(None),
+        None => Ok(cores::share_out(cores, ranks, each)),
+        Some(Bind::Cores) => {
+            let too_few = NoPlan::Cores { ranks, each, cores: cores.len() };
+            cores::share_out(cores, ranks, each).map(Some).ok_or(too_few)
+        }
+    }
+}
+
+/// The threads that each rank will run, by the first number of `OMP_NUM_THREADS`.
+fn threads(variable: Option<&OsStr>) -> usize {
+    let first = variable.and_then(OsStr::to_str).and_then(|text| text.split(',').next()?.trim().parse().ok());
+    first.filter(|threads| *threads != 0).unwrap_or(1)
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_read_as_openmp_does() {
+        let threads_of = |text: &str| threads(Some(OsStr::new(text)));
+        assert_eq!(threads_of("4"), 4);
+        assert_eq!(threads_of("8,2"), 8);
+        assert_eq!((threads_of("0"), threads_of("many"), threads(None)), (1, 1, 1));
+    }
+
+    #[test]
+    fn the_last_setting_of_a_variable_counts() {
+        let pairs = [("A", "1"), ("B", "2"), ("A", "3")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(last(&pairs, "A"), Some("3".into()));
+        assert_eq!(last(&pairs, "C"), None);
+    }
+}

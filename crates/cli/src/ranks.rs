@@ -1,0 +1,180 @@
+//! One rank's process, as its launcher holds it: how it is started, and the launcher's ends of what ties them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Rlimit};
+
+use crate::output::Labeler;
+use crate::plan::Plan;
+use crate::spawn::{self, Handed};
+
+/// A started rank.
+#[derive(Debug)]
+pub struct RankProcess {
+    /// Its process, a child of this one.
+    pub pid: Pid,
+    /// The connection on which it speaks to the process manager; `None` once it has hung up.
+    pub manager: Option<OwnedFd>,
+    /// Its output and its errors, where the launcher labels them; `None` once they have ended.
+    pub streams: [Option<Stream>; 2],
+}
+
+/// A stream of a rank on its way through the launcher.
+#[derive(Debug)]
+pub struct Stream {
+    /// Where it is read, without waiting.
+    pub pipe: OwnedFd,
+    /// What cuts it into lines.
+    pub labeler: Labeler,
+}
+
+/// What all ranks of a job share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The memory that the ranks of this node have in common.
+    pub segment: Option<OwnedFd>,
+    /// The limit on open files that the launcher was started with.
+    pub files_limit: Rlimit,
+}
+
+/// The memory that the ranks of a node have in common, made once per job and handed to each by number.
+pub fn segment(_ranks: u32) -> Option<OwnedFd> {
+    None
+}
+
+/// Starts `rank` of the planned job.
+pub fn start(plan: &Plan, rank: u32, shared: &Shared) -> io::Result<RankProcess> {
+    let mut command = Command::new(&plan.program);
+    command.arg0(&plan.command[0]).args(&plan.command[1..]);
+    command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared.segment.as_ref());
+    let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
+    let descriptors = std::iter::once(&theirs).chain(&shared.segment).map(AsFd::as_fd).collect();
+    let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
+    let child = spawn::start(&mut command, Handed { descriptors, cpus, files_limit: shared.files_limit })?;
+    Ok(RankProcess { pid: Pid::from_child(&child), manager: Some(ours), streams })
+}
+
+fn label_streams(command: &mut Command, rank: u32) -> io::Result<[Option<Stream>; 2]> {
+    let (output, output_end) = stream(rank)?;
+    let (errors, errors_end) = stream(rank)?;
+    command.stdout(output_end).stderr(errors_end);
+    Ok([Some(output), Some(errors)])
+}
+
+/// A stream, and the end that the rank writes to.
+fn stream(rank: u32) -> io::Result<(Stream, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Only this end: the rank's own writes shall wait as they do for any pipe.
+    fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+    Ok((Stream { pipe: reader, labeler: Labeler::new(rank) }, writer))
+}
+
+fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, segment: Option<&OwnedFd>) {
+    for name in std::env::vars_os().map(|(name, _)| name).filter(is_of_another_launcher) {
+        command.env_remove(name);
+    }
+    command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    for (name, value) in [
+        ("PMI_FD", i64::from(manager)),
+        ("PMI_RANK", i64::from(rank)),
+        ("PMI_SIZE", i64::from(plan.ranks)),
+        // Scripts use these to choose a device for each rank of a node.
+        ("MPI_LOCALRANKID", i64::from(rank)),
+        ("MPI_LOCALNRANKS", i64::from(plan.ranks)),
+        ("WEFT_LAUNCHER", i64::from(plan.launcher.as_raw_pid())),
+    ] {
+        command.env(name, value.to_string());
+    }
+    if let Some(segment) = segment {
+        command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
+    }
+}
+
+/// A job started inside another one must not see the outer one's place in it.
+fn is_of_another_launcher(name: &OsString) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+const OUTER_NAMES: [&str; 11] = [
+    "PMI_FD",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_JOBID",
+    "PMI_SPAWNED",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "HYDI_CONTROL_FD",
+    "WEFT_SHM_FD",
+];
+
+const OUTER_PREFIXES: [&str; 2] = ["PMIX_SERVER_", "OMPI_COMM_WORLD_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use rustix::process::{Resource, WaitOptions, getpid, getrlimit, waitpid};
+
+    fn plan(script: &str) -> Plan {
+        Plan {
+            name: "weftrun".to_owned(),
+            launcher: getpid(),
+            host: "n1".to_owned(),
+            program: "/bin/sh".into(),
+            command: ["sh", "-c", script].map(OsString::from).to_vec(),
+            ranks: 4,
+            environment: vec![("COLOUR".into(), "blue".into())],
+            binding: None,
+            label: false,
+            timeout: None,
+            verbose: false,
+        }
+    }
+
+    fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
+        let shared = Shared { segment, files_limit: getrlimit(Resource::Nofile) };
+        let rank = start(&plan(script), 2, &shared).unwrap();
+        let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
+        status.exit_status()
+    }
+
+    #[test]
+    fn a_rank_knows_its_place() {
+        let known =
+            r#"test "$PMI_RANK $PMI_SIZE $MPI_LOCALRANKID $MPI_LOCALNRANKS $COLOUR" = "2 4 2 4 blue""#;
+        assert_eq!(status(known, None), Some(0));
+        assert_eq!(status(r#"test -S /proc/self/fd/$PMI_FD"#, None), Some(0));
+        assert_eq!(status(r#"test -z "$WEFT_SHM_FD""#, None), Some(0));
+        assert_eq!(status(&format!("test $WEFT_LAUNCHER = {}", getpid()), None), Some(0));
+    }
+
+    #[test]
+    fn a_rank_can_read_the_segment_by_its_number() {
+        let segment = memfd_create("segment", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&segment, b"common ground").unwrap();
+        let read = r#"test "$(cat /proc/self/fd/$WEFT_SHM_FD)" = "common ground""#;
+        assert_eq!(status(read, Some(segment)), Some(0));
+    }
+
+    #[test]
+    fn variables_of_other_launchers_are_known() {
+        for name in ["PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
+            assert!(is_of_another_launcher(&name.into()), "{name}");
+        }
+        for name in ["PATH", "PMIX_MCA_x", "SLURM_PROCID", "WEFT_FABRIC"] {
+            assert!(!is_of_another_launcher(&name.into()), "{name}");
+        }
+    }
+}

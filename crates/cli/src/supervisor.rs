@@ -1,0 +1,494 @@
+//! The process that starts the ranks, serves them, and ends them: one loop over everything that can happen.
+//!
+//! It has no threads and waits in one place only, so that nothing can keep it from noticing the end of a rank or of
+//! the launcher. Each turn looks at what happened in this order: has the launcher gone; signals; ends of children;
+//! the process manager; output. So a dead rank's last words and the message about it come before what other ranks
+//! have to say about its death.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+use crate::descendants::{self, Ended, Ending, Reaped};
+use crate::job::{Cause, Job};
+use crate::output::Outlet;
+use crate::plan::Plan;
+use crate::ranks::{self, RankProcess, Shared};
+use crate::signals::{Sender, Signals};
+use crate::{cores, job};
+
+/// Runs a planned job to its end and returns the launcher's exit status.
+///
+/// `lifeline` reads as ended when the launcher has gone.
+pub fn run(plan: &Plan, signals: Signals, lifeline: OwnedFd) -> io::Result<u8> {
+    let mut supervisor = Supervisor::new(plan, signals, lifeline)?;
+    supervisor.start_ranks();
+    // Rank 0 has it now; holding on would keep whoever writes to it from noticing that rank 0 has gone.
+    release_input();
+    while !supervisor.turn()? {}
+    Ok(supervisor.job.exit_status())
+}
+
+/// Points this process's standard input at nothing.
+pub fn release_input() {
+    if let Ok(nothing) = std::fs::File::open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdin(nothing);
+    }
+}
+
+struct Supervisor<'a> {
+    plan: &'a Plan,
+    job: Job,
+    processes: Vec<RankProcess>,
+    signals: Signals,
+    lifeline: OwnedFd,
+    /// The launcher's output and errors, in the order of a rank's streams.
+    outlets: [Outlet; 2],
+    phase: Phase,
+    times_out_at: Option<Instant>,
+    /// While a rank has hung up and its end is not known yet: until when the others' output waits.
+    output_waits_until: Option<Instant>,
+    interrupts: u32,
+    /// Signals that were sent to the whole process group a moment ago, so that the ranks have them already.
+    group_signals: Vec<(Signal, Instant)>,
+    shared: Shared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Ranks run.
+    Running,
+    /// What is left has been asked to end, and is killed at this time.
+    Ending { kill_at: Instant },
+    /// Nothing is left; output may be.
+    Over,
+}
+
+/// What a wait found.
+#[derive(Debug, Default)]
+struct Ready {
+    launcher_gone: bool,
+    managers: Vec<usize>,
+    streams: Vec<(usize, usize)>,
+}
+
+/// What an entry of the poll table stands for.
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Lifeline,
+    Signals,
+    Manager(usize),
+    Stream(usize, usize),
+    Outlet,
+}
+
+impl<'a> Supervisor<'a> {
+    fn new(plan: &'a Plan, signals: Signals, lifeline: OwnedFd) -> io::Result<Supervisor<'a>> {
+        let space = format!("weft_{}", plan.launcher);
+        let files_limit = make_room_for_descriptors(plan)?;
+        Ok(Supervisor {
+            plan,
+            job: Job::new(plan.ranks, &space),
+            processes: Vec::new(),
+            signals,
+            lifeline,
+            outlets: [Outlet::new(rustix::stdio::stdout())?, Outlet::new(rustix::stdio::stderr())?],
+            phase: Phase::Running,
+            times_out_at: plan.timeout.and_then(|limit| Instant::now().checked_add(limit)),
+            output_waits_until: None,
+            interrupts: 0,
+            group_signals: Vec::new(),
+            shared: Shared { segment: ranks::segment(plan.ranks), files_limit },
+        })
+    }
+
+    fn start_ranks(&mut self) {
+        for rank in 0..self.plan.ranks {
+            match ranks::start(self.plan, rank, &self.shared) {
+                Ok(process) => self.note_start(rank, process),
+                Err(error) => return self.job.end(Cause::NotStarted { rank, error }),
+            }
+            // Many ranks take a while; do not start more for a launcher that has gone.
+            if self.launcher_gone() {
+                return;
+            }
+        }
+    }
+
+    fn note_start(&mut self, rank: u32, process: RankProcess) {
+        self.job.started(rank, process.pid);
+        if self.plan.verbose {
+            let sets = self.plan.binding.as_ref().map(|sets| cores::list(&sets[rank as usize]));
+            let place = sets.map_or_else(|| "not bound".to_owned(), |list| format!("on cpus {list}"));
+            self.say(&format!("rank {rank} is process {}, {place}", process.pid));
+        }
+        self.processes.push(process);
+    }
+
+    /// One round of the loop; true when all is done.
+    fn turn(&mut self) -> io::Result<bool> {
+        let ready = self.wait()?;
+        if ready.launcher_gone {
+            descendants::kill_all();
+            return Ok(true);
+        }
+        self.pass_on_signals()?;
+        let reaped = descendants::reap();
+        for &place in &ready.managers {
+            self.serve(place);
+        }
+        self.note_ends(&reaped);
+        self.note_timeout();
+        self.advance(reaped.some_left);
+        self.forward_output(&ready.streams);
+        self.outlets.iter_mut().for_each(Outlet::flush);
+        Ok(self.phase == Phase::Over && !self.outlets.iter().any(Outlet::is_pending))
+    }
+
+    /// Waits for something to happen, or for the time when something is due.
+    fn wait(&self) -> io::Result<Ready> {
+        let (tokens, mut entries): (Vec<Token>, Vec<PollFd<'_>>) = self.watched().into_iter().unzip();
+        let left = self.next_time().map(|time| time.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|left| Timespec::try_from(left).unwrap_or(LONG_TIME));
+        match poll(&mut entries, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = Ready::default();
+        for (token, entry) in tokens.into_iter().zip(&entries) {
+            if !entry.revents().is_empty() {
+                ready.note(token);
+            }
+        }
+        Ok(ready)
+    }
+
+    fn watched(&self) -> Vec<(Token, PollFd<'_>)> {
+        let mut watched = vec![
+            (Token::Lifeline, PollFd::new(&self.lifeline, PollFlags::IN)),
+            (Token::Signals, PollFd::new(&self.signals, PollFlags::IN)),
+        ];
+        for outlet in self.outlets.iter().filter(|outlet| outlet.is_pending()) {
+            watched.push((Token::Outlet, PollFd::new(outlet, PollFlags::OUT)));
+        }
+        for (place, process) in self.processes.iter().enumerate() {
+            if let Some(manager) = &process.manager {
+                watched.push((Token::Manager(place), PollFd::new(manager, PollFlags::IN)));
+            }
+            for (kind, stream) in process.streams.iter().enumerate() {
+                if let Some(stream) = stream.as_ref().filter(|_| self.takes_output(kind)) {
+                    watched.push((Token::Stream(place, kind), PollFd::new(&stream.pipe, PollFlags::IN)));
+                }
+            }
+        }
+        watched
+    }
+
+    fn takes_output(&self, kind: usize) -> bool {
+        self.output_waits_until.is_none() && !self.outlets[kind].is_full()
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        let kill_at = match self.phase {
+            Phase::Ending { kill_at } => Some(kill_at),
+            Phase::Running | Phase::Over => None,
+        };
+        [kill_at, self.times_out_at, self.output_waits_until].into_iter().flatten().min()
+    }
+
+    fn launcher_gone(&self) -> bool {
+        let mut entry = [PollFd::new(&self.lifeline, PollFlags::IN)];
+        poll(&mut entry, Some(&Timespec::default())).is_ok_and(|ready| ready != 0)
+    }
+
+    fn pass_on_signals(&mut self) -> io::Result<()> {
+        for arrival in self.signals.take()? {
+            let by_launcher = arrival.from == Sender::Process(Some(self.plan.launcher));
+            match arrival.signal {
+                Signal::CHILD => {}
+                // The launcher's death sends this, to wake a stopped supervisor; others use it to wake the ranks.
+                Signal::CONT => self.send(Signal::CONT),
+                signal => self.on_signal(signal, by_launcher),
+            }
+        }
+        Ok(())
+    }
+
+    /// A signal that does not come by way of the launcher was sent to the process group: the ranks have it already.
+    fn on_signal(&mut self, signal: Signal, by_launcher: bool) {
+        let now = Instant::now();
+        self.group_signals.retain(|(_, time)| now.duration_since(*time) < GROUP_SIGNAL_LASTS);
+        if by_launcher && self.group_signals.iter().any(|(known, _)| *known == signal) {
+            return;
+        }
+        if by_launcher {
+            self.send(signal);
+        } else {
+            self.group_signals.push((signal, now));
+        }
+        self.job.passes_on(signal.as_raw());
+        match signal {
+            Signal::TSTP => {
+                let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+            }
+            Signal::INT => self.on_interrupt(),
+            _ => {}
+        }
+    }
+
+    fn on_interrupt(&mut self) {
+        self.interrupts += 1;
+        if self.interrupts < 2 {
+            return;
+        }
+        self.job.end(Cause::InterruptedTwice);
+        if let Phase::Ending { kill_at } = &mut self.phase {
+            *kill_at = Instant::now();
+        }
+        // Whoever interrupts twice does not want to wait for a slow reader either.
+        if self.phase == Phase::Over {
+            self.outlets.iter_mut().for_each(Outlet::abandon);
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        for (_, pid) in self.job.running() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Reads what a rank sends to the process manager, and answers.
+    fn serve(&mut self, place: usize) {
+        let mut bytes = [0; READ_BYTES];
+        for _ in 0..READS_PER_TURN {
+            let Some(manager) = &self.processes[place].manager else { return };
+            match recv(manager, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return self.hung_up(place),
+                Ok((count, _)) => self.serve_bytes(place, &bytes[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.hung_up(place),
+            }
+        }
+    }
+
+    fn serve_bytes(&mut self, place: usize, bytes: &[u8]) {
+        let mut answers = Vec::new();
+        self.job.receive(place as u32, bytes, &mut answers);
+        for (rank, bytes) in answers {
+            let Some(manager) = &self.processes[rank as usize].manager else { continue };
+            // An answer is short and a client waits for it before it asks again, so it fits; a peer that lets
+            // answers pile up is no client. One that has gone will be reaped.
+            let sent = send(manager, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            if matches!(sent, Err(Errno::AGAIN)) || sent.is_ok_and(|count| count < bytes.len()) {
+                let what = "it does not read its answers".to_owned();
+                self.job.end(Cause::Broke(weft::launch::Fault { rank, what }));
+            }
+        }
+    }
+
+    /// The connection ends a moment before the process does, and the other ranks may notice as soon as we do. So
+    /// that the cause is told before its effects, their words wait until the end is known.
+    fn hung_up(&mut self, place: usize) {
+        self.processes[place].manager = None;
+        if self.job.is_engaged(place as u32) && self.phase == Phase::Running {
+            self.output_waits_until = Some(Instant::now() + OUTPUT_WAITS);
+        }
+    }
+
+    fn note_ends(&mut self, reaped: &Reaped) {
+        let mut ends: Vec<(u32, Ending)> =
+            reaped.ended.iter().filter_map(|ended| self.end_of_rank(ended)).collect();
+        // What one turn finds has no order; a kill is more likely the cause of a failure than the other way round.
+        ends.sort_by_key(|(_, ending)| match ending {
+            Ending::Signal(_) => 0,
+            Ending::Code(1..) => 1,
+            Ending::Code(_) => 2,
+        });
+        for (rank, ending) in ends {
+            // What it said last may explain its end.
+            self.serve(rank as usize);
+            self.job.ended(rank, ending);
+            self.output_waits_until = None;
+        }
+        if self.output_waits_until.is_some_and(|time| time <= Instant::now()) {
+            self.output_waits_until = None;
+        }
+    }
+
+    fn end_of_rank(&self, ended: &Ended) -> Option<(u32, Ending)> {
+        Some((self.job.rank_of(ended.pid)?, ended.ending))
+    }
+
+    fn note_timeout(&mut self) {
+        if self.times_out_at.is_some_and(|time| time <= Instant::now()) {
+            self.times_out_at = None;
+            if let (Phase::Running, Some(limit)) = (self.phase, self.plan.timeout) {
+                self.job.end(Cause::TimedOut { limit });
+            }
+        }
+    }
+
+    /// Goes from running over ending to over, as far as things have come.
+    fn advance(&mut self, some_left: bool) {
+        if self.phase == Phase::Running && (self.job.cause().is_some() || self.job.running().next().is_none())
+        {
+            self.conclude(some_left);
+        }
+        match self.phase {
+            Phase::Ending { .. } if !some_left => self.finish(),
+            Phase::Ending { kill_at } if kill_at <= Instant::now() => {
+                let left = descendants::kill_all();
+                if !left.is_empty() {
+                    self.say(&format!(
+                        "these processes cannot be ended: {left:?}\n  they hang in the system"
+                    ));
+                }
+                self.finish();
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells why the job ends, after the last words of whoever caused it, and asks what is left to end.
+    fn conclude(&mut self, some_left: bool) {
+        self.times_out_at = None;
+        self.output_waits_until = None;
+        if let Some(rank) = self.job.culprit() {
+            self.drain(rank as usize);
+        }
+        if let Some(message) = self.job.message(&self.plan.host) {
+            self.outlets[0].flush();
+            self.say(&message);
+            self.outlets[1].flush();
+        }
+        if some_left {
+            descendants::signal_all(Signal::TERM);
+            // A stopped process would not hear the above.
+            descendants::signal_all(Signal::CONT);
+        }
+        let at_once = matches!(self.job.cause(), Some(Cause::InterruptedTwice));
+        let grace = if at_once { Duration::ZERO } else { GRACE };
+        self.phase = Phase::Ending { kill_at: Instant::now() + grace };
+    }
+
+    /// All processes have ended, so that their streams end as well.
+    fn finish(&mut self) {
+        (0..self.processes.len()).for_each(|place| self.drain(place));
+        self.phase = Phase::Over;
+    }
+
+    /// Takes all that a rank has written so far, and its last line as it stands.
+    fn drain(&mut self, place: usize) {
+        for kind in 0..self.outlets.len() {
+            // Bounded by what a pipe holds, unless something still writes to it; then the rest comes later.
+            self.read_stream(place, kind, READS_TO_DRAIN);
+            let Some(process) = self.processes.get_mut(place) else { return };
+            if let Some(stream) = &mut process.streams[kind] {
+                stream.labeler.finish(&mut self.outlets[kind]);
+            }
+        }
+    }
+
+    fn forward_output(&mut self, ready: &[(usize, usize)]) {
+        for &(place, kind) in ready {
+            if self.takes_output(kind) {
+                self.read_stream(place, kind, READS_PER_TURN);
+            }
+        }
+        for (kind, outlet) in self.outlets.iter().enumerate() {
+            // Nobody reads the output any more; the ranks are to learn that as if they wrote to it themselves.
+            if outlet.is_broken() {
+                self.processes.iter_mut().for_each(|process| process.streams[kind] = None);
+            }
+        }
+    }
+
+    fn read_stream(&mut self, place: usize, kind: usize, reads_max: usize) {
+        let Some(process) = self.processes.get_mut(place) else { return };
+        let (slot, outlet) = (&mut process.streams[kind], &mut self.outlets[kind]);
+        let mut bytes = [0; STREAM_READ_BYTES];
+        for _ in 0..reads_max {
+            let Some(stream) = slot else { return };
+            match rustix::io::read(&stream.pipe, &mut bytes) {
+                Ok(count @ 1..) => stream.labeler.take(&bytes[..count], outlet),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Ok(_) | Err(_) => {
+                    stream.labeler.finish(outlet);
+                    *slot = None;
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, message: &str) {
+        let line = format!("{}: {message}\n", self.plan.name);
+        self.outlets[1].push(line.as_bytes());
+    }
+}
+
+impl Ready {
+    fn note(&mut self, token: Token) {
+        match token {
+            Token::Lifeline => self.launcher_gone = true,
+            Token::Manager(place) => self.managers.push(place),
+            Token::Stream(place, kind) => self.streams.push((place, kind)),
+            Token::Signals | Token::Outlet => {}
+        }
+    }
+}
+
+/// Raises the limit on open files when the ranks need more than it allows. Returns what it was.
+fn make_room_for_descriptors(plan: &Plan) -> io::Result<Rlimit> {
+    let limit = getrlimit(Resource::Nofile);
+    let for_each_rank = if plan.label { 3 } else { 1 };
+    let needed = u64::from(plan.ranks) * for_each_rank + DESCRIPTORS_BESIDE_RANKS;
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        let maximum = limit.maximum.unwrap_or_default();
+        return Err(io::Error::other(format!(
+            "{} ranks need {needed} descriptors, and only {maximum} are allowed\n  raise `ulimit -Hn`, or start fewer",
+            plan.ranks
+        )));
+    }
+    if limit.current.is_some_and(|current| current < needed) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })?;
+    }
+    Ok(limit)
+}
+
+/// What a supervisor's own end means for the launcher: its status is the launcher's.
+pub fn status_of(ending: Ending) -> u8 {
+    match ending {
+        // Zero is success here, unlike in a rank's failure.
+        Ending::Code(0) => 0,
+        other => job::status_of(other),
+    }
+}
+
+/// From asking to killing. Ranks that have something to save have this long.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Longer than the system takes from closing a process's files to reporting its end.
+const OUTPUT_WAITS: Duration = Duration::from_millis(100);
+
+const GROUP_SIGNAL_LASTS: Duration = Duration::from_millis(200);
+
+/// For waits too long to say: waking up once a day harms nobody.
+const LONG_TIME: Timespec = Timespec { tv_sec: 86_400, tv_nsec: 0 };
+
+const READ_BYTES: usize = 4096;
+const READS_PER_TURN: usize = 16;
+
+const STREAM_READ_BYTES: usize = 16 * 1024;
+
+/// A pipe holds 64 KiB unless someone enlarged it, to 1 MiB at most for ordinary users.
+const READS_TO_DRAIN: usize = 128;
+
+/// Standard streams, signals, the lifeline, and what starting one rank takes for a moment.
+const DESCRIPTORS_BESIDE_RANKS: u64 = 32;

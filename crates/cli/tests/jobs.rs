@@ -1,0 +1,350 @@
+//! Whole jobs: what ranks are given, what becomes of their output, and how a job ends.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use common::{PMI, run, run_script, start_command, weftrun};
+
+#[test]
+fn every_rank_runs_once_and_knows_its_place() {
+    let outcome = run_script(&["-n", "4"], r#"echo "$PMI_RANK of $PMI_SIZE""#);
+    assert_eq!(outcome.sorted_lines(), ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]);
+    assert_eq!((outcome.code(), outcome.errors.as_str()), (0, ""));
+}
+
+#[test]
+fn without_a_number_there_is_a_rank_for_each_core() {
+    let outcome = run_script(&[], "echo $PMI_SIZE");
+    let lines = outcome.sorted_lines();
+    assert_eq!(lines.len().to_string(), lines[0]);
+}
+
+#[test]
+fn arguments_reach_the_program_untouched() {
+    let outcome = run(&["-np", "1", "printf", "<%s>", "-n", "a b", "", "--label", "*"]);
+    assert_eq!(outcome.output, "<-n><a b><><--label><*>");
+}
+
+#[test]
+fn variables_and_folder_reach_the_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    let options = ["-n", "1", "-x", "COLOUR=red", "--env", "SIZE=1 m", "--fabric", "tcp,shm", "--wdir", path];
+    let outcome = run_script(&options, r#"echo "$COLOUR|$SIZE|$WEFT_FABRIC|$PWD|$(pwd -P)""#);
+    assert_eq!(outcome.output.trim(), format!("red|1 m|tcp,shm|{path}|{path}"));
+}
+
+#[test]
+fn a_variable_that_is_not_there_is_told() {
+    let outcome = run(&["-n", "1", "-x", "NOT_SET_ANYWHERE", "true"]);
+    assert_eq!(outcome.code(), 0);
+    assert!(outcome.errors.contains("-x NOT_SET_ANYWHERE: there is no such variable"), "{}", outcome.errors);
+}
+
+#[test]
+fn a_program_relative_to_the_folder_is_found_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("hello");
+    std::fs::write(&program, "#!/bin/sh\necho hello\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = run(&["-n", "1", "--wdir", folder.path().to_str().unwrap(), "./hello"]);
+    assert_eq!(outcome.output, "hello\n", "{}", outcome.errors);
+}
+
+#[test]
+fn only_rank_0_reads_the_input() {
+    let (mut command, mark) = weftrun(&["-n", "3", "-l", "bash", "-c", r#"echo "got $(cat)""#]);
+    command.stdin(Stdio::piped());
+    let mut launcher = start_command(command, mark);
+    launcher.feed("for zero");
+    assert_eq!(launcher.finish().sorted_lines(), ["[0] got for zero", "[1] got ", "[2] got "]);
+}
+
+#[test]
+fn labelled_lines_are_whole_and_complete() {
+    // Lines of many lengths, written in pieces by four ranks at once, and a last one without an end.
+    let script = r#"for i in $(seq 300); do printf "%0*d" $((i % 90 + 1)) 0; printf " line %d\n" $i; done; printf end"#;
+    let outcome = run_script(&["-l", "-n", "4"], script);
+    for rank in 0..4 {
+        let label = format!("[{rank}] ");
+        let lines: Vec<&str> = outcome.output.lines().filter_map(|line| line.strip_prefix(&label)).collect();
+        assert_eq!(lines.len(), 301);
+        for (index, line) in lines[..300].iter().enumerate() {
+            let number = index + 1;
+            assert_eq!(*line, format!("{} line {number}", "0".repeat(number % 90 + 1)));
+        }
+        assert_eq!(lines[300], "end");
+    }
+    assert_eq!(outcome.output.lines().count(), 4 * 301);
+}
+
+#[test]
+fn labelled_errors_stay_errors() {
+    let outcome = run_script(&["-l", "-n", "2"], "echo out; echo err >&2");
+    assert_eq!(outcome.sorted_lines(), ["[0] out", "[1] out"]);
+    let mut errors: Vec<&str> = outcome.errors.lines().collect();
+    errors.sort_unstable();
+    assert_eq!(errors, ["[0] err", "[1] err"]);
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_job() {
+    let (mut command, mark) = weftrun(&["-l", "-n", "2", "yes"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    command.stdout(writer);
+    let launcher = start_command(command, mark);
+    drop(reader);
+    let outcome = launcher.finish();
+    assert_eq!(outcome.code(), 128 + 13, "{}", outcome.errors);
+    assert!(outcome.errors.contains("killed by SIGPIPE"), "{}", outcome.errors);
+}
+
+#[test]
+fn the_status_is_that_of_the_rank_that_failed() {
+    for (script, code) in [
+        ("test $PMI_RANK != 1 || exit 3; sleep 1000", 3),
+        ("test $PMI_RANK != 2 || exit 255; sleep 1000", 255),
+        ("test $PMI_RANK != 0 || kill -9 $$; sleep 1000", 137),
+        ("test $PMI_RANK != 0 || kill -SEGV $$; sleep 1000", 139),
+        ("exit 0", 0),
+    ] {
+        assert_eq!(run_script(&["-n", "3"], script).code(), code, "{script}");
+    }
+}
+
+#[test]
+fn a_death_is_told_once_with_rank_process_and_host() {
+    let script = r#"test $PMI_RANK != 1 && exec sleep 1000; echo $$; kill -9 $$"#;
+    let outcome = run_script(&["-n", "4"], script);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let told = format!(
+        "weftrun: rank 1 (process {} on {}) was killed by SIGKILL",
+        outcome.output.trim(),
+        host.trim()
+    );
+    assert_eq!(outcome.errors.matches(&told).count(), 1, "{}", outcome.errors);
+    assert_eq!(outcome.errors.lines().count(), 2, "what happened, and what to do: {}", outcome.errors);
+}
+
+#[test]
+fn last_words_come_before_the_message_and_the_others_after() {
+    let script = r#"
+        trap 'echo "rank $PMI_RANK was told to end" >&2; exit 1' TERM
+        if [ $PMI_RANK = 2 ]; then for i in $(seq 500); do echo "last words $i" >&2; done; kill -9 $$; fi
+        sleep 1000 & wait"#;
+    let outcome = run_script(&["-l", "-n", "4"], script);
+    let place =
+        |text: &str| outcome.errors.find(text).unwrap_or_else(|| panic!("`{text}` in {}", outcome.errors));
+    let message = place("weftrun: rank 2");
+    assert!(place("[2] last words 500") < message, "{}", outcome.errors);
+    if let Some(after) = outcome.errors.find("was told to end") {
+        assert!(message < after, "{}", outcome.errors);
+    }
+    assert_eq!(outcome.code(), 137);
+}
+
+#[test]
+fn programs_that_cannot_run_have_the_status_of_shells() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "text").unwrap();
+    let text = text.to_str().unwrap();
+    for (program, code, told) in [
+        ("no-such-program", 127, "cannot find the program `no-such-program`"),
+        ("./no/such", 127, "cannot find the program `./no/such`"),
+        (text, 126, "chmod +x"),
+        ("/", 126, "it is a folder"),
+    ] {
+        let outcome = run(&["-n", "4", program]);
+        assert_eq!(outcome.code(), code, "{}", outcome.errors);
+        assert_eq!(outcome.errors.matches(told).count(), 1, "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn a_broken_program_file_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("broken");
+    std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = run(&["-n", "4", program.to_str().unwrap()]);
+    assert_eq!(outcome.code(), 127, "{}", outcome.errors);
+    assert_eq!(outcome.errors.matches("cannot start rank 0").count(), 1, "{}", outcome.errors);
+}
+
+#[test]
+fn ranks_meet_through_the_process_manager() {
+    let script = format!(
+        r#"{PMI}
+        init; ask "cmd=get_my_kvsname"; space=${{answer##*kvsname=}}
+        ask "cmd=put kvsname=$space key=card-$PMI_RANK value=address-$PMI_RANK"
+        ask "cmd=barrier_in"
+        ask "cmd=get kvsname=$space key=card-$(( (PMI_RANK + 1) % PMI_SIZE ))"; echo "${{answer##*value=}}"
+        ask "cmd=finalize"; echo "$answer""#
+    );
+    let outcome = run_script(&["-n", "5"], &script);
+    let mut expected: Vec<String> = (0..5).map(|rank| format!("address-{rank}")).collect();
+    expected.extend(std::iter::repeat_n("cmd=finalize_ack rc=0".to_owned(), 5));
+    assert_eq!(outcome.sorted_lines(), expected);
+    assert_eq!((outcome.code(), outcome.errors.as_str()), (0, ""));
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let abort = r#"echo giving up >&2; echo "cmd=abort exitcode=7" >&"$PMI_FD""#;
+    let script = format!("{PMI} init; if [ $PMI_RANK = 1 ]; then {abort}; fi; sleep 1000");
+    for options in [&["-n", "3"][..], &["-l", "-n", "3"]] {
+        let outcome = run_script(options, &script);
+        assert_eq!(outcome.code(), 7);
+        let words = outcome.errors.find("giving up").unwrap();
+        assert!(words < outcome.errors.find("called MPI_Abort(7)").unwrap(), "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn an_abort_is_believed_though_the_rank_dies_at_once() {
+    let script = format!(
+        r#"{PMI} init; test $PMI_RANK = 0 || sleep 1000; echo "cmd=abort exitcode=7" >&"$PMI_FD"; exit 1"#
+    );
+    assert_eq!(run_script(&["-n", "2"], &script).code(), 7);
+}
+
+#[test]
+fn leaving_without_finalize_ends_the_job() {
+    let script = format!("{PMI} init; test $PMI_RANK = 2 && exit 0; ask cmd=barrier_in");
+    let outcome = run_script(&["-n", "3"], &script);
+    assert_eq!(outcome.code(), 1);
+    assert!(outcome.errors.contains("weftrun: rank 2"), "{}", outcome.errors);
+    assert!(outcome.errors.contains("exited without calling MPI_Finalize"), "{}", outcome.errors);
+}
+
+#[test]
+fn leaving_after_finalize_disturbs_nobody() {
+    let script = format!("{PMI} init; ask cmd=finalize; test $PMI_RANK = 0 && exit 4; sleep 0.2; echo done");
+    let outcome = run_script(&["-n", "3"], &script);
+    assert_eq!(outcome.sorted_lines(), ["done", "done"]);
+    assert_eq!(outcome.code(), 4);
+    assert!(outcome.errors.contains("exited with status 4 after MPI_Finalize"), "{}", outcome.errors);
+}
+
+#[test]
+fn nonsense_for_the_process_manager_ends_the_job() {
+    for nonsense in ["echo nonsense", "head -c 100000 /dev/zero", "head -c 100000 /dev/urandom"] {
+        let script = format!(r#"test $PMI_RANK = 1 && {nonsense} >&"$PMI_FD"; sleep 1000"#);
+        let outcome = run_script(&["-n", "2"], &script);
+        assert_eq!(outcome.code(), 1, "{}", outcome.errors);
+        assert!(outcome.errors.contains("broke the process manager's protocol"), "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_cannot_hold_up_the_job() {
+    let flood = r#"yes "cmd=get_maxes" >&"$PMI_FD""#;
+    let script = format!("{PMI} init; if [ $PMI_RANK = 0 ]; then {flood}; fi; sleep 1000");
+    let outcome = run_script(&["-n", "2"], &script);
+    assert_eq!(outcome.code(), 1);
+    assert!(outcome.errors.contains("does not read its answers"), "{}", outcome.errors);
+}
+
+#[test]
+fn what_ranks_leave_in_the_background_is_ended() {
+    let outcome = run_script(&["-n", "2"], "sleep 1000 & setsid sleep 1000 & echo started; exit 0");
+    assert_eq!((outcome.code(), outcome.output.as_str()), (0, "started\nstarted\n"));
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_ended() {
+    let outcome = run_script(&["-n", "3", "--timeout", "0.3"], "test $PMI_RANK = 1 || sleep 1000");
+    assert_eq!(outcome.code(), 124);
+    assert!(
+        outcome.errors.contains("the job was not done after 0.3 s; still running: ranks 0, 2"),
+        "{}",
+        outcome.errors
+    );
+}
+
+#[test]
+fn ranks_that_do_not_want_to_end_are_killed() {
+    let script = "trap '' TERM INT HUP; test $PMI_RANK = 0 && exit 3; while :; do sleep 1000; done";
+    assert_eq!(run_script(&["-n", "3"], script).code(), 3);
+}
+
+#[test]
+fn a_job_inside_a_job_sees_only_its_own() {
+    let inner = format!("'{}' -n 2 bash -c 'echo $PMI_RANK/$PMI_SIZE'", env!("CARGO_BIN_EXE_weftrun"));
+    let outcome = run_script(&["-n", "2"], &inner);
+    assert_eq!(outcome.sorted_lines(), ["0/2", "0/2", "1/2", "1/2"]);
+    assert_eq!(outcome.code(), 0, "{}", outcome.errors);
+}
+
+#[test]
+fn binding_is_as_asked_for() {
+    let list = "grep Cpus_allowed_list /proc/self/status";
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
+    assert_eq!(run_script(&["-n", "2", "--bind", "none"], list).sorted_lines(), [own, own]);
+    let bound = run_script(&["-n", "1", "--bind", "cores", "--verbose"], list);
+    let cpus = bound.output.split_whitespace().next_back().unwrap().to_owned();
+    assert!(bound.errors.contains(&format!("on cpus {cpus}")), "{}", bound.errors);
+    let too_many = run(&["-n", "60000", "--bind", "cores", "true"]);
+    assert_eq!(too_many.code(), 1);
+    assert!(too_many.errors.contains("leave --bind out"), "{}", too_many.errors);
+}
+
+#[test]
+fn more_ranks_than_cores_and_more_than_the_usual_descriptors() {
+    let (command, mark) = weftrun(&["-l", "-n", "60", "sh", "-c", "ulimit -n; test $PMI_SIZE = 60"]);
+    let mut limited = std::process::Command::new("bash");
+    limited
+        .args(["-c", r#"ulimit -Sn 64; exec "$0" "$@""#])
+        .arg(command.get_program())
+        .args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let outcome = start_command(limited, mark).finish();
+    assert_eq!(outcome.code(), 0, "{}", outcome.errors);
+    let kept = outcome.output.lines().filter(|line| line.ends_with("] 64")).count();
+    assert_eq!(kept, 60, "ranks keep the limit that the launcher was started with: {}", outcome.output);
+}
+
+#[test]
+fn too_few_descriptors_are_told_with_the_need() {
+    let (command, mark) = weftrun(&["-n", "60", "true"]);
+    let mut limited = std::process::Command::new("bash");
+    limited
+        .args(["-c", r#"ulimit -n 64; exec "$0" "$@""#])
+        .arg(command.get_program())
+        .args(command.get_args());
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let outcome = start_command(limited, mark).finish();
+    assert_eq!(outcome.code(), 1);
+    assert!(outcome.errors.contains("60 ranks need 92 descriptors, and only 64"), "{}", outcome.errors);
+}
+
+#[test]
+fn other_names_show_in_usage_and_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["mpiexec", "mpirun"] {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weftrun"), &link).unwrap();
+        let ask = |arguments: &[&str]| std::process::Command::new(&link).args(arguments).output().unwrap();
+        let help = String::from_utf8(ask(&["--help"]).stdout).unwrap();
+        assert!(help.contains(&format!("Usage: {name} [OPTIONS] <PROGRAM>...")), "{help}");
+        let errors = String::from_utf8(ask(&["-np", "2", "sh", "-c", "exit 3"]).stderr).unwrap();
+        assert!(errors.starts_with(&format!("{name}: rank ")), "{errors}");
+    }
+}
+
+#[test]
+fn no_file_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    for script in ["true", "exit 3", "kill -9 $$"] {
+        let (mut command, mark) = weftrun(&["-l", "-n", "3", "sh", "-c", script]);
+        command.env("TMPDIR", folder.path()).current_dir(folder.path());
+        start_command(command, mark).finish();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "after `{script}`");
+    }
+}

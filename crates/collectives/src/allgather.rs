@@ -1,0 +1,146 @@
+//! Allgather (MPI 5.0 §6.7).
+
+use messaging::Rank;
+
+use crate::blocks::{Block, Blocks};
+use crate::choice;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Shape, back, distances};
+
+/// The ways to gather everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allgather {
+    /// Pairs exchange what they have, which doubles: log2 p rounds; for powers of two of equal blocks.
+    RecursiveDoubling,
+    /// Bruck's: ceil(log2 p) rounds for any p, and every byte is copied twice more.
+    Bruck,
+    /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
+    Ring,
+}
+
+/// Everybody's `bytes` bytes of input stand in everybody's output, by rank.
+#[must_use]
+pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
+    choice::allgather(shape.size(), bytes).schedule(shape, bytes, in_place)
+}
+
+/// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is the
+/// same at all ranks but for the offsets.
+#[must_use]
+pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
+    let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
+    let algorithm = choice::allgatherv(shape.size(), bytes / blocks.len().max(1));
+    algorithm.schedule_blocks(shape, blocks, in_place)
+}
+
+impl Allgather {
+    /// Every way there is.
+    pub const ALL: [Allgather; 3] = [Allgather::RecursiveDoubling, Allgather::Bruck, Allgather::Ring];
+
+    /// [`allgather`] in this way, or in Bruck's where this one cannot.
+    #[must_use]
+    pub fn schedule(self, shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
+        let blocks = Blocks::Equal { bytes };
+        let data = Span::output(bytes * shape.size() as usize);
+        match self {
+            Allgather::RecursiveDoubling if shape.size().is_power_of_two() => {
+                recursive_doubling(shape, blocks, data, in_place)
+            }
+            Allgather::Ring => by_ring(shape, blocks, data, in_place),
+            Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, blocks, data, in_place),
+        }
+    }
+
+    /// [`allgatherv`] in this way, or in Bruck's where this one cannot.
+    #[must_use]
+    pub fn schedule_blocks(self, shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
+        let (blocks, data) = (Blocks::Listed(blocks), Span::output(0));
+        match self {
+            Allgather::Ring => by_ring(shape, blocks, data, in_place),
+            Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, blocks, data, in_place),
+        }
+    }
+}
+
+fn recursive_doubling(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new("allgather by recursive doubling");
+    place_own(&mut schedule, shape, blocks, data, in_place);
+    for distance in distances(shape.size()) {
+        let partner = shape.rank().0 ^ distance;
+        let mine = shape.rank().0 & !(distance - 1);
+        let theirs = partner & !(distance - 1);
+        schedule.send(Rank(partner), blocks.run(data, mine, mine + distance));
+        schedule.receive(Rank(partner), blocks.run(data, theirs, theirs + distance));
+        schedule.wait();
+    }
+    schedule
+}
+
+fn by_ring(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new("allgather by ring");
+    place_own(&mut schedule, shape, blocks, data, in_place);
+    let place = Ring { first: shape.rank().0, blocks, data };
+    ring(&mut schedule, shape, &place, |_, _| false);
+    schedule
+}
+
+fn place_own(schedule: &mut Schedule, shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) {
+    let own = blocks.of(data, shape.rank().0);
+    if !in_place {
+        schedule.copy(Span::input(own.bytes), own);
+    }
+}
+
+/// What goes round a ring.
+pub(crate) struct Ring<'a> {
+    /// The block that this rank begins with. The rank ahead begins with the next.
+    pub first: u32,
+    pub blocks: Blocks<'a>,
+    pub data: Span,
+}
+
+/// Sends every block round the ring, except to those who have it: `has(f, b)` says so of the rank that begins with
+/// block f, and of block b.
+pub(crate) fn ring(schedule: &mut Schedule, shape: &Shape, ring: &Ring<'_>, has: impl Fn(u32, u32) -> bool) {
+    let Ring { first, blocks, data } = ring;
+    let size = shape.size();
+    let next = back(*first, size - 1, size);
+    for round in 1..size {
+        let (sent, received) = (back(*first, round - 1, size), back(*first, round, size));
+        if !has(next, sent) {
+            schedule.send(shape.ahead(1), blocks.of(*data, sent));
+        }
+        if !has(*first, received) {
+            schedule.receive(shape.behind(1), blocks.of(*data, received));
+        }
+        schedule.wait();
+    }
+}
+
+/// In scratch, blocks are counted from this rank's own on. In each round the rank `distance` places ahead gives
+/// what it has, as far as it is wanted: the blocks that follow those which are here.
+fn bruck(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new("allgather by Bruck's algorithm");
+    let size = shape.size();
+    let block = |distance| blocks.of(data, shape.ahead(distance).0);
+    let bytes_of = |first: u32, end: u32| (first..end).map(|distance| block(distance).bytes).sum::<usize>();
+    let room = schedule.scratch(bytes_of(0, size));
+    let own = if in_place { block(0) } else { Span::input(block(0).bytes) };
+    schedule.copy(own, room.part(0, own.bytes));
+    for distance in distances(size) {
+        let count = distance.min(size - distance);
+        let (ahead, here) = (bytes_of(distance, distance + count), bytes_of(0, distance));
+        schedule.send(shape.behind(distance), room.part(0, bytes_of(0, count)));
+        schedule.receive(shape.ahead(distance), room.part(here, ahead));
+        schedule.wait();
+    }
+    let mut offset = 0;
+    for distance in 0..size {
+        let from = room.part(offset, block(distance).bytes);
+        offset += from.bytes;
+        if !(in_place && distance == 0) {
+            schedule.copy(from, block(distance));
+        }
+    }
+    schedule
+}

@@ -1,0 +1,181 @@
+//! Allreduce (MPI 5.0 §6.9.6).
+
+use messaging::Rank;
+
+use crate::allgather::{Ring, ring};
+use crate::blocks::Blocks;
+use crate::choice;
+use crate::folding::{Folding, Summing};
+use crate::reduce_scatter::ring_of_slices;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Operator, Shape, distances};
+
+/// The ways to reduce everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allreduce {
+    /// Pairs exchange and reduce all they have: log2 p rounds of all bytes, two more where p is no power of two.
+    /// Keeps the order of operands.
+    RecursiveDoubling,
+    /// Rabenseifner's: pairs exchange halves of halves, then the same backwards: 2 log2 p rounds, 2 n bytes per
+    /// rank, and 2 n more for some where p is no power of two; for commutative operators.
+    Rabenseifner,
+    /// Slices go round the ring twice: 2 (p - 1) rounds, 2 n (p - 1) / p bytes per rank for any p; for commutative
+    /// operators.
+    Ring,
+}
+
+/// The reduction of everybody's `count` elements stands in everybody's output, the same bits everywhere.
+#[must_use]
+pub fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
+    choice::allreduce(shape.size(), count, operator).schedule(shape, count, operator, in_place)
+}
+
+impl Allreduce {
+    /// Every way there is.
+    pub const ALL: [Allreduce; 3] = [Allreduce::RecursiveDoubling, Allreduce::Rabenseifner, Allreduce::Ring];
+
+    /// [`allreduce`] in this way, or by recursive doubling where this one cannot.
+    #[must_use]
+    pub fn schedule(self, shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
+        let Operator { element_bytes, commutative } = operator;
+        let own = Span::own(count * element_bytes, in_place);
+        let slices = |parts| Blocks::Slices { count, element_bytes, parts };
+        match self {
+            Allreduce::Rabenseifner if commutative => {
+                let core = Core::new(shape.size());
+                rabenseifner(shape, own, core, slices(core.size))
+            }
+            Allreduce::Ring if commutative => by_ring(shape, own, slices(shape.size())),
+            _ => recursive_doubling(shape, own),
+        }
+    }
+}
+
+/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs of
+/// ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
+#[derive(Clone, Copy)]
+struct Core {
+    size: u32,
+    guests: u32,
+}
+
+/// What a rank is to the core.
+enum Part {
+    /// Gives its contribution to that rank and gets the result from it.
+    Guest(Rank),
+    /// Has that number in the core, and perhaps a guest.
+    Member(u32, Option<Rank>),
+}
+
+impl Core {
+    fn new(ranks: u32) -> Core {
+        let size = 1 << ranks.ilog2();
+        Core { size, guests: ranks - size }
+    }
+
+    fn part(self, rank: Rank) -> Part {
+        match rank.0 {
+            rank if rank >= 2 * self.guests => Part::Member(rank - self.guests, None),
+            rank if rank % 2 == 0 => Part::Guest(Rank(rank + 1)),
+            rank => Part::Member(rank / 2, Some(Rank(rank - 1))),
+        }
+    }
+
+    fn rank(self, number: u32) -> Rank {
+        Rank(if number < self.guests { 2 * number + 1 } else { number + self.guests })
+    }
+}
+
+/// The order of operands is kept for every operator: then both of a pair compute the same bits even where a op b
+/// and b op a differ in some, as the larger of +0 and -0 may.
+fn recursive_doubling(shape: &Shape, own: Span) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by recursive doubling");
+    let core = Core::new(shape.size());
+    let out = Span::output(own.bytes);
+    let (number, guest) = match core.part(shape.rank()) {
+        Part::Guest(host) => return be_a_guest(schedule, host, own),
+        Part::Member(number, guest) => (number, guest),
+    };
+    let mut folding = Folding::new(own, (own != out).then_some(out), false);
+    if let Some(guest) = guest {
+        folding.receive_lower(&mut schedule, guest);
+    }
+    for distance in distances(core.size) {
+        folding.exchange(&mut schedule, shape.rank(), core.rank(number ^ distance));
+    }
+    if let Some(guest) = guest {
+        schedule.send(guest, folding.at);
+    }
+    folding.finish(&mut schedule, out);
+    schedule
+}
+
+fn be_a_guest(mut schedule: Schedule, host: Rank, own: Span) -> Schedule {
+    schedule.send(host, own);
+    schedule.wait();
+    schedule.receive(host, Span::output(own.bytes));
+    schedule
+}
+
+fn rabenseifner(shape: &Shape, own: Span, core: Core, slices: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by Rabenseifner's algorithm");
+    let out = Span::output(own.bytes);
+    let (number, guest) = match core.part(shape.rank()) {
+        Part::Guest(host) => return be_a_guest(schedule, host, own),
+        Part::Member(number, guest) => (number, guest),
+    };
+    let mut summing = Summing::new(own, out);
+    if let Some(guest) = guest {
+        summing.exchange(&mut schedule, (guest, out.part(0, 0)), (guest, out));
+        summing.own = out;
+    }
+    halve(&mut schedule, core, number, &mut summing, slices);
+    double(&mut schedule, core, number, summing.out, slices);
+    if let Some(guest) = guest {
+        schedule.send(guest, out);
+    }
+    if core.size == 1 {
+        schedule.copy(summing.own, out);
+    }
+    schedule
+}
+
+/// Of the run of slices that a member shares with its partner each keeps one half and adds the partner's to it,
+/// until it has its own slice alone.
+fn halve(schedule: &mut Schedule, core: Core, number: u32, summing: &mut Summing, slices: Blocks<'_>) {
+    for distance in distances(core.size).rev() {
+        let partner = number ^ distance;
+        let kept = aligned(slices, summing.out, number, distance);
+        let given = summing.own_part(aligned(slices, summing.out, partner, distance));
+        let rank = core.rank(partner);
+        summing.exchange(schedule, (rank, given), (rank, kept));
+        // What is left stands where the results go.
+        summing.own = summing.out;
+    }
+}
+
+/// The same backwards: both get what the other has.
+fn double(schedule: &mut Schedule, core: Core, number: u32, out: Span, slices: Blocks<'_>) {
+    for distance in distances(core.size) {
+        let partner = number ^ distance;
+        let rank = core.rank(partner);
+        schedule.send(rank, aligned(slices, out, number, distance));
+        schedule.receive(rank, aligned(slices, out, partner, distance));
+        schedule.wait();
+    }
+}
+
+/// The run of `count` slices, a power of two, that `number` is in.
+fn aligned(slices: Blocks<'_>, data: Span, number: u32, count: u32) -> Span {
+    let first = number & !(count - 1);
+    slices.run(data, first, first + count)
+}
+
+fn by_ring(shape: &Shape, own: Span, slices: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by ring");
+    let out = Span::output(own.bytes);
+    ring_of_slices(&mut schedule, shape, &mut Summing::new(own, out), slices);
+    let place = Ring { first: shape.rank().0, blocks: slices, data: out };
+    ring(&mut schedule, shape, &place, |_, _| false);
+    schedule
+}

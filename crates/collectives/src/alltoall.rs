@@ -1,0 +1,104 @@
+//! Alltoall (MPI 5.0 §6.8).
+
+use messaging::Rank;
+
+use crate::blocks::{Block, Blocks};
+use crate::choice;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Shape, back, distances};
+
+/// The ways to exchange everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alltoall {
+    /// Bruck's: ceil(log2 p) rounds, in which every byte travels about log2(p) / 2 times.
+    Bruck,
+    /// Every pair exchanges directly: p - 1 messages each way.
+    Pairwise,
+}
+
+/// Block j, `bytes` long, of rank i's input becomes block i of rank j's output.
+#[must_use]
+pub fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
+    choice::alltoall(shape.size(), bytes).schedule(shape, bytes, in_place)
+}
+
+/// The same with parts that differ: `sends` and `receives` say for every rank where in the input and in the output
+/// its part stands. In bytes, so that it serves for different datatypes as well. In place, `sends` is not looked
+/// at, and what goes to a rank is as long as what comes from it.
+#[must_use]
+pub fn alltoallv(shape: &Shape, sends: &[Block], receives: &[Block], in_place: bool) -> Schedule {
+    pairwise(shape, &Blocks::Listed(sends), &Blocks::Listed(receives), in_place)
+}
+
+impl Alltoall {
+    /// Every way there is.
+    pub const ALL: [Alltoall; 2] = [Alltoall::Bruck, Alltoall::Pairwise];
+
+    /// [`alltoall`] in this way.
+    #[must_use]
+    pub fn schedule(self, shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
+        let blocks = Blocks::Equal { bytes };
+        match self {
+            Alltoall::Bruck => bruck(shape, blocks, in_place),
+            Alltoall::Pairwise => pairwise(shape, &blocks, &blocks, in_place),
+        }
+    }
+}
+
+/// In round k those two ranks meet whose sum is k modulo p, so that each pair meets once and both at a time.
+fn pairwise(shape: &Shape, sends: &Blocks<'_>, receives: &Blocks<'_>, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new("alltoall by pairs");
+    let (here, size) = (shape.rank().0, shape.size());
+    let (input, output) = (Span::input(0), Span::output(0));
+    if !in_place {
+        schedule.copy(sends.of(input, here), receives.of(output, here));
+    }
+    let room = if in_place && size > 1 { schedule.scratch(receives.longest(size)) } else { input };
+    for round in 0..size {
+        let partner = back(round, here, size);
+        if partner == here {
+            continue;
+        }
+        let into = receives.of(output, partner);
+        let from = if in_place { room.part(0, into.bytes) } else { sends.of(input, partner) };
+        if in_place {
+            schedule.copy(into, from);
+        }
+        schedule.send(Rank(partner), from);
+        schedule.receive(Rank(partner), into);
+        if in_place || round % PAIRS_AT_ONCE == PAIRS_AT_ONCE - 1 {
+            schedule.wait();
+        }
+    }
+    schedule
+}
+
+/// A block for the rank `i` places ahead travels by the powers of two that `i` is the sum of: in the round of
+/// distance d, all those go that have bit d in their `i`.
+fn bruck(shape: &Shape, blocks: Blocks<'_>, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new("alltoall by Bruck's algorithm");
+    let size = shape.size();
+    let own = Span::own(0, in_place);
+    let room = schedule.scratch(blocks.longest(size) * size as usize);
+    for steps in 0..size {
+        schedule.copy(blocks.of(own, shape.ahead(steps).0), blocks.of(room, steps));
+    }
+    let half = blocks.longest(size) * (size as usize).div_ceil(2);
+    let (packed, arrived) = (schedule.scratch(half), schedule.scratch(half));
+    for distance in distances(size) {
+        let moving = || (0..size).filter(|steps| steps & distance != 0).zip(0..);
+        moving().for_each(|(steps, at)| schedule.copy(blocks.of(room, steps), blocks.of(packed, at)));
+        let count = moving().count() as u32;
+        schedule.send(shape.ahead(distance), blocks.run(packed, 0, count));
+        schedule.receive(shape.behind(distance), blocks.run(arrived, 0, count));
+        schedule.wait();
+        moving().for_each(|(steps, at)| schedule.copy(blocks.of(arrived, at), blocks.of(room, steps)));
+    }
+    for steps in 0..size {
+        schedule.copy(blocks.of(room, steps), blocks.of(Span::output(0), shape.behind(steps).0));
+    }
+    schedule
+}
+
+/// Exchanges that go on at the same time, unless they share the room to swap in.
+const PAIRS_AT_ONCE: u32 = 8;

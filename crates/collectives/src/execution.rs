@@ -1,0 +1,354 @@
+//! Runs a schedule on an engine, a piece at a time.
+//!
+//! [`Execution::advance`] begins all it can, asks the engine what has ended, and returns; whoever waits calls
+//! [`Engine::progress`] in between. Executions of one communicator that go on at the same time are kept apart by
+//! their tags.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fabric::{Fabric, FabricError, Heap, Payload, Peer, UserMemory};
+use messaging::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+
+use crate::schedule::{Buffer, Schedule, Span, Step};
+
+/// A schedule under way.
+///
+/// One that is dropped before it is done leaves its messages to the engine; what they still read of its scratch
+/// room is never freed. Call [`Execution::abandon`] first, or the receives stay posted as well.
+pub struct Execution {
+    schedule: Arc<Schedule>,
+    buffers: Buffers,
+    scratch: UserMemory,
+    context: u32,
+    tag: i32,
+    here: Rank,
+    /// The first step that was not taken yet.
+    next: usize,
+    pending: Vec<Pending>,
+    /// The engine's count of completions when all that is pending was last found so.
+    asked_at: Option<u64>,
+    failed: Option<Failed>,
+}
+
+/// The user's memory. The claims behind both must hold until the execution is done; after a failure, until
+/// [`Execution::is_settled`].
+pub struct Buffers {
+    /// What the rank contributes.
+    pub input: Payload<'static>,
+    /// What the rank gets.
+    pub output: UserMemory,
+}
+
+/// How far an execution is.
+#[must_use]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Advance {
+    /// Something has still to come or go.
+    Pending,
+    /// The output is complete.
+    Done,
+    /// It will not be complete; the output may have changed.
+    Failed(Failed),
+}
+
+/// Why an execution failed, and with whom.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Failed {
+    /// The rank at the other side.
+    pub with: Rank,
+    /// What was being done.
+    pub activity: Activity,
+    /// What went wrong.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let activity = match self.activity {
+            Activity::Sending => "sending to",
+            Activity::Receiving => "receiving from",
+        };
+        write!(f, "{activity} rank {}: {}", self.with.0, self.cause)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// The two things that can fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// To the rank.
+    Sending,
+    /// From the rank.
+    Receiving,
+}
+
+/// What went wrong.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Cause {
+    /// The peer is gone or cannot be reached.
+    #[error(transparent)]
+    Lost(FabricError),
+    /// The ranks do not mean the same operation.
+    #[error(
+        "{sent_bytes} bytes came where {expected_bytes} were expected\nall ranks must call the same collective \
+         operations in the same order, with the same root and matching counts and datatypes"
+    )]
+    Mismatch {
+        /// Length of the message in bytes.
+        sent_bytes: usize,
+        /// Length that this rank's schedule asks for.
+        expected_bytes: usize,
+    },
+}
+
+/// A message that is on its way.
+struct Pending {
+    request: RequestId,
+    with: Rank,
+    activity: Activity,
+    bytes: usize,
+    /// Whether it reads or writes the execution's own room.
+    in_scratch: bool,
+}
+
+impl Execution {
+    /// Makes ready to run `schedule`; nothing moves before [`Execution::advance`].
+    ///
+    /// `context` is the communicator's for collective traffic, `tag` a number that no other execution under way
+    /// there has, the same at all ranks; `here` is this rank. What a step would touch outside of the buffers is
+    /// left untouched.
+    #[must_use]
+    pub fn new(
+        schedule: impl Into<Arc<Schedule>>,
+        buffers: Buffers,
+        context: u32,
+        tag: i32,
+        here: Rank,
+    ) -> Execution {
+        let schedule = schedule.into();
+        debug_assert!(
+            schedule.fits(buffers.input.bytes(), buffers.output.bytes()),
+            "input of {} and output of {} bytes are too small for {schedule}",
+            buffers.input.bytes(),
+            buffers.output.bytes(),
+        );
+        let scratch = match schedule.scratch_bytes {
+            0 => UserMemory::EMPTY,
+            bytes => Heap::new(bytes).memory(),
+        };
+        Execution {
+            schedule,
+            buffers,
+            scratch,
+            context,
+            tag,
+            here,
+            next: 0,
+            pending: Vec::new(),
+            asked_at: None,
+            failed: None,
+        }
+    }
+
+    /// Goes as far as it can without waiting. `group` says which peer a rank is; `reduce` sets its second argument
+    /// to first op second, for packed elements that both have the same number of.
+    ///
+    /// The first failure ends it: receives that nothing matched are cancelled, and every further call answers the
+    /// same.
+    pub fn advance<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        group: &dyn Fn(Rank) -> Peer,
+        reduce: &mut dyn FnMut(Payload<'_>, &mut UserMemory),
+    ) -> Advance {
+        while self.failed.is_none() {
+            let step = self.schedule.steps.get(self.next).copied();
+            if matches!(step, Some(Step::Wait) | None) && self.must_wait(engine) {
+                return Advance::Pending;
+            }
+            let Some(step) = step else { return self.end() };
+            self.next += 1;
+            if let Err(failed) = self.take(step, engine, group, reduce) {
+                self.fail(engine, failed);
+            }
+        }
+        self.must_wait(engine);
+        self.end()
+    }
+
+    /// Ends it where it is: receives that nothing matched are cancelled; what has begun to move goes on until
+    /// [`Execution::is_settled`].
+    pub fn abandon<F: Fabric>(&mut self, engine: &mut Engine<F>) {
+        self.next = self.schedule.steps.len();
+        for pending in &self.pending {
+            if pending.activity == Activity::Receiving {
+                engine.cancel(pending.request);
+            }
+        }
+        self.asked_at = None;
+        self.collect(engine);
+    }
+
+    /// Whether no message of it is under way any more; true for one that is done. After a failure it may take
+    /// until the other ranks have given up as well.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Takes one step.
+    fn take<F: Fabric>(
+        &mut self,
+        step: Step,
+        engine: &mut Engine<F>,
+        group: &dyn Fn(Rank) -> Peer,
+        reduce: &mut dyn FnMut(Payload<'_>, &mut UserMemory),
+    ) -> Result<(), Failed> {
+        match step {
+            Step::Send { to, from } => return self.send(engine, to, group(to), from),
+            Step::Receive { from, into } => return self.receive(engine, from, group(from), into),
+            Step::Copy { from, into } => {
+                let data = self.reading(from);
+                self.writing(into).write_at(0, data);
+            }
+            Step::Reduce { from, into } => reduce(self.reading(from), &mut self.writing(into)),
+            Step::Wait => {}
+        }
+        Ok(())
+    }
+
+    fn send<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        with: Rank,
+        peer: Peer,
+        span: Span,
+    ) -> Result<(), Failed> {
+        let envelope = Envelope { context: self.context, source: self.here, tag: self.tag };
+        let activity = Activity::Sending;
+        match engine.send(peer, envelope, self.reading(span), Mode::Standard) {
+            Ok(Sending::Done) => {}
+            Ok(Sending::Pending(request)) => self.note(request, with, activity, span),
+            Err(error) => return Err(Failed { with, activity, cause: Cause::Lost(error) }),
+        }
+        Ok(())
+    }
+
+    fn receive<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        with: Rank,
+        peer: Peer,
+        span: Span,
+    ) -> Result<(), Failed> {
+        let pattern = Pattern { context: self.context, source: Some(with), tag: Some(self.tag) };
+        let activity = Activity::Receiving;
+        match engine.receive(pattern, Some(peer), self.writing(span)) {
+            Receiving::Done(outcome) => judge(&outcome, with, activity, span.bytes)?,
+            Receiving::Pending(request) => self.note(request, with, activity, span),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
+        let in_scratch = span.buffer == Buffer::Scratch;
+        self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch });
+        self.asked_at = None;
+    }
+
+    fn end(&self) -> Advance {
+        self.failed.clone().map_or(Advance::Done, Advance::Failed)
+    }
+
+    /// Whether anything has still to end. Asks the engine, if anything at all has ended there since the last time.
+    #[inline]
+    fn must_wait<F: Fabric>(&mut self, engine: &mut Engine<F>) -> bool {
+        if !self.pending.is_empty() && self.asked_at != Some(engine.completions()) {
+            self.collect(engine);
+        }
+        !self.pending.is_empty() && self.failed.is_none()
+    }
+
+    /// Takes note of what has ended.
+    fn collect<F: Fabric>(&mut self, engine: &mut Engine<F>) {
+        let mut failed = None;
+        self.pending.retain(|pending| {
+            let Some(outcome) = engine.test(pending.request) else { return true };
+            if let Err(failure) = judge(&outcome, pending.with, pending.activity, pending.bytes) {
+                failed.get_or_insert(failure);
+            }
+            false
+        });
+        self.asked_at = Some(engine.completions());
+        if let (Some(failed), None) = (failed, &self.failed) {
+            self.fail(engine, failed);
+        }
+    }
+
+    #[cold]
+    fn fail<F: Fabric>(&mut self, engine: &mut Engine<F>, failed: Failed) {
+        self.failed = Some(failed);
+        self.abandon(engine);
+    }
+
+    /// What stands in a span, for a send or a copy: the scratch room is kept while anything reads it (see `drop`),
+    /// the rest by the promise of whoever claimed it.
+    fn reading(&mut self, span: Span) -> Payload<'static> {
+        match span.buffer {
+            Buffer::Input => self.buffers.input.part(span.offset, span.bytes),
+            Buffer::Output | Buffer::Scratch => self.writing(span).reading(),
+        }
+    }
+
+    /// Room to write to. Nothing is ever written to the input.
+    fn writing(&mut self, span: Span) -> UserMemory {
+        match span.buffer {
+            Buffer::Input => UserMemory::EMPTY,
+            Buffer::Output => self.buffers.output.part(span.offset, span.bytes),
+            Buffer::Scratch => self.scratch.part(span.offset, span.bytes),
+        }
+    }
+}
+
+impl Drop for Execution {
+    /// The engine may still read from scratch room for a send that nobody has received; a few bytes are then lost
+    /// for good rather than read after they are freed.
+    fn drop(&mut self) {
+        if self.pending.iter().any(|pending| pending.in_scratch) {
+            std::mem::forget(std::mem::replace(&mut self.scratch, UserMemory::EMPTY));
+        }
+    }
+}
+
+impl fmt::Debug for Execution {
+    /// Where it stands and whom it waits for, for watchdogs and people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Execution { schedule, next, tag, context, here, .. } = self;
+        let (algorithm, steps) = (schedule.algorithm, schedule.steps.len());
+        write!(f, "rank {}: {algorithm}, step {next} of {steps}, context {context}, tag {tag}", here.0)?;
+        for Pending { with, activity, bytes, .. } in &self.pending {
+            let verb = if *activity == Activity::Sending { "send to" } else { "receive from" };
+            write!(f, "; {verb} rank {}: {bytes} bytes", with.0)?;
+        }
+        match &self.failed {
+            Some(failed) => write!(f, "; failed {failed}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.
+fn judge(outcome: &Outcome, with: Rank, activity: Activity, expected_bytes: usize) -> Result<(), Failed> {
+    let cause = match &outcome.failure {
+        Some(Failure::Lost(error)) => Cause::Lost(error.clone()),
+        Some(Failure::Truncated { sent_bytes, .. }) => {
+            Cause::Mismatch { sent_bytes: *sent_bytes, expected_bytes }
+        }
+        None if outcome.cancelled || activity == Activity::Sending => return Ok(()),
+        None if outcome.bytes == expected_bytes => return Ok(()),
+        None => Cause::Mismatch { sent_bytes: outcome.bytes, expected_bytes },
+    };
+    Err(Failed { with, activity, cause })
+}

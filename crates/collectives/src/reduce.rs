@@ -1,0 +1,105 @@
+//! Reduce (MPI 5.0 §6.9.1).
+
+use messaging::Rank;
+
+use crate::blocks::Blocks;
+use crate::choice;
+use crate::folding::{Folding, Summing};
+use crate::reduce_scatter::ring_of_slices;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Operator, Shape};
+use crate::tree::Tree;
+
+/// The ways to reduce to a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduce {
+    /// Up a binomial tree: ceil(log2 p) rounds of all bytes.
+    Binomial,
+    /// Each rank reduces a slice, which goes round the ring, and gives it to the root: about 2 n bytes per rank,
+    /// p rounds; for commutative operators.
+    RingGather,
+}
+
+/// The reduction of everybody's `count` elements stands in the root's output. `in_place` concerns the root alone.
+#[must_use]
+pub fn reduce(shape: &Shape, root: Rank, count: usize, operator: Operator, in_place: bool) -> Schedule {
+    choice::reduce(shape.size(), count, operator).schedule(shape, root, count, operator, in_place)
+}
+
+impl Reduce {
+    /// Every way there is.
+    pub const ALL: [Reduce; 2] = [Reduce::Binomial, Reduce::RingGather];
+
+    /// [`reduce`] in this way, or up the tree where this one cannot.
+    #[must_use]
+    pub fn schedule(
+        self,
+        shape: &Shape,
+        root: Rank,
+        count: usize,
+        operator: Operator,
+        in_place: bool,
+    ) -> Schedule {
+        let bytes = count * operator.element_bytes;
+        let own = Span::own(bytes, in_place);
+        match self {
+            Reduce::RingGather if operator.commutative => {
+                let slices =
+                    Blocks::Slices { count, element_bytes: operator.element_bytes, parts: shape.size() };
+                ring_gather(shape, root, own, slices)
+            }
+            _ => binomial(shape, root, own, operator),
+        }
+    }
+}
+
+/// A subtree is a run of ranks only if the tree's top is rank 0; so where the order matters, the result is
+/// reduced to rank 0 and goes to the root from there.
+fn binomial(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
+    let mut schedule = Schedule::new("reduce by binomial tree");
+    let top = if operator.commutative { root } else { Rank(0) };
+    let output = Span::output(own.bytes);
+    let room = (shape.rank() == root && own != output).then_some(output);
+    let result = up_the_tree(&mut schedule, shape, top, Folding::new(own, room, operator.commutative));
+    if shape.rank() == top && top != root {
+        schedule.send(root, result);
+    } else if shape.rank() == root {
+        if top == root {
+            schedule.copy(result, output);
+        } else {
+            schedule.wait();
+            schedule.receive(top, output);
+        }
+    }
+    schedule
+}
+
+/// Adds up the subtree, children with small subtrees first: these are the ranks next to ours. The answer is where
+/// the result stands at the top; the others have sent it on.
+pub(crate) fn up_the_tree(schedule: &mut Schedule, shape: &Shape, top: Rank, mut folding: Folding) -> Span {
+    let tree = Tree::new(shape, top);
+    for child in tree.children() {
+        folding.receive_higher(schedule, child.rank);
+    }
+    if let Some(parent) = tree.parent() {
+        schedule.send(parent, folding.at);
+    }
+    folding.at
+}
+
+fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("reduce by ring and gather");
+    let is_root = shape.rank() == root;
+    let out = if is_root { Span::output(own.bytes) } else { schedule.scratch(own.bytes) };
+    let mut summing = Summing::new(own, out);
+    ring_of_slices(&mut schedule, shape, &mut summing, slices);
+    if !is_root {
+        schedule.send(root, slices.of(out, shape.rank().0));
+        return schedule;
+    }
+    for distance in 1..shape.size() {
+        let from = shape.ahead(distance);
+        schedule.receive(from, slices.of(out, from.0));
+    }
+    schedule
+}

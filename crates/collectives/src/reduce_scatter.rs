@@ -1,0 +1,121 @@
+//! Reduce-scatter (MPI 5.0 §6.10).
+
+use messaging::Rank;
+
+use crate::blocks::{Blocks, packed};
+use crate::choice;
+use crate::folding::{Folding, Summing};
+use crate::reduce::up_the_tree;
+use crate::scatter;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Operator, Shape, back};
+
+/// The ways to reduce and scatter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReduceScatter {
+    /// Everybody gets its block from everybody: p - 1 rounds, n bytes per rank; for commutative operators.
+    Pairwise,
+    /// Up a tree to rank 0 and down again: 2 log2 p rounds. Keeps the order of operands.
+    ReduceThenScatter,
+}
+
+/// The reduction of block i, `count` elements, of everybody's input stands in rank i's output.
+/// In place, all blocks stand in the output before, and the result at its beginning after.
+#[must_use]
+pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
+    let algorithm = choice::reduce_scatter(shape.size(), count, operator);
+    algorithm.schedule(shape, count, operator, in_place)
+}
+
+/// The same with blocks that differ: `counts` has the number of elements of every rank's block.
+#[must_use]
+pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_place: bool) -> Schedule {
+    let mean_count = counts.iter().sum::<usize>() / counts.len().max(1);
+    let algorithm = choice::reduce_scatter(shape.size(), mean_count, operator);
+    algorithm.schedule_counts(shape, counts, operator, in_place)
+}
+
+impl ReduceScatter {
+    /// Every way there is.
+    pub const ALL: [ReduceScatter; 2] = [ReduceScatter::Pairwise, ReduceScatter::ReduceThenScatter];
+
+    /// [`reduce_scatter_block`] in this way, or up the tree and down where this one cannot.
+    #[must_use]
+    pub fn schedule(self, shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
+        let blocks = Blocks::Equal { bytes: count * operator.element_bytes };
+        self.schedule_blocks(shape, blocks, operator, in_place)
+    }
+
+    /// [`reduce_scatter`] in this way, or up the tree and down where this one cannot.
+    #[must_use]
+    pub fn schedule_counts(
+        self,
+        shape: &Shape,
+        counts: &[usize],
+        operator: Operator,
+        in_place: bool,
+    ) -> Schedule {
+        let listed = packed(counts.iter().map(|count| count * operator.element_bytes));
+        self.schedule_blocks(shape, Blocks::Listed(&listed), operator, in_place)
+    }
+
+    fn schedule_blocks(
+        self,
+        shape: &Shape,
+        blocks: Blocks<'_>,
+        operator: Operator,
+        in_place: bool,
+    ) -> Schedule {
+        let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
+        match self {
+            ReduceScatter::Pairwise if operator.commutative => pairwise(shape, own, blocks),
+            _ => reduce_then_scatter(shape, own, blocks, operator.commutative),
+        }
+    }
+}
+
+/// In round k everybody sends to the rank k places ahead the block that belongs there.
+fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("reduce-scatter by pairs");
+    let mine = blocks.of(own, shape.rank().0);
+    let out = Span::output(mine.bytes);
+    let in_place = own.buffer == out.buffer;
+    let sum = if in_place { mine } else { out };
+    let mut summing = Summing::new(mine, sum);
+    for distance in 1..shape.size() {
+        let (to, from) = (shape.ahead(distance), shape.behind(distance));
+        summing.exchange(&mut schedule, (to, blocks.of(own, to.0)), (from, sum));
+        summing.own = sum;
+    }
+    schedule.copy(summing.own, out);
+    schedule
+}
+
+fn reduce_then_scatter(shape: &Shape, own: Span, blocks: Blocks<'_>, commutative: bool) -> Schedule {
+    let mut schedule = Schedule::new("reduce-scatter by reduce and scatter");
+    let folding = Folding::new(own, None, commutative);
+    let result = up_the_tree(&mut schedule, shape, Rank(0), folding);
+    schedule.wait();
+    let out = Span::output(blocks.of(own, shape.rank().0).bytes);
+    scatter::binomial(&mut schedule, shape, Rank(0), blocks, result, Some(out));
+    schedule
+}
+
+/// Each slice goes once round the ring and grows on its way, until it is whole at the rank of its number.
+pub(crate) fn ring_of_slices(
+    schedule: &mut Schedule,
+    shape: &Shape,
+    summing: &mut Summing,
+    slices: Blocks<'_>,
+) {
+    let (here, size) = (shape.rank().0, shape.size());
+    for round in 1..size {
+        let given = slices.of(summing.out, back(here, round, size));
+        let given = if round == 1 { summing.own_part(given) } else { given };
+        let grown = slices.of(summing.out, back(here, round + 1, size));
+        summing.exchange(schedule, (shape.ahead(1), given), (shape.behind(1), grown));
+    }
+    if size == 1 {
+        schedule.copy(summing.own, summing.out);
+    }
+}

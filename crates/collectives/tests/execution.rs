@@ -1,0 +1,183 @@
+//! Executions side by side, and executions that fail.
+
+mod common;
+
+use std::sync::Arc;
+
+use collectives::{
+    Activity, Advance, Buffers, Cause, Execution, Gather, Operator, Rank, Schedule, Shape, allreduce,
+    barrier, bcast,
+};
+use common::elements::{ELEMENT_BYTES, add_in_order, sums};
+use common::{Job, Part, filled, nothing_to_reduce, of_all};
+use fabric::Peer;
+use fabric::simulated::Weather;
+
+const ORDERED: Operator = Operator { element_bytes: ELEMENT_BYTES, commutative: false };
+
+#[test]
+fn operations_of_one_communicator_go_on_side_by_side() {
+    let (size, operations, count) = (6, 8, 20);
+    for seed in 0..6 {
+        let mut job = Job::new(size, Weather::storm(seed));
+        let mut sets: Vec<Vec<Part>> = Vec::new();
+        for operation in 0..operations {
+            job.next_operation();
+            let part = |rank| {
+                let schedule = allreduce(&Shape::new(Rank(rank), size), count, ORDERED, false);
+                let input = sums(rank, rank + 1, operation * 100, count);
+                job.part(rank, schedule, &input, &vec![0; count * ELEMENT_BYTES])
+            };
+            sets.push((0..size).map(part).collect());
+        }
+        let mut turns = 0;
+        let mut left: Vec<usize> = (0..operations).collect();
+        while !left.is_empty() {
+            // The newest first: an operation must not need those before it.
+            left.retain(|&operation| {
+                let stand = job.turn(&mut sets[operations - 1 - operation], add_in_order);
+                stand.iter().any(|advance| *advance != Advance::Done)
+            });
+            turns += 1;
+            assert!(
+                turns < 5000,
+                "seed {seed}: {} operations hang: {}",
+                left.len(),
+                job.state(&sets[left[0]])
+            );
+        }
+        for (operation, parts) in sets.iter().enumerate() {
+            let expected = sums(0, size, operation * 100, count);
+            assert!(parts.iter().all(|part| part.output.payload().to_vec() == expected), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_schedule_can_be_run_again() {
+    let mut job = Job::new(3, Weather::fair());
+    let schedules: Vec<Arc<Schedule>> =
+        of_all(3, |shape| allreduce(shape, 2, ORDERED, false)).into_iter().map(Arc::new).collect();
+    for tag in 0..3 {
+        let mut parts: Vec<Part> = (0..3u32)
+            .map(|rank| {
+                let (input, output) = (filled(&sums(rank, rank + 1, 0, 2)), filled(&[0; 2 * ELEMENT_BYTES]));
+                let buffers = Buffers { input: input.memory().reading(), output: output.memory() };
+                let schedule = schedules[rank as usize].clone();
+                Part { execution: Execution::new(schedule, buffers, 1, tag, Rank(rank)), input, output }
+            })
+            .collect();
+        let done = (0..100).any(|_| job.turn(&mut parts, add_in_order).iter().all(|at| *at == Advance::Done));
+        assert!(done, "{}", job.state(&parts));
+        assert!(parts.iter().all(|part| part.output.payload().to_vec() == sums(0, 3, 0, 2)));
+    }
+}
+
+#[test]
+fn a_death_is_told_with_the_rank_and_leaves_nothing_posted() {
+    let mut job = Job::new(3, Weather::fair());
+    // Ranks are counted backwards here: rank 2 is peer 0.
+    let group = |rank: Rank| Peer(2 - rank.0);
+    let execution = |rank: u32, tag| {
+        let (schedule, here) = (barrier(&Shape::new(Rank(rank), 3)), Rank(rank));
+        let nothing = filled(&[]);
+        Execution::new(
+            schedule,
+            Buffers { input: nothing.memory().reading(), output: nothing.memory() },
+            1,
+            tag,
+            here,
+        )
+    };
+    job.network.kill(group(Rank(2)));
+    let mut survivors = [execution(0, 0), execution(1, 0)];
+    for _ in 0..20 {
+        for (rank, execution) in survivors.iter_mut().enumerate() {
+            let engine = &mut job.engines[group(Rank(rank as u32)).0 as usize];
+            engine.progress();
+            let _ = execution.advance(engine, &group, &mut |_, _| unreachable!());
+        }
+    }
+    for (rank, mut execution) in survivors.into_iter().enumerate() {
+        let engine = &mut job.engines[group(Rank(rank as u32)).0 as usize];
+        let Advance::Failed(failed) = execution.advance(engine, &group, &mut |_, _| unreachable!()) else {
+            panic!("rank {rank} does not know: {execution:?}");
+        };
+        assert!(matches!((failed.with, &failed.cause), (Rank(2), Cause::Lost(_))), "{failed}");
+        assert!(failed.to_string().ends_with("rank 2: simulated: process 0 was killed"), "{failed}");
+        assert!(execution.is_settled(), "{execution:?}");
+        assert!(!engine.describe().contains("nothing has come"), "{}", engine.describe());
+    }
+}
+
+#[test]
+fn ranks_that_mean_different_lengths_are_told_so() {
+    for (root_bytes, other_bytes) in [(10, 4), (4, 10), (10_000, 4), (4, 10_000)] {
+        let mut job = Job::new(2, Weather::fair());
+        let part = |rank, bytes| {
+            let schedule = bcast(&Shape::new(Rank(rank), 2), Rank(0), bytes);
+            job.part(rank, schedule, &[], &vec![1; bytes])
+        };
+        let mut parts = [part(0, root_bytes), part(1, other_bytes)];
+        let stand = (0..20).map(|_| job.turn(&mut parts, nothing_to_reduce)).last().expect("twenty turns");
+        let Advance::Failed(failed) = &stand[1] else { panic!("not seen: {}", job.state(&parts)) };
+        let cause = Cause::Mismatch { sent_bytes: root_bytes, expected_bytes: other_bytes };
+        assert_eq!((failed.with, failed.activity, &failed.cause), (Rank(0), Activity::Receiving, &cause));
+        let text = failed.to_string();
+        assert!(
+            text.contains(&format!("{root_bytes} bytes came where {other_bytes} were expected")),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 2, "what happened, and what to do");
+    }
+}
+
+#[test]
+fn after_a_failure_the_rest_is_cancelled_and_the_answer_stays() {
+    let mut job = Job::new(3, Weather::fair());
+    let part = |rank: u32, bytes| {
+        let schedule = Gather::Linear.schedule(&Shape::new(Rank(rank), 3), Rank(0), bytes, false);
+        job.part(rank, schedule, &vec![1; bytes], &vec![0; if rank == 0 { 3 * bytes } else { 0 }])
+    };
+    // Rank 1 sends too much, rank 2 nothing at all.
+    let mut parts = [part(0, 8), part(1, 9)];
+    let stand = (0..5).map(|_| job.turn(&mut parts, nothing_to_reduce)).last().expect("five turns");
+    assert!(matches!(&stand[0], Advance::Failed(failed) if failed.with == Rank(1)), "{stand:?}");
+    assert_eq!(stand[0], job.turn(&mut parts, nothing_to_reduce)[0]);
+    assert!(parts[0].execution.is_settled());
+    assert!(!job.engines[0].describe().contains("nothing has come"), "{}", job.engines[0].describe());
+}
+
+#[test]
+fn what_is_still_read_outlives_a_dropped_execution() {
+    let size = 4;
+    let mut job = Job::new(size, Weather { pull: false, ..Weather::fair() });
+    let bytes = 20_000;
+    let content = |rank: u32| vec![rank as u8 + 1; bytes];
+    let part = |rank: u32| {
+        let schedule = Gather::Binomial.schedule(&Shape::new(Rank(rank), size), Rank(0), bytes, false);
+        let room = if rank == 0 { size as usize * bytes } else { 0 };
+        job.part(rank, schedule, &content(rank), &vec![0; room])
+    };
+    // The root comes last: rank 2 has put together its own and rank 3's bytes, and offers them from scratch.
+    let mut parts: Vec<Part> = (0..size).map(part).collect();
+    let mut others = parts.split_off(1);
+    for _ in 0..20 {
+        let engines = job.engines[1..].iter_mut();
+        for (engine, part) in engines.zip(&mut others) {
+            engine.progress();
+            let _ = part.execution.advance(engine, &|rank| Peer(rank.0), &mut |_, _| unreachable!());
+        }
+    }
+    assert!(!others[1].execution.is_settled(), "nobody can have received it: {:?}", others[1].execution);
+    let inputs: Vec<_> = others.into_iter().map(|part| part.input).collect();
+    let overwriting: Vec<Vec<u8>> = (0..8).map(|_| vec![0xff; 2 * bytes]).collect();
+    let mut done = false;
+    for _ in 0..20 {
+        done = job.turn(&mut parts, nothing_to_reduce)[0] == Advance::Done;
+        let _: usize = job.engines.iter_mut().map(messaging::Engine::progress).sum();
+    }
+    assert!(done, "{}", job.state(&parts));
+    assert_eq!(parts[0].output.payload().to_vec(), (0..size).flat_map(content).collect::<Vec<_>>());
+    drop((inputs, overwriting));
+}

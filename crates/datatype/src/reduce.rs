@@ -1,0 +1,305 @@
+//! Reduction: each element of one buffer combined with its neighbour in another, `inout = incoming op inout`.
+//!
+//! The kernels work on packed elements, at any address. [`reduce`] is for slices; [`reduce_packed`] and
+//! [`reduce_elements`] are for claims on memory and go through a small buffer that stays in the first-level cache.
+
+use std::ops::Range;
+
+use fabric::{Payload, UserMemory};
+use half::f16;
+use thiserror::Error;
+
+use crate::element::{Bits, Complex, Element, Located, LongDouble, Number, Ordered};
+use crate::{Basic, Datatype, Operator, Predefined, ShortClaim, pack, unpack, x87};
+
+/// Why two buffers cannot be combined.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReduceError {
+    /// The operator is not defined for the datatype.
+    #[error(
+        "reduce: {operator} is not defined for {predefined}\nthe table of predefined operators says which datatypes each takes; MPI_Op_create makes others"
+    )]
+    NotDefined {
+        /// The operator.
+        operator: Operator,
+        /// The datatype.
+        predefined: Predefined,
+    },
+    /// Buffers of different length, or not of whole elements.
+    #[error(
+        "reduce: {incoming} bytes cannot be combined with {inout} bytes of {predefined}\nboth must be the same number of whole elements"
+    )]
+    UnequalBuffers {
+        /// Bytes coming in.
+        incoming: usize,
+        /// Bytes they are to be combined with.
+        inout: usize,
+        /// The datatype.
+        predefined: Predefined,
+    },
+    /// A claim does not cover its elements.
+    #[error(transparent)]
+    ShortClaim(#[from] ShortClaim),
+}
+
+/// Combines packed elements: `inout[i] = incoming[i] op inout[i]`. Neither slice need be aligned.
+///
+/// Results do not depend on how a buffer is cut in pieces, and those of commuted operands are the same, but for the
+/// bits inside a NaN.
+///
+/// # Errors
+/// [`ReduceError`]; nothing is written then.
+pub fn reduce(
+    operator: Operator,
+    predefined: Predefined,
+    incoming: &[u8],
+    inout: &mut [u8],
+) -> Result<(), ReduceError> {
+    let bytes = element_bytes(operator, predefined)?;
+    if incoming.len() != inout.len() || !inout.len().is_multiple_of(bytes) {
+        let (incoming, inout) = (incoming.len(), inout.len());
+        return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
+    }
+    combine(operator, predefined, incoming, inout)
+}
+
+/// As [`reduce`], over claims on memory: `count` packed elements, which is `count` times
+/// [`Predefined::size`] bytes.
+///
+/// # Errors
+/// [`ReduceError`]; nothing is written then.
+pub fn reduce_packed(
+    operator: Operator,
+    predefined: Predefined,
+    count: usize,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Result<(), ReduceError> {
+    let each = element_bytes(operator, predefined)?;
+    let bytes = each.saturating_mul(count);
+    if incoming.bytes() < bytes || inout.bytes() < bytes {
+        let (incoming, inout) = (incoming.bytes(), inout.bytes());
+        return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
+    }
+    let job = PackedJob { operator, predefined, each, bytes };
+    match bytes {
+        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL>(incoming, inout),
+        _ => job.run::<STAGE_BYTES>(incoming, inout),
+    }
+}
+
+/// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that pairs
+/// have. Both claims cover [`Datatype::span`]; gaps are left as they are.
+///
+/// # Errors
+/// [`ReduceError`]; nothing is written then.
+pub fn reduce_elements(
+    operator: Operator,
+    predefined: Predefined,
+    count: usize,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Result<(), ReduceError> {
+    let each = element_bytes(operator, predefined)?;
+    let datatype = predefined.datatype().ok_or(ReduceError::NotDefined { operator, predefined })?;
+    if datatype.is_dense() {
+        return reduce_packed(operator, predefined, count, incoming, inout);
+    }
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    check_claims(datatype, count, incoming, inout)?;
+    let bytes = each.saturating_mul(count as usize);
+    let job = ElementsJob { operator, predefined, datatype, count, each, bytes };
+    match bytes {
+        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL>(incoming, inout),
+        _ => job.run::<STAGE_BYTES>(incoming, inout),
+    }
+}
+
+/// A reduction over packed claims that cover `bytes` bytes, elements of `each` bytes.
+struct PackedJob {
+    operator: Operator,
+    predefined: Predefined,
+    each: usize,
+    bytes: usize,
+}
+
+impl PackedJob {
+    fn run<const STAGE: usize>(
+        &self,
+        incoming: Payload<'_>,
+        inout: &mut UserMemory,
+    ) -> Result<(), ReduceError> {
+        let (mut left, mut right) = ([0; STAGE], [0; STAGE]);
+        for piece in pieces(self.bytes, self.each, STAGE) {
+            let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
+            incoming.after(piece.start).copy_to(left);
+            inout.payload().after(piece.start).copy_to(right);
+            combine(self.operator, self.predefined, left, right)?;
+            inout.write_at(piece.start, Payload::from(&*right));
+        }
+        Ok(())
+    }
+}
+
+/// A reduction over claims that cover the span of `count` elements, which are `bytes` bytes in packed form.
+struct ElementsJob<'a> {
+    operator: Operator,
+    predefined: Predefined,
+    datatype: &'a Datatype,
+    count: i64,
+    each: usize,
+    bytes: usize,
+}
+
+impl ElementsJob<'_> {
+    fn run<const STAGE: usize>(
+        &self,
+        incoming: Payload<'_>,
+        inout: &mut UserMemory,
+    ) -> Result<(), ReduceError> {
+        let (mut left, mut right) = ([0; STAGE], [0; STAGE]);
+        for piece in pieces(self.bytes, self.each, STAGE) {
+            let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
+            let at = piece.start as i64;
+            pack(self.datatype, self.count, incoming, left, at)?;
+            pack(self.datatype, self.count, inout.payload(), right, at)?;
+            combine(self.operator, self.predefined, left, right)?;
+            unpack(self.datatype, self.count, Payload::from(&*right), inout, at)?;
+        }
+        Ok(())
+    }
+}
+
+/// `0..bytes` in pieces of whole elements, each at most `stage` bytes.
+fn pieces(bytes: usize, each: usize, stage: usize) -> impl Iterator<Item = Range<usize>> {
+    let piece = stage / each * each;
+    (0..bytes).step_by(piece).map(move |at| at..bytes.min(at + piece))
+}
+
+/// Whether this machine computes with elements of this format. Bytes move all the same where it does not.
+pub(crate) fn is_computable(basic: Basic) -> bool {
+    x87::AVAILABLE || !matches!(basic, Basic::F80 | Basic::C80 | Basic::PairF80I32)
+}
+
+/// Bytes of a packed element, when the operator is defined for it.
+fn element_bytes(operator: Operator, predefined: Predefined) -> Result<usize, ReduceError> {
+    let refusal = ReduceError::NotDefined { operator, predefined };
+    let basic = predefined.basic().filter(|_| operator.is_legal_for(predefined));
+    basic.map(Basic::bytes).ok_or(refusal)
+}
+
+/// Both claims are looked at before the first byte is written.
+fn check_claims(
+    datatype: &Datatype,
+    count: i64,
+    incoming: Payload<'_>,
+    inout: &UserMemory,
+) -> Result<(), ReduceError> {
+    pack(datatype, count, incoming, &mut [], 0)?;
+    pack(datatype, count, inout.payload(), &mut [], 0)?;
+    Ok(())
+}
+
+fn combine(
+    operator: Operator,
+    predefined: Predefined,
+    incoming: &[u8],
+    inout: &mut [u8],
+) -> Result<(), ReduceError> {
+    let done = match operator {
+        Operator::Replace => {
+            inout.copy_from_slice(incoming);
+            Some(())
+        }
+        Operator::NoOperation => Some(()),
+        _ => predefined.basic().and_then(|basic| dispatch(operator, basic, incoming, inout)),
+    };
+    done.ok_or(ReduceError::NotDefined { operator, predefined })
+}
+
+/// Calls the kernel for a number format; `None` when there is none for the operator.
+fn dispatch(operator: Operator, basic: Basic, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+    match basic {
+        Basic::I8 => integers::<i8>(operator, incoming, inout),
+        Basic::I16 => integers::<i16>(operator, incoming, inout),
+        Basic::I32 => integers::<i32>(operator, incoming, inout),
+        Basic::I64 => integers::<i64>(operator, incoming, inout),
+        Basic::I128 => integers::<i128>(operator, incoming, inout),
+        Basic::U8 => integers::<u8>(operator, incoming, inout),
+        Basic::U16 => integers::<u16>(operator, incoming, inout),
+        Basic::U32 => integers::<u32>(operator, incoming, inout),
+        Basic::U64 => integers::<u64>(operator, incoming, inout),
+        Basic::U128 => integers::<u128>(operator, incoming, inout),
+        Basic::F16 => reals::<f16>(operator, incoming, inout),
+        Basic::F32 => reals::<f32>(operator, incoming, inout),
+        Basic::F64 => reals::<f64>(operator, incoming, inout),
+        Basic::F80 => reals::<LongDouble>(operator, incoming, inout),
+        Basic::C16 => numbers::<Complex<f16>>(operator, incoming, inout),
+        Basic::C32 => numbers::<Complex<f32>>(operator, incoming, inout),
+        Basic::C64 => numbers::<Complex<f64>>(operator, incoming, inout),
+        Basic::C80 => numbers::<Complex<LongDouble>>(operator, incoming, inout),
+        Basic::PairF32I32 => pairs::<f32, i32>(operator, incoming, inout),
+        Basic::PairF64I32 => pairs::<f64, i32>(operator, incoming, inout),
+        Basic::PairI64I32 => pairs::<i64, i32>(operator, incoming, inout),
+        Basic::PairI32I32 => pairs::<i32, i32>(operator, incoming, inout),
+        Basic::PairI16I32 => pairs::<i16, i32>(operator, incoming, inout),
+        Basic::PairF80I32 => pairs::<LongDouble, i32>(operator, incoming, inout),
+        Basic::PairF32F32 => pairs::<f32, f32>(operator, incoming, inout),
+        Basic::PairF64F64 => pairs::<f64, f64>(operator, incoming, inout),
+    }
+}
+
+fn integers<T: Number + Ordered + Bits>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+    match operator {
+        Operator::BitAnd => each(incoming, inout, T::and),
+        Operator::BitOr => each(incoming, inout, T::or),
+        Operator::BitXor => each(incoming, inout, T::xor),
+        Operator::LogicalAnd => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() & b.is_true())),
+        Operator::LogicalOr => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() | b.is_true())),
+        Operator::LogicalXor => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() ^ b.is_true())),
+        _ => return reals::<T>(operator, incoming, inout),
+    }
+    Some(())
+}
+
+fn reals<T: Number + Ordered>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+    match operator {
+        Operator::Min => each(incoming, inout, T::lower),
+        Operator::Max => each(incoming, inout, T::higher),
+        _ => return numbers::<T>(operator, incoming, inout),
+    }
+    Some(())
+}
+
+fn numbers<T: Number>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+    match operator {
+        Operator::Sum => each(incoming, inout, T::plus),
+        Operator::Prod => each(incoming, inout, T::times),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn pairs<V: Ordered, I: Ordered>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+    match operator {
+        Operator::MinLocation => each(incoming, inout, Located::<V, I>::lowest),
+        Operator::MaxLocation => each(incoming, inout, Located::<V, I>::highest),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The loop that all kernels are. The element size is a constant in it, so it vectorises where the operation does.
+#[inline]
+fn each<T: Element>(incoming: &[u8], inout: &mut [u8], with: impl Fn(T, T) -> T) {
+    let pairs = incoming.chunks_exact(T::BYTES).zip(inout.chunks_exact_mut(T::BYTES));
+    for (incoming, inout) in pairs {
+        with(T::read(incoming), T::read(inout)).write(inout);
+    }
+}
+
+/// A piece of each buffer is copied to the stack; both together fit well into a first-level cache.
+const STAGE_BYTES: usize = 4096;
+
+/// The stage of short reductions, for which clearing the other would cost more than the work.
+const STAGE_BYTES_SMALL: usize = 128;

@@ -1,0 +1,370 @@
+//! One suite for every fabric. A fabric implements [`Pair`] and says `fabric::conformance!(MyFabric);` in a test.
+//!
+//! Both ends run in one thread, so a fabric that blocks fails here at once. Every wait is bounded in turns.
+
+use crate::{Fabric, FabricError, Header, Heap, Payload, Peer, Posted, Pulled, Sink, UserMemory};
+use std::time::{Duration, Instant};
+
+/// Two connected ends in one process: the left is peer 0, the right is peer 1.
+pub trait Pair: Fabric + Sized {
+    /// Opens both.
+    fn pair() -> (Self, Self);
+}
+
+/// Instantiates the whole suite for one fabric.
+#[macro_export]
+macro_rules! conformance {
+    ($fabric:ty) => {
+        mod conformance_suite {
+            #[allow(unused_imports)]
+            use super::*;
+            $crate::conformance!(@tests $fabric:
+                brings_a_message_unchanged,
+                keeps_order_of_small_messages,
+                brings_every_size,
+                keeps_order_across_sizes,
+                both_directions_at_once,
+                busy_passes_and_nothing_is_lost,
+                drops_what_has_no_room,
+                pulls_what_was_exposed,
+                refuses_nonsense_addresses,
+                reaches_its_pair,
+                polls_no_more_than_asked,
+            );
+        }
+    };
+    (@tests $fabric:ty: $($name:ident),* $(,)?) => {
+        $(#[test] fn $name() { $crate::conformance::$name::<$fabric>(); })*
+    };
+}
+
+/// A header and a payload come over as they were.
+pub fn brings_a_message_unchanged<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let header = Header { words: [1, 2, 3, u32::MAX, 5, 6] };
+    wire.send_right(&header, b"hello");
+    let (got, payload) = wire.take_right();
+    assert_eq!(got, header);
+    assert_eq!(payload, b"hello");
+}
+
+/// A thousand small messages, in the order they were posted.
+pub fn keeps_order_of_small_messages<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    for number in 0..1000u32 {
+        wire.send_right(&numbered(number), &number.to_le_bytes());
+    }
+    for number in 0..1000u32 {
+        assert_eq!(wire.take_right(), (numbered(number), number.to_le_bytes().to_vec()));
+    }
+}
+
+/// All sizes up to 300 bytes, and those around every power of two up to a mebibyte.
+pub fn brings_every_size<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let around = (8..=20).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]);
+    for bytes in (0..300).chain(around) {
+        let data = pattern(bytes, bytes as u64);
+        wire.send_right(&numbered(bytes as u32), &data);
+        let (header, payload) = wire.take_right();
+        assert_eq!(header, numbered(bytes as u32));
+        assert!(payload == data, "{bytes} bytes came as {} bytes, or changed", payload.len());
+    }
+}
+
+/// Small and large ones in turn stay in order.
+pub fn keeps_order_across_sizes<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let sizes = [0, 3, 70_000, 33, 1, 5000, 300_000, 8, 40, 4096, 100_000, 2];
+    for (number, bytes) in sizes.iter().enumerate() {
+        wire.send_right(&numbered(number as u32), &pattern(*bytes, number as u64));
+    }
+    for (number, bytes) in sizes.iter().enumerate() {
+        assert_eq!(wire.take_right(), (numbered(number as u32), pattern(*bytes, number as u64)));
+    }
+}
+
+/// Large messages both ways at the same time: neither end waits for the other.
+pub fn both_directions_at_once<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let (east, west) = (pattern(3 << 20, 1), pattern(2 << 20, 2));
+    let mut going = [Sending::new(numbered(1), &east), Sending::new(numbered(2), &west)];
+    let watchdog = Watchdog::start("both_directions_at_once");
+    while wire.right_heard.whole.is_empty() || wire.left_heard.whole.is_empty() {
+        going[0].push(&mut wire.left, wire.to_right);
+        going[1].push(&mut wire.right, wire.to_left);
+        wire.turn();
+        watchdog.check(|| wire.state());
+    }
+    assert!(wire.right_heard.whole.pop_front() == Some((numbered(1), east)));
+    assert!(wire.left_heard.whole.pop_front() == Some((numbered(2), west)));
+}
+
+/// A receiver that does not poll makes the sender busy some time; afterwards all is there, in order.
+pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let data = pattern(1000, 3);
+    let mut sent = 0u32;
+    let mut going = Sending::new(numbered(0), &data);
+    for _ in 0..1_000_000 {
+        if going.push(&mut wire.left, wire.to_right) {
+            sent += 1;
+            going = Sending::new(numbered(sent), &data);
+        } else {
+            break;
+        }
+    }
+    let watchdog = Watchdog::start("busy_passes_and_nothing_is_lost");
+    while !going.push(&mut wire.left, wire.to_right) {
+        wire.turn();
+        watchdog.check(|| wire.state());
+    }
+    for number in 0..=sent {
+        assert_eq!(wire.take_right(), (numbered(number), data.clone()));
+    }
+}
+
+/// Where the receiver has less room than the message, the rest is dropped and the next message is whole.
+pub fn drops_what_has_no_room<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    wire.right_heard.room_bytes_max = 1000;
+    let data = pattern(200_000, 4);
+    wire.send_right(&numbered(1), &data);
+    wire.send_right(&numbered(2), b"next");
+    let (_, first) = wire.take_right();
+    assert!(
+        first == data || first == data[..1000],
+        "neither whole nor cut to the room: {} bytes",
+        first.len()
+    );
+    assert_eq!(wire.take_right(), (numbered(2), b"next".to_vec()));
+}
+
+/// A peer reads exposed memory, whole and in parts, or is told that it may not; never beyond its end silently.
+pub fn pulls_what_was_exposed<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    if !wire.right.limits(wire.to_left).pull {
+        let mut none = UserMemory::EMPTY;
+        let refused = wire.right.pull(wire.to_left, Default::default(), 0, &mut none);
+        assert_eq!(refused, Pulled::Refused, "a lane that offers no pull must refuse one");
+        return;
+    }
+    let data = pattern(100_000, 5);
+    for (offset, bytes) in [(0, 50_000), (1, 7), (50_000, 50_000), (0, 100_000)] {
+        let exposed = wire.left.expose(Payload::from(&data[..]));
+        let room = Heap::new(bytes);
+        let mut pulled = Pulled::Refused;
+        for _attempt in 0..100 {
+            pulled = wire.right.pull(wire.to_left, exposed, offset, &mut room.memory());
+            if pulled == Pulled::Done {
+                assert!(room.payload().to_vec() == data[offset..offset + bytes], "{bytes} bytes at {offset}");
+                break;
+            }
+        }
+        assert_eq!(pulled, Pulled::Done, "limits offer to pull, and a hundred attempts were refused");
+    }
+}
+
+/// Addresses come from outside: any bytes are answered, never believed.
+pub fn refuses_nonsense_addresses<F: Pair>() {
+    let (mut left, right) = F::pair();
+    let good = right.address();
+    assert!(good.len() <= 512, "an address of {} bytes does not fit into a card", good.len());
+    let mut nonsense: Vec<Vec<u8>> = (0..64).map(|bytes| pattern(bytes, bytes as u64 + 9)).collect();
+    nonsense.push(vec![0; 512]);
+    nonsense.push(vec![255; 512]);
+    nonsense.push(good[..good.len().saturating_sub(1)].to_vec());
+    for address in nonsense {
+        if left.reach(Peer(1), &address).is_none() {
+            assert!(left.connect(Peer(1), &address).is_err(), "connect took what reach refused: {address:?}");
+        }
+    }
+    assert!(left.reach(Peer(1), &[]).is_none(), "an empty address was taken for an address");
+}
+
+/// The pair reaches each other.
+pub fn reaches_its_pair<F: Pair>() {
+    let (left, right) = F::pair();
+    assert!(left.reach(Peer(1), &right.address()).is_some());
+    assert!(right.reach(Peer(0), &left.address()).is_some());
+}
+
+/// `poll` keeps to its bound, so that a turn of progress stays short.
+pub fn polls_no_more_than_asked<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    for number in 0..40 {
+        wire.send_right(&numbered(number), b"");
+    }
+    wire.right_heard.whole.clear();
+    let before = wire.right_heard.whole.len();
+    wire.right.poll(&mut wire.right_heard, 4);
+    assert!(wire.right_heard.whole.len() - before <= 8, "asked for 4 events, got far more");
+}
+
+/// Two ends, connected, with what each has heard.
+struct Wired<F: Fabric> {
+    left: F,
+    right: F,
+    to_right: F::Lane,
+    to_left: F::Lane,
+    left_heard: Heard,
+    right_heard: Heard,
+}
+
+impl<F: Pair> Wired<F> {
+    fn open() -> Self {
+        let (mut left, mut right) = F::pair();
+        let to_right = left.connect(Peer(1), &right.address()).expect("the left connects to the right");
+        let to_left = right.connect(Peer(0), &left.address()).expect("the right connects to the left");
+        Wired {
+            left,
+            right,
+            to_right,
+            to_left,
+            left_heard: Heard::new(Peer(1)),
+            right_heard: Heard::new(Peer(0)),
+        }
+    }
+
+    /// Both ends poll once.
+    fn turn(&mut self) {
+        self.left.poll(&mut self.left_heard, 16);
+        self.right.poll(&mut self.right_heard, 16);
+    }
+
+    fn send_right(&mut self, header: &Header, data: &[u8]) {
+        let mut sending = Sending::new(*header, data);
+        let watchdog = Watchdog::start("send");
+        while !sending.push(&mut self.left, self.to_right) {
+            self.turn();
+            watchdog.check(|| self.state());
+        }
+    }
+
+    fn take_right(&mut self) -> (Header, Vec<u8>) {
+        let watchdog = Watchdog::start("receive");
+        loop {
+            if let Some(message) = self.right_heard.whole.pop_front() {
+                return message;
+            }
+            self.turn();
+            watchdog.check(|| self.state());
+        }
+    }
+
+    fn state(&self) -> String {
+        format!(
+            "left has {} whole messages and {:?} arriving; right has {} and {:?}",
+            self.left_heard.whole.len(),
+            self.left_heard.arriving,
+            self.right_heard.whole.len(),
+            self.right_heard.arriving
+        )
+    }
+}
+
+/// A message on its way into a fabric.
+struct Sending<'a> {
+    header: Header,
+    data: &'a [u8],
+    /// Bytes taken so far; `None` before the header is taken.
+    taken: Option<usize>,
+    whole: bool,
+}
+
+impl<'a> Sending<'a> {
+    fn new(header: Header, data: &'a [u8]) -> Sending<'a> {
+        Sending { header, data, taken: None, whole: false }
+    }
+
+    /// Tries once, unless all of it is taken; true when it is.
+    fn push<F: Fabric>(&mut self, fabric: &mut F, lane: F::Lane) -> bool {
+        if self.whole {
+            return true;
+        }
+        let done = self.taken.unwrap_or(0);
+        let rest = Payload::from(&self.data[done..]);
+        let posted = match self.taken {
+            None => fabric.post(lane, &self.header, rest),
+            Some(_) => fabric.resume(lane, rest),
+        };
+        match posted {
+            Posted::Sent => self.whole = true,
+            Posted::Partly(bytes) => {
+                assert!(done + bytes < self.data.len(), "a message that is taken whole is Sent, not Partly");
+                self.taken = Some(done + bytes);
+            }
+            Posted::Busy => {}
+        }
+        self.whole
+    }
+}
+
+/// Messages as they came to one end.
+struct Heard {
+    from: Peer,
+    room_bytes_max: usize,
+    whole: std::collections::VecDeque<(Header, Vec<u8>)>,
+    arriving: Option<(Header, Heap)>,
+}
+
+impl Heard {
+    fn new(from: Peer) -> Heard {
+        Heard { from, room_bytes_max: usize::MAX, whole: Default::default(), arriving: None }
+    }
+}
+
+impl Sink for Heard {
+    fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
+        assert_eq!(from, self.from);
+        assert!(self.arriving.is_none(), "a message came while another from the same peer was arriving");
+        self.whole.push_back((*header, payload.to_vec()));
+    }
+
+    fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory {
+        assert_eq!(from, self.from);
+        assert!(self.arriving.is_none(), "two messages from one peer arrive at the same time");
+        let heap = Heap::new(bytes.min(self.room_bytes_max));
+        let memory = heap.memory();
+        self.arriving = Some((*header, heap));
+        memory
+    }
+
+    fn landed(&mut self, from: Peer) {
+        assert_eq!(from, self.from);
+        let (header, heap) = self.arriving.take().expect("something landed that was not arriving");
+        self.whole.push_back((header, heap.payload().to_vec()));
+    }
+
+    fn lost(&mut self, peer: Peer, error: FabricError) {
+        panic!("lost {peer:?}: {error}");
+    }
+}
+
+/// Fails a test that waits too long, with the state at hand.
+struct Watchdog {
+    waiting_for: &'static str,
+    since: Instant,
+}
+
+impl Watchdog {
+    fn start(waiting_for: &'static str) -> Watchdog {
+        Watchdog { waiting_for, since: Instant::now() }
+    }
+
+    fn check(&self, state: impl Fn() -> String) {
+        assert!(self.since.elapsed() < WATCHDOG, "{} hangs: {}", self.waiting_for, state());
+    }
+}
+
+/// Long enough for the slowest machine; a hang is a bug, not a slow run.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn numbered(number: u32) -> Header {
+    Header { words: [number, 0, 1, 2, 3, !number] }
+}
+
+/// Bytes that differ by position and by seed.
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9).wrapping_add(seed * 7) >> 5) as u8).collect()
+}

@@ -1,0 +1,301 @@
+//! Memory from outside is a claim, not a slice.
+//!
+//! A buffer handed to `MPI_Isend`, or bytes in a ring that another process can write, may change at any time.
+//! They are never `&[u8]` here: [`Payload`] can be copied out of, [`UserMemory`] can be copied into, and this
+//! module is the only one of the crate that touches either.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Bytes to be read, which somebody else may be writing at the same time.
+///
+/// `'a` is how long the bytes stay allocated. A payload made of a request's buffer is `'static` by the promise
+/// given to [`Payload::claim`].
+#[derive(Clone, Copy)]
+pub struct Payload<'a> {
+    start: *const u8,
+    bytes: usize,
+    lifetime: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: a payload is an address and a length; reading through it is as sound on one thread as on another,
+// since `claim` promises that the bytes stay allocated and tolerates concurrent writers.
+unsafe impl Send for Payload<'_> {}
+
+impl Payload<'static> {
+    /// No bytes at all.
+    pub const EMPTY: Payload<'static> =
+        Payload { start: NonNull::dangling().as_ptr(), bytes: 0, lifetime: PhantomData };
+}
+
+impl<'a> From<&'a [u8]> for Payload<'a> {
+    fn from(slice: &'a [u8]) -> Payload<'a> {
+        Payload { start: slice.as_ptr(), bytes: slice.len(), lifetime: PhantomData }
+    }
+}
+
+impl<'a> Payload<'a> {
+    /// Claims `bytes` bytes from `start` on.
+    ///
+    /// # Safety
+    /// `start..start + bytes` must stay allocated for `'a`. Others may write there meanwhile; then the bytes
+    /// copied out are any mixture of old and new, and nothing worse.
+    #[inline]
+    pub unsafe fn claim(start: *const u8, bytes: usize) -> Payload<'a> {
+        Payload { start, bytes, lifetime: PhantomData }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address, for system calls that read from it.
+    #[inline]
+    #[must_use]
+    pub fn start(&self) -> *const u8 {
+        self.start
+    }
+
+    /// The part from `offset` on, `bytes` long, cut to what there is.
+    #[inline]
+    #[must_use]
+    pub fn part(&self, offset: usize, bytes: usize) -> Payload<'a> {
+        let offset = offset.min(self.bytes);
+        let bytes = bytes.min(self.bytes - offset);
+        // SAFETY: `offset <= self.bytes`, so the address stays inside (or one past) the claim.
+        Payload { start: unsafe { self.start.add(offset) }, bytes, lifetime: PhantomData }
+    }
+
+    /// All from `offset` on.
+    #[inline]
+    #[must_use]
+    pub fn after(&self, offset: usize) -> Payload<'a> {
+        self.part(offset, self.bytes)
+    }
+
+    /// Copies into `into` as far as both reach; returns the number of bytes copied.
+    #[inline]
+    pub fn copy_to(&self, into: &mut [u8]) -> usize {
+        let bytes = self.bytes.min(into.len());
+        // SAFETY: both claims cover `bytes`; `into` is exclusive, so they do not overlap.
+        unsafe { self.start.copy_to_nonoverlapping(into.as_mut_ptr(), bytes) };
+        bytes
+    }
+
+    /// The bytes as a vector of their own.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut copy = vec![0; self.bytes];
+        self.copy_to(&mut copy);
+        copy
+    }
+}
+
+impl fmt::Debug for Payload<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.bytes)
+    }
+}
+
+/// Memory to be written: a receive buffer.
+///
+/// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece by
+/// borrowing.
+pub struct UserMemory {
+    start: *mut u8,
+    bytes: usize,
+    /// What keeps the memory allocated, where it is the library's own.
+    keeps: Option<Heap>,
+}
+
+// SAFETY: as for `Payload`; `claim` promises that nobody else uses the memory until the claim is given back.
+unsafe impl Send for UserMemory {}
+
+impl UserMemory {
+    /// No room at all.
+    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling().as_ptr(), bytes: 0, keeps: None };
+
+    /// Claims `bytes` bytes from `start` on.
+    ///
+    /// # Safety
+    /// `start..start + bytes` must stay allocated, and untouched by others, until the claim and everything made
+    /// of it (the request that holds it) is gone.
+    #[inline]
+    pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
+        UserMemory { start, bytes, keeps: None }
+    }
+
+    /// Room in bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address, for system calls that write to it.
+    #[inline]
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Writes `data` at `offset`, cut to the room there is; returns the number of bytes written.
+    #[inline]
+    pub fn write_at(&mut self, offset: usize, data: Payload<'_>) -> usize {
+        let offset = offset.min(self.bytes);
+        let bytes = data.bytes.min(self.bytes - offset);
+        // SAFETY: `offset + bytes <= self.bytes`, which `claim` promised; `data` covers `bytes` by its own claim.
+        // `copy_to` and not `copy_to_nonoverlapping`: a send to oneself may name overlapping memory by mistake.
+        unsafe { data.start.copy_to(self.start.add(offset), bytes) };
+        bytes
+    }
+
+    /// The part from `offset` on, `bytes` long, cut to the room there is. The original must not be written
+    /// through while the part is in use; whoever splits keeps them disjoint in time.
+    #[inline]
+    #[must_use]
+    pub fn part(&mut self, offset: usize, bytes: usize) -> UserMemory {
+        let offset = offset.min(self.bytes);
+        let bytes = bytes.min(self.bytes - offset);
+        // SAFETY: `offset <= self.bytes`.
+        UserMemory { start: unsafe { self.start.add(offset) }, bytes, keeps: self.keeps.clone() }
+    }
+
+    /// What stands in the memory now, to be sent on or copied out.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> Payload<'_> {
+        Payload { start: self.start, bytes: self.bytes, lifetime: PhantomData }
+    }
+
+    /// The same bytes for a request that reads them and outlives this borrow: a send out of a buffer that is
+    /// received into at other times.
+    ///
+    /// The promise given to [`UserMemory::claim`] covers everything made of the claim, so it covers this. Memory
+    /// of a [`Heap`] has no such promise behind it: whoever sends from it keeps the heap until the send is over,
+    /// and forgets its handle (which leaks the heap) where it cannot wait for that.
+    #[inline]
+    #[must_use]
+    pub fn reading(&self) -> Payload<'static> {
+        // SAFETY: `claim` promised the bytes until everything made of the claim is gone; for a heap, whoever
+        // called this has taken the duty to keep it, as said above.
+        unsafe { Payload::claim(self.start, self.bytes) }
+    }
+}
+
+impl fmt::Debug for UserMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UserMemory({} bytes)", self.bytes)
+    }
+}
+
+/// Memory of the library's own, for messages that come before their receive and for scratch space.
+///
+/// Claims made of it keep it allocated, so it may be dropped while a fabric still writes.
+#[derive(Clone)]
+pub struct Heap {
+    bytes: Arc<HeapBytes>,
+}
+
+impl Heap {
+    /// Allocates `bytes` zero bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Heap {
+        let start = Box::into_raw(vec![0u8; bytes].into_boxed_slice());
+        // SAFETY: `Box::into_raw` never returns null.
+        Heap { bytes: Arc::new(HeapBytes { slice: unsafe { NonNull::new_unchecked(start) } }) }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.slice.len()
+    }
+
+    /// The whole of it, to be written.
+    #[must_use]
+    pub fn memory(&self) -> UserMemory {
+        UserMemory { start: self.bytes.slice.as_ptr().cast(), bytes: self.bytes(), keeps: Some(self.clone()) }
+    }
+
+    /// The whole of it, to be read.
+    #[must_use]
+    pub fn payload(&self) -> Payload<'_> {
+        Payload {
+            start: self.bytes.slice.as_ptr().cast_const().cast(),
+            bytes: self.bytes(),
+            lifetime: PhantomData,
+        }
+    }
+}
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Heap({} bytes)", self.bytes())
+    }
+}
+
+/// The allocation behind a [`Heap`], never seen as a slice while claims on it exist.
+struct HeapBytes {
+    slice: NonNull<[u8]>,
+}
+
+// SAFETY: the allocation is reached only through claims, which tolerate concurrent access.
+unsafe impl Send for HeapBytes {}
+// SAFETY: as above.
+unsafe impl Sync for HeapBytes {}
+
+impl Drop for HeapBytes {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `Heap::new`, and the last owner is going.
+        drop(unsafe { Box::from_raw(self.slice.as_ptr()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_leave_the_claim() {
+        let bytes = [1u8, 2, 3, 4];
+        let payload = Payload::from(&bytes[..]);
+        assert_eq!(payload.part(1, 2).to_vec(), [2, 3]);
+        assert_eq!(payload.part(3, 9).to_vec(), [4]);
+        assert_eq!(payload.part(9, 9).bytes(), 0);
+        assert_eq!(payload.after(2).to_vec(), [3, 4]);
+    }
+
+    #[test]
+    fn heap_outlives_its_handle_while_claimed() {
+        let heap = Heap::new(4);
+        let mut claim = heap.memory().part(1, 2);
+        drop(heap);
+        assert_eq!(claim.write_at(0, Payload::from(&[5u8, 6, 7][..])), 2);
+        assert_eq!(claim.payload().to_vec(), [5, 6]);
+    }
+
+    #[test]
+    fn what_is_read_for_a_request_follows_later_writes() {
+        let heap = Heap::new(3);
+        let mut memory = heap.memory();
+        let reading = memory.part(1, 2).reading();
+        memory.write_at(0, Payload::from(&[4u8, 5, 6][..]));
+        assert_eq!(reading.to_vec(), [5, 6]);
+    }
+
+    #[test]
+    fn writes_are_cut_to_the_room() {
+        let mut room = [0u8; 4];
+        // SAFETY: `room` outlives the claim and is read only after it.
+        let mut memory = unsafe { UserMemory::claim(room.as_mut_ptr(), room.len()) };
+        assert_eq!(memory.write_at(2, Payload::from(&[7u8, 8, 9][..])), 2);
+        assert_eq!(memory.write_at(5, Payload::from(&[1u8][..])), 0);
+        assert_eq!(room, [0, 0, 7, 8]);
+    }
+}

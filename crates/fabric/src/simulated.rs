@@ -1,0 +1,535 @@
+//! A whole network in one process: thousands of ranks, one thread, one seed.
+//!
+//! A [`Network`] makes endpoints; each endpoint is a [`Fabric`]. Everything a real network may do and a program
+//! must bear happens here by dice: messages to different peers overtake each other, queues are full, payloads
+//! come in pieces, pulls are refused, peers vanish. The same seed and the same calls give the same run.
+//!
+//! Time is the number of polls made by all endpoints together.
+
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink, Unbelled,
+    UserMemory,
+};
+
+/// What the dice decide, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather {
+    /// Start of the random numbers; printed by every test that fails.
+    pub seed: u64,
+    /// A message waits at most this many polls before it can be seen.
+    pub delay_polls_max: u64,
+    /// Out of 100 posts, so many are answered Busy.
+    pub busy_percent: u64,
+    /// Out of 100 posts of more than one byte, so many are taken only partly.
+    pub partly_percent: u64,
+    /// Out of 100 messages with payload, so many arrive in pieces.
+    pub pieces_percent: u64,
+    /// Out of 100 pulls, so many are refused.
+    pub refuse_percent: u64,
+    /// Whether lanes offer to pull.
+    pub pull: bool,
+    /// What lanes call eager.
+    pub eager_bytes_max: usize,
+    /// Messages to one receiver that may be under way before posts are answered Busy.
+    pub queue_messages_max: usize,
+}
+
+impl Weather {
+    /// Nothing unusual: no delay, never busy, all whole.
+    #[must_use]
+    pub fn fair() -> Weather {
+        Weather {
+            seed: 0,
+            delay_polls_max: 0,
+            busy_percent: 0,
+            partly_percent: 0,
+            pieces_percent: 0,
+            refuse_percent: 0,
+            pull: true,
+            eager_bytes_max: 4096,
+            queue_messages_max: 4096,
+        }
+    }
+
+    /// Everything at once, by the seed.
+    #[must_use]
+    pub fn storm(seed: u64) -> Weather {
+        Weather {
+            seed,
+            delay_polls_max: 40,
+            busy_percent: 20,
+            partly_percent: 20,
+            pieces_percent: 40,
+            refuse_percent: 30,
+            pull: seed.is_multiple_of(2),
+            eager_bytes_max: 64,
+            queue_messages_max: 32,
+        }
+    }
+}
+
+/// The network that endpoints are made of.
+#[derive(Clone)]
+pub struct Network {
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Network {
+    /// A network of `peers` processes.
+    #[must_use]
+    pub fn new(peers: u32, weather: Weather) -> Network {
+        let inboxes = (0..peers).map(|_| Inbox::default()).collect();
+        let dice = Dice { state: weather.seed ^ 0x9e37_79b9_7f4a_7c15 };
+        Network {
+            shared: Arc::new(Mutex::new(Shared {
+                weather,
+                dice,
+                now: 0,
+                posted: 0,
+                inboxes,
+                last_delivery: HashMap::new(),
+                exposures: HashMap::new(),
+                exposed: 0,
+                lost: Vec::new(),
+            })),
+        }
+    }
+
+    /// The fabric of one process.
+    #[must_use]
+    pub fn endpoint(&self, here: Peer) -> Simulated {
+        Simulated {
+            network: self.clone(),
+            here,
+            open: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            lost_seen: 0,
+        }
+    }
+
+    /// The process dies: nothing from it or to it moves any more, and everybody is told.
+    pub fn kill(&self, peer: Peer) {
+        let mut shared = self.hold();
+        shared.lost.push(peer);
+        shared.inboxes[peer.0 as usize] = Inbox::default();
+    }
+
+    /// Messages posted since the beginning.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.hold().posted
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One process's end of a [`Network`].
+pub struct Simulated {
+    network: Network,
+    here: Peer,
+    /// Messages that `post` took partly, by receiver.
+    open: BTreeMap<Peer, Flight>,
+    /// Messages that come in pieces, by sender.
+    arriving: BTreeMap<Peer, Arriving>,
+    /// How many entries of the list of the lost were reported here.
+    lost_seen: usize,
+}
+
+impl Fabric for Simulated {
+    type Lane = Peer;
+    type Bell = Unbelled;
+
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.here.0.to_le_bytes().to_vec()
+    }
+
+    fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+        let known = (peer.0 as usize) < self.network.hold().inboxes.len() && address == peer.0.to_le_bytes();
+        known.then_some(Cost { latency_ns: 1000, mebibyte_ns: 100_000 })
+    }
+
+    fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Peer, FabricError> {
+        self.reach(peer, address).map(|_| peer).ok_or_else(|| FabricError {
+            fabric: "simulated",
+            fault: Fault::Unreachable,
+            what: format!("process {} is not part of this network", peer.0),
+        })
+    }
+
+    fn limits(&self, _lane: Peer) -> Limits {
+        let weather = self.network.hold().weather;
+        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull }
+    }
+
+    fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
+        let mut shared = self.network.hold();
+        if shared.is_busy(lane) {
+            return Posted::Busy;
+        }
+        let mut flight = Flight { header: *header, bytes: payload.bytes(), payload: Vec::new() };
+        let chance = shared.weather.partly_percent;
+        if payload.bytes() > 1 && shared.dice.happens(chance) {
+            let taken = 1 + shared.dice.below(payload.bytes() as u64 - 1) as usize;
+            flight.payload = payload.part(0, taken).to_vec();
+            drop(shared);
+            self.open.insert(lane, flight);
+            return Posted::Partly(taken);
+        }
+        flight.payload = payload.to_vec();
+        shared.send(self.here, lane, flight);
+        Posted::Sent
+    }
+
+    fn resume(&mut self, lane: Peer, rest: Payload<'_>) -> Posted {
+        let mut shared = self.network.hold();
+        if shared.is_busy(lane) {
+            return Posted::Busy;
+        }
+        let flight = self.open.get_mut(&lane).expect("resume only follows a post that was taken partly");
+        let chance = shared.weather.partly_percent;
+        let partly = rest.bytes() > 1 && shared.dice.happens(chance);
+        let taken =
+            if partly { 1 + shared.dice.below(rest.bytes() as u64 - 1) as usize } else { rest.bytes() };
+        flight.payload.extend(rest.part(0, taken).to_vec());
+        if partly {
+            return Posted::Partly(taken);
+        }
+        let flight = self.open.remove(&lane).expect("it was there a moment ago");
+        assert_eq!(flight.payload.len(), flight.bytes, "the caller resumed with other bytes than the rest");
+        shared.send(self.here, lane, flight);
+        Posted::Sent
+    }
+
+    fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let mut happened = self.report_lost(sink) + self.go_on_arriving(sink);
+        self.network.hold().now += 1;
+        while happened < events {
+            let Some((from, flight, in_pieces)) = self.take_next() else { break };
+            if in_pieces {
+                let memory = sink.arriving(from, &flight.header, flight.bytes);
+                self.arriving.insert(from, Arriving { memory, payload: flight.payload, done: 0 });
+            } else {
+                sink.message(from, &flight.header, Payload::from(&flight.payload[..]));
+            }
+            happened += 1;
+        }
+        happened
+    }
+
+    fn bell(&self) -> Unbelled {
+        Unbelled
+    }
+
+    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+        let mut shared = self.network.hold();
+        shared.exposed += 1;
+        let key = shared.exposed;
+        shared.exposures.insert((self.here, key), memory.to_vec());
+        Exposed { words: [key, memory.bytes() as u64] }
+    }
+
+    fn pull(&mut self, lane: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+        let mut shared = self.network.hold();
+        let chance = shared.weather.refuse_percent;
+        if !shared.weather.pull || shared.lost.contains(&lane) || shared.dice.happens(chance) {
+            return Pulled::Refused;
+        }
+        let Some(bytes) = shared.exposures.get(&(lane, exposed.words[0])) else { return Pulled::Refused };
+        let part = Payload::from(&bytes[..]).part(offset, into.bytes());
+        if part.bytes() < into.bytes() {
+            return Pulled::Refused;
+        }
+        into.write_at(0, part);
+        if offset + part.bytes() == bytes.len() {
+            shared.exposures.remove(&(lane, exposed.words[0]));
+        }
+        Pulled::Done
+    }
+}
+
+impl Simulated {
+    /// Tells the sink of peers that were killed since the last poll.
+    fn report_lost(&mut self, sink: &mut impl Sink) -> usize {
+        let lost: Vec<Peer> = self.network.hold().lost[self.lost_seen..].to_vec();
+        self.lost_seen += lost.len();
+        for &peer in &lost {
+            self.arriving.remove(&peer);
+            self.open.remove(&peer);
+            let what = format!("process {} was killed", peer.0);
+            sink.lost(peer, FabricError { fabric: "simulated", fault: Fault::Died, what });
+        }
+        lost.len()
+    }
+
+    /// Brings each message that comes in pieces a piece further.
+    fn go_on_arriving(&mut self, sink: &mut impl Sink) -> usize {
+        let mut landed = Vec::new();
+        for (&from, arriving) in &mut self.arriving {
+            let left = arriving.payload.len() - arriving.done;
+            let piece = (1 + self.network.hold().dice.below(left.max(1) as u64) as usize).min(left);
+            let data = Payload::from(&arriving.payload[..]).part(arriving.done, piece);
+            arriving.memory.write_at(arriving.done, data);
+            arriving.done += piece;
+            if arriving.done == arriving.payload.len() {
+                landed.push(from);
+            }
+        }
+        for from in &landed {
+            self.arriving.remove(from);
+            sink.landed(*from);
+        }
+        landed.len()
+    }
+
+    /// The next message that may be seen now, and whether it comes in pieces.
+    fn take_next(&mut self) -> Option<(Peer, Flight, bool)> {
+        let mut shared = self.network.hold();
+        let now = shared.now;
+        let inbox = &mut shared.inboxes[self.here.0 as usize];
+        let due = inbox.due.peek()?;
+        if due.at > now || self.arriving.contains_key(&due.from) {
+            return None;
+        }
+        let from = inbox.due.pop()?.from;
+        let flight = inbox.flights.get_mut(&from)?.pop_front()?;
+        inbox.messages -= 1;
+        let chance = shared.weather.pieces_percent;
+        let in_pieces = flight.bytes > 0 && shared.dice.happens(chance);
+        Some((from, flight, in_pieces))
+    }
+}
+
+/// What all endpoints share.
+struct Shared {
+    weather: Weather,
+    dice: Dice,
+    now: u64,
+    posted: u64,
+    inboxes: Vec<Inbox>,
+    /// When the latest message from one process to another may be seen; the next may not be seen earlier.
+    last_delivery: HashMap<(Peer, Peer), u64>,
+    exposures: HashMap<(Peer, u64), Vec<u8>>,
+    exposed: u64,
+    lost: Vec<Peer>,
+}
+
+impl Shared {
+    fn is_busy(&mut self, to: Peer) -> bool {
+        let chance = self.weather.busy_percent;
+        self.inboxes[to.0 as usize].messages >= self.weather.queue_messages_max || self.dice.happens(chance)
+    }
+
+    fn send(&mut self, from: Peer, to: Peer, flight: Flight) {
+        self.posted += 1;
+        if self.lost.contains(&to) || self.lost.contains(&from) {
+            return;
+        }
+        let delay = self.weather.delay_polls_max;
+        let soonest = self.now + self.dice.below(delay + 1);
+        let at = self.last_delivery.entry((from, to)).or_default();
+        *at = soonest.max(*at);
+        let inbox = &mut self.inboxes[to.0 as usize];
+        inbox.messages += 1;
+        inbox.due.push(Due { at: *at, number: self.posted, from });
+        inbox.flights.entry(from).or_default().push_back(flight);
+    }
+}
+
+/// Messages under way to one process.
+#[derive(Default)]
+struct Inbox {
+    messages: usize,
+    due: BinaryHeap<Due>,
+    flights: HashMap<Peer, VecDeque<Flight>>,
+}
+
+/// A message under way.
+struct Flight {
+    header: Header,
+    bytes: usize,
+    payload: Vec<u8>,
+}
+
+/// A message that has begun to arrive.
+struct Arriving {
+    memory: UserMemory,
+    payload: Vec<u8>,
+    done: usize,
+}
+
+/// When a message from somebody may be seen. Ordered so that the heap gives the earliest first.
+#[derive(PartialEq, Eq)]
+struct Due {
+    at: u64,
+    number: u64,
+    from: Peer,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Random numbers by a seed (splitmix64): enough for dice, the same on every machine.
+struct Dice {
+    state: u64,
+}
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to `bound - 1`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    fn happens(&mut self, percent: u64) -> bool {
+        percent > 0 && self.below(100) < percent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::Pair;
+
+    fn pair(weather: Weather) -> (Simulated, Simulated) {
+        let network = Network::new(2, weather);
+        (network.endpoint(Peer(0)), network.endpoint(Peer(1)))
+    }
+
+    impl Pair for Simulated {
+        fn pair() -> (Self, Self) {
+            pair(Weather::fair())
+        }
+    }
+
+    crate::conformance!(Simulated);
+
+    /// The same suite when everything goes wrong that may.
+    mod stormy {
+        use super::*;
+
+        struct Stormy(Simulated);
+
+        impl Pair for Stormy {
+            fn pair() -> (Self, Self) {
+                let (left, right) = pair(Weather::storm(4));
+                (Stormy(left), Stormy(right))
+            }
+        }
+
+        impl Fabric for Stormy {
+            type Lane = Peer;
+            type Bell = Unbelled;
+            fn name(&self) -> &'static str {
+                "stormy"
+            }
+            fn address(&self) -> Vec<u8> {
+                self.0.address()
+            }
+            fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+                self.0.reach(peer, address)
+            }
+            fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Peer, FabricError> {
+                self.0.connect(peer, address)
+            }
+            fn limits(&self, lane: Peer) -> Limits {
+                self.0.limits(lane)
+            }
+            fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
+                self.0.post(lane, header, payload)
+            }
+            fn resume(&mut self, lane: Peer, rest: Payload<'_>) -> Posted {
+                self.0.resume(lane, rest)
+            }
+            fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+                self.0.poll(sink, events)
+            }
+            fn bell(&self) -> Unbelled {
+                Unbelled
+            }
+            fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+                self.0.expose(memory)
+            }
+            fn pull(&mut self, lane: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+                self.0.pull(lane, exposed, offset, into)
+            }
+        }
+
+        crate::conformance!(Stormy);
+    }
+
+    struct Heard(Vec<(Peer, u32)>, Vec<Peer>);
+
+    impl Sink for Heard {
+        fn message(&mut self, from: Peer, header: &Header, _payload: Payload<'_>) {
+            self.0.push((from, header.words[0]));
+        }
+        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
+            unreachable!("fair weather brings everything whole")
+        }
+        fn landed(&mut self, _: Peer) {}
+        fn lost(&mut self, peer: Peer, _: FabricError) {
+            self.1.push(peer);
+        }
+    }
+
+    #[test]
+    fn different_senders_overtake_each_other_and_the_seed_decides() {
+        let run = |seed| {
+            let network = Network::new(3, Weather { seed, delay_polls_max: 50, ..Weather::fair() });
+            let mut ends: Vec<_> = (0..3).map(|peer| network.endpoint(Peer(peer))).collect();
+            for number in 0..20 {
+                let header = Header { words: [number; 6] };
+                let sender = 1 + number as usize % 2;
+                assert_eq!(ends[sender].post(Peer(0), &header, Payload::EMPTY), Posted::Sent);
+            }
+            let mut heard = Heard(Vec::new(), Vec::new());
+            while heard.0.len() < 20 {
+                ends[0].poll(&mut heard, 8);
+            }
+            heard.0
+        };
+        let order = run(7);
+        assert_eq!(order, run(7));
+        assert_ne!(order, run(8));
+        assert!(!order.is_sorted_by_key(|(_, number)| *number), "nobody overtook anybody");
+        for sender in [1, 2] {
+            assert!(order.iter().filter(|(from, _)| from.0 == sender).is_sorted());
+        }
+    }
+
+    #[test]
+    fn everybody_learns_of_a_death_once() {
+        let network = Network::new(2, Weather::fair());
+        let mut end = network.endpoint(Peer(0));
+        let mut heard = Heard(Vec::new(), Vec::new());
+        network.kill(Peer(1));
+        end.poll(&mut heard, 8);
+        end.poll(&mut heard, 8);
+        assert_eq!(heard.1, [Peer(1)]);
+    }
+}

@@ -1,0 +1,406 @@
+//! What comes in: the engine's half that a fabric reports to. It matches, copies and notes; it never posts.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use fabric::{FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
+
+use crate::envelope::Envelope;
+use crate::matching::{Body, Matching};
+use crate::peers::{Arriving, Outgoing, Parcel, PeerTable};
+use crate::protocol::{Kind, Offer, decode_wanted};
+use crate::request::{Failure, Outcome, RequestId, Requests, State};
+
+/// Everything of an engine but its fabric.
+pub(crate) struct Core<L> {
+    pub peers: PeerTable<L>,
+    pub matching: Matching,
+    pub requests: Requests,
+    /// Replies to be queued by the next turn.
+    pub outbox: VecDeque<(Peer, Outgoing)>,
+    /// Matched messages to be fetched from their senders by the next turn.
+    pub transfers: VecDeque<Transfer>,
+    /// Peers whose queue is not empty.
+    pub busy: Vec<Peer>,
+    unexpected_bytes_max: usize,
+    /// Peers that were told to send requests only.
+    choked: Vec<Peer>,
+    /// Peers that told us so before there was a link to them.
+    choking: Vec<Peer>,
+}
+
+/// A matched message that waits at its sender.
+pub(crate) struct Transfer {
+    pub receive: RequestId,
+    pub from: Peer,
+    pub send: RequestId,
+    pub offer: Offer,
+}
+
+impl<L> Core<L> {
+    pub(crate) fn new(peers: u32, unexpected_bytes_max: usize) -> Core<L> {
+        Core {
+            peers: PeerTable::new(peers),
+            matching: Matching::new(),
+            requests: Requests::default(),
+            outbox: VecDeque::new(),
+            transfers: VecDeque::new(),
+            busy: Vec::new(),
+            unexpected_bytes_max,
+            choked: Vec::new(),
+            choking: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_notes(&self) -> bool {
+        !self.outbox.is_empty() || !self.transfers.is_empty()
+    }
+
+    /// Puts a message behind the others to that peer, to whom there is a link.
+    pub(crate) fn enqueue(&mut self, to: Peer, outgoing: Outgoing) {
+        let Some(link) = self.peers.link(to) else { return };
+        if link.queue.is_empty() {
+            self.busy.push(to);
+        }
+        link.queue.push_back(outgoing);
+    }
+
+    /// Notes down an answer.
+    pub(crate) fn reply(&mut self, to: Peer, kind: Kind, payload: Parcel, completes: Option<RequestId>) {
+        self.outbox.push_back((to, Outgoing { header: kind.header(), payload, taken: None, completes }));
+    }
+
+    /// Why the peer is gone, if it is.
+    pub(crate) fn lost(&mut self, peer: Peer) -> Option<FabricError> {
+        self.peers.find(peer)?.lost.clone()
+    }
+
+    pub(crate) fn is_choking(&self, peer: Peer) -> bool {
+        self.choking.contains(&peer)
+    }
+
+    /// Tells the choked peers that there is room again, once half of the budget is free.
+    pub(crate) fn relax(&mut self) {
+        if self.choked.is_empty() || self.matching.kept_bytes > self.unexpected_bytes_max / 2 {
+            return;
+        }
+        for peer in std::mem::take(&mut self.choked) {
+            self.peers.state(peer).choked = false;
+            self.reply(peer, Kind::Relax, Parcel::small(&[]), None);
+        }
+    }
+
+    /// The receive has all its bytes.
+    pub(crate) fn finish_landing(&mut self, receive: RequestId) {
+        let outcome = match self.requests.find(receive) {
+            Some(State::Landing { memory, source, tag, sent_bytes, .. }) => {
+                Outcome::received(*source, *tag, *sent_bytes, memory.bytes())
+            }
+            _ => return,
+        };
+        self.requests.complete(receive, outcome);
+    }
+
+    /// The peer is gone: whatever waits for it fails.
+    pub(crate) fn lose(&mut self, peer: Peer, error: FabricError) {
+        if !self.peers.knows(peer) {
+            return;
+        }
+        let state = self.peers.state(peer);
+        state.link = None;
+        state.arriving = None;
+        state.lost = Some(error.clone());
+        self.busy.retain(|&busy| busy != peer);
+        self.outbox.retain(|(to, _)| *to != peer);
+        self.transfers.retain(|transfer| transfer.from != peer);
+        for unexpected in self.matching.unfinished_from(peer) {
+            self.matching.take(unexpected);
+        }
+        for request in self.requests_with(peer) {
+            if let Some(State::Posted { pattern, .. }) = self.requests.find(request) {
+                let pattern = *pattern;
+                self.matching.withdraw(&pattern, request);
+            }
+            self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
+        }
+    }
+
+    fn requests_with(&self, peer: Peer) -> Vec<RequestId> {
+        let concerned = |state: &State| match state {
+            State::Queued { to } | State::AwaitingReceiver { to, .. } => *to == peer,
+            State::Posted { from, .. } => *from == Some(peer),
+            State::Landing { from, .. } | State::Following { from, .. } => *from == peer,
+            State::Done(_) => false,
+        };
+        self.requests.pending().filter(|(_, state)| concerned(state)).map(|(id, _)| id).collect()
+    }
+
+    /// The peer broke the protocol: it is treated as lost, with the reason.
+    #[cold]
+    fn reject(&mut self, from: Peer, what: &str) {
+        let what = format!("process {} sent {what}; it may run another version of the library", from.0);
+        self.lose(from, FabricError { fabric: "messaging", fault: Fault::Protocol, what });
+    }
+
+    /// A whole eager message.
+    #[inline]
+    fn eager(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        acknowledge: Option<RequestId>,
+        payload: Payload<'_>,
+    ) {
+        let Some(request) = self.matching.take_posted(&envelope) else {
+            let copy = Heap::new(payload.bytes());
+            copy.memory().write_at(0, payload);
+            self.keep(from, envelope, Body::Whole { payload: copy, acknowledge });
+            return;
+        };
+        let Some(State::Posted { memory, .. }) = self.requests.find(request) else { return };
+        memory.write_at(0, payload);
+        let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
+        self.requests.complete(request, outcome);
+        self.acknowledge(from, acknowledge);
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, from: Peer, send: Option<RequestId>) {
+        if let Some(send) = send {
+            self.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+        }
+    }
+
+    /// Keeps a message until its receive is posted; over the budget, its sender is asked to keep the next ones.
+    #[cold]
+    fn keep(&mut self, from: Peer, envelope: Envelope, body: Body) -> u32 {
+        let index = self.matching.arrive(envelope, from, body);
+        if self.matching.kept_bytes > self.unexpected_bytes_max {
+            let state = self.peers.state(from);
+            if !std::mem::replace(&mut state.choked, true) {
+                self.choked.push(from);
+                self.reply(from, Kind::Choke, Parcel::small(&[]), None);
+            }
+        }
+        index
+    }
+
+    /// A message that waits at its sender.
+    fn request(&mut self, from: Peer, envelope: Envelope, send: RequestId, offer: Offer) {
+        let Some(receive) = self.matching.take_posted(&envelope) else {
+            self.keep(from, envelope, Body::Waiting { offer, send });
+            return;
+        };
+        self.land(receive, from, envelope, offer.bytes, None);
+        self.transfers.push_back(Transfer { receive, from, send, offer });
+    }
+
+    /// A posted receive has found its message, whose bytes are still to come.
+    fn land(
+        &mut self,
+        receive: RequestId,
+        from: Peer,
+        envelope: Envelope,
+        sent_bytes: usize,
+        acknowledge: Option<RequestId>,
+    ) {
+        let Some(state) = self.requests.find(receive) else { return };
+        let State::Posted { memory, .. } = std::mem::replace(state, State::Queued { to: from }) else {
+            return;
+        };
+        let Envelope { source, tag, .. } = envelope;
+        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge };
+    }
+
+    /// The receiver is ready for a message that waits here.
+    fn clear(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
+        let payload = match self.requests.find(send) {
+            Some(State::AwaitingReceiver { to, payload }) if *to == from => *payload,
+            _ => return self.reject(from, "a clearance for a send that does not wait"),
+        };
+        if let Some(state) = self.requests.find(send) {
+            *state = State::Queued { to: from };
+        }
+        self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Some(send));
+    }
+
+    /// The receiver has what it wants.
+    fn done(&mut self, from: Peer, send: RequestId) {
+        match self.requests.find(send) {
+            Some(State::AwaitingReceiver { to, .. }) if *to == from => {
+                self.requests.complete(send, Outcome::sent());
+            }
+            _ => self.reject(from, "the end of a send that does not wait"),
+        }
+    }
+
+    /// Bytes for a receive that was cleared.
+    fn data(&mut self, from: Peer, receive: RequestId, payload: Payload<'_>) {
+        match self.requests.find(receive) {
+            Some(State::Landing { from: expected, memory, .. }) if *expected == from => {
+                memory.write_at(0, payload);
+                self.finish_landing(receive);
+            }
+            _ => self.reject(from, "data for a receive that does not wait"),
+        }
+    }
+
+    fn choke(&mut self, from: Peer, choke: bool) {
+        self.choking.retain(|&peer| peer != from);
+        if choke {
+            self.choking.push(from);
+        }
+        if let Some(link) = self.peers.link(from) {
+            link.eager_bytes_end = if choke { 0 } else { link.limits.eager_bytes_max + 1 };
+        }
+    }
+
+    /// Where the payload of an eager message goes that comes in pieces.
+    fn arriving_eager(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        acknowledge: Option<RequestId>,
+        bytes: usize,
+    ) -> (UserMemory, Arriving) {
+        if let Some(receive) = self.matching.take_posted(&envelope) {
+            self.land(receive, from, envelope, bytes, acknowledge);
+            return (self.landing_memory(receive), Arriving::Posted(receive));
+        }
+        let heap = Heap::new(bytes);
+        let memory = heap.memory();
+        let index = self.keep(from, envelope, Body::Arriving { bytes, acknowledge });
+        (memory, Arriving::Unexpected(index, heap))
+    }
+
+    fn landing_memory(&mut self, receive: RequestId) -> UserMemory {
+        match self.requests.find(receive) {
+            Some(State::Landing { memory, .. }) => memory.part(0, memory.bytes()),
+            _ => UserMemory::EMPTY,
+        }
+    }
+
+    /// A receive that was posted while its message came in gets its copy.
+    fn finish_following(&mut self, from: Peer, receive: RequestId, heap: &Heap) {
+        let Some(State::Following { memory, source, tag, sent_bytes, acknowledge, .. }) =
+            self.requests.find(receive)
+        else {
+            return;
+        };
+        memory.write_at(0, heap.payload());
+        let (outcome, acknowledge) =
+            (Outcome::received(*source, *tag, *sent_bytes, memory.bytes()), *acknowledge);
+        self.requests.complete(receive, outcome);
+        self.acknowledge(from, acknowledge);
+    }
+
+    /// Every request that is not over, one a line.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (id, state) in self.requests.pending() {
+            let line = match state {
+                State::Queued { to } => format!("send to process {}: waits for room", to.0),
+                State::AwaitingReceiver { to, payload } => {
+                    format!("send to process {}: {} bytes wait for the receiver", to.0, payload.bytes())
+                }
+                State::Posted { pattern, .. } => format!(
+                    "receive in context {} from {} tag {}: nothing has come",
+                    pattern.context,
+                    pattern.source.map_or("any source".into(), |rank| format!("rank {}", rank.0)),
+                    pattern.tag.map_or("any".into(), |tag| tag.to_string()),
+                ),
+                State::Landing { source, tag, sent_bytes, .. }
+                | State::Following { source, tag, sent_bytes, .. } => {
+                    format!("receive from rank {} tag {tag}: {sent_bytes} bytes are on the way", source.0)
+                }
+                State::Done(_) => continue,
+            };
+            let _ = writeln!(text, "  request {}: {line}", id.index);
+        }
+        let _ = writeln!(
+            text,
+            "  {} unexpected messages ({} bytes), {} peers busy, {} replies to send",
+            self.matching.unexpected(),
+            self.matching.kept_bytes,
+            self.busy.len(),
+            self.outbox.len(),
+        );
+        text
+    }
+}
+
+impl<L> Sink for Core<L> {
+    #[inline]
+    fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
+        match Kind::of(header) {
+            Some(Kind::Eager(envelope)) => self.eager(from, envelope, None, payload),
+            Some(kind) => self.control(from, kind, payload),
+            None => self.reject(from, "a message of a kind that does not exist"),
+        }
+    }
+
+    fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory {
+        let (memory, arriving) = match Kind::of(header) {
+            Some(Kind::Eager(envelope)) => self.arriving_eager(from, envelope, None, bytes),
+            Some(Kind::Synchronous(envelope, send)) => self.arriving_eager(from, envelope, Some(send), bytes),
+            Some(Kind::Data { receive }) => match self.requests.find(receive) {
+                Some(State::Landing { from: expected, .. }) if *expected == from => {
+                    (self.landing_memory(receive), Arriving::Posted(receive))
+                }
+                _ => (UserMemory::EMPTY, Arriving::Dropped),
+            },
+            // Control messages are a few bytes; a fabric that brings even those in pieces gets room for them.
+            Some(_) if bytes <= crate::protocol::OFFER_BYTES => {
+                let heap = Heap::new(bytes);
+                (heap.memory(), Arriving::Control(*header, heap))
+            }
+            _ => (UserMemory::EMPTY, Arriving::Dropped),
+        };
+        self.peers.state(from).arriving = Some(arriving);
+        memory
+    }
+
+    fn landed(&mut self, from: Peer) {
+        match self.peers.state(from).arriving.take() {
+            Some(Arriving::Posted(receive)) => {
+                if let Some(State::Landing { acknowledge, .. }) = self.requests.find(receive) {
+                    let acknowledge = *acknowledge;
+                    self.finish_landing(receive);
+                    self.acknowledge(from, acknowledge);
+                }
+            }
+            Some(Arriving::Unexpected(index, heap)) => self.matching.landed(index, heap),
+            Some(Arriving::Following(receive, heap)) => self.finish_following(from, receive, &heap),
+            Some(Arriving::Control(header, heap)) => self.message(from, &header, heap.payload()),
+            Some(Arriving::Dropped) | None => self.reject(from, "a message that nobody waits for"),
+        }
+    }
+
+    #[cold]
+    fn lost(&mut self, peer: Peer, error: FabricError) {
+        self.lose(peer, error);
+    }
+}
+
+impl<L> Core<L> {
+    /// Everything but a plain eager message.
+    fn control(&mut self, from: Peer, kind: Kind, payload: Payload<'_>) {
+        match kind {
+            Kind::Eager(envelope) => self.eager(from, envelope, None, payload),
+            Kind::Synchronous(envelope, send) => self.eager(from, envelope, Some(send), payload),
+            Kind::Request(envelope, send) => match Offer::decode(payload) {
+                Some(offer) => self.request(from, envelope, send, offer),
+                None => self.reject(from, "a request without an offer"),
+            },
+            Kind::Clear { send, receive } => match decode_wanted(payload) {
+                Some(wanted) => self.clear(from, send, receive, wanted),
+                None => self.reject(from, "a clearance without a length"),
+            },
+            Kind::Data { receive } => self.data(from, receive, payload),
+            Kind::Done { send } => self.done(from, send),
+            Kind::Choke => self.choke(from, true),
+            Kind::Relax => self.choke(from, false),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Random programs of sends and receives, run on any fabric and held against the rules of matching.
+//!
+//! A program is made from a seed: every rank sends messages to random ranks and posts receives, some with
+//! wildcards, in an order that the seed decides as well. Afterwards the log is compared with what MPI 5.0 §3.5
+//! demands. Since MPI leaves open which of two senders is heard first, the model is a set of rules and not one
+//! answer; with a single sender the rules leave exactly one answer.
+
+use std::time::{Duration, Instant};
+
+use fabric::{Fabric, Heap, Payload, Peer};
+
+use crate::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+
+/// Runs the program of one seed on the engines of a job, rank by position.
+///
+/// # Panics
+/// With the seed and the state of all ranks, when a rule is broken or nothing moves any more.
+pub fn random_program<F: Fabric>(engines: &mut [Engine<F>], seed: u64) {
+    let mut run = Run::new(engines, seed);
+    run.start_everything();
+    run.until_quiet();
+    run.check_nothing_was_left_that_matches();
+    run.sweep_up();
+    run.check_contents();
+    run.check_order();
+}
+
+/// A message as the program knows it.
+struct Message {
+    to: usize,
+    envelope: Envelope,
+    data: &'static [u8],
+    mode: Mode,
+    request: Option<RequestId>,
+}
+
+/// A receive as the program knows it.
+struct Receive {
+    at: usize,
+    pattern: Pattern,
+    room: Heap,
+    request: Option<RequestId>,
+    outcome: Option<Outcome>,
+}
+
+/// What a rank does next, in the order of its program.
+#[derive(Clone, Copy)]
+enum Step {
+    Send(usize),
+    Receive(usize),
+}
+
+struct Run<'a, F: Fabric> {
+    engines: &'a mut [Engine<F>],
+    seed: u64,
+    dice: Dice,
+    messages: Vec<Message>,
+    receives: Vec<Receive>,
+    steps: Vec<Vec<Step>>,
+    since: Instant,
+}
+
+impl<'a, F: Fabric> Run<'a, F> {
+    fn new(engines: &'a mut [Engine<F>], seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let ranks = engines.len();
+        let mut steps = vec![Vec::new(); ranks];
+        let (mut messages, mut receives) = (Vec::new(), Vec::new());
+        for number in 0..20 + dice.below(60) {
+            let message = random_message(&mut dice, ranks, number as u32);
+            let receive = receive_for(&mut dice, &message);
+            steps[message.envelope.source.0 as usize].push(Step::Send(messages.len()));
+            let at = steps[message.to].len();
+            let place = dice.below(at as u64 + 1) as usize;
+            steps[message.to].insert(place, Step::Receive(receives.len()));
+            messages.push(message);
+            receives.push(receive);
+        }
+        Run { engines, seed, dice, messages, receives, steps, since: Instant::now() }
+    }
+
+    /// Every rank works its program off, in turns that the seed decides.
+    fn start_everything(&mut self) {
+        let mut next = vec![0; self.engines.len()];
+        while (0..next.len()).any(|rank| next[rank] < self.steps[rank].len()) {
+            let rank = self.dice.below(next.len() as u64) as usize;
+            if self.dice.below(3) == 0 {
+                self.engines[rank].progress();
+            } else if let Some(step) = self.steps[rank].get(next[rank]).copied() {
+                next[rank] += 1;
+                match step {
+                    Step::Send(message) => self.send(rank, message),
+                    Step::Receive(receive) => self.receive(receive),
+                }
+            }
+        }
+        // Posting order is what the rules speak of, so the log is put into it.
+        let order: Vec<usize> = self
+            .steps
+            .iter()
+            .flatten()
+            .filter_map(|step| match step {
+                Step::Receive(receive) => Some(*receive),
+                Step::Send(_) => None,
+            })
+            .collect();
+        let mut taken: Vec<Option<Receive>> =
+            std::mem::take(&mut self.receives).into_iter().map(Some).collect();
+        self.receives = order.into_iter().filter_map(|receive| taken[receive].take()).collect();
+    }
+
+    fn send(&mut self, rank: usize, message: usize) {
+        let seed = self.seed;
+        let message = &mut self.messages[message];
+        let to = Peer(message.to as u32);
+        let payload = Payload::from(message.data);
+        let sending = self.engines[rank].send(to, message.envelope, payload, message.mode);
+        if let Sending::Pending(request) = sending.unwrap_or_else(|error| panic!("seed {seed}: {error}")) {
+            message.request = Some(request);
+        }
+    }
+
+    fn receive(&mut self, receive: usize) {
+        let receive = &mut self.receives[receive];
+        let from = receive.pattern.source.map(|source| Peer(source.0));
+        match self.engines[receive.at].receive(receive.pattern, from, receive.room.memory()) {
+            Receiving::Done(outcome) => receive.outcome = Some(outcome),
+            Receiving::Pending(request) => receive.request = Some(request),
+        }
+    }
+
+    /// Lets everything move until nothing does, for long enough that nothing can be under way.
+    fn until_quiet(&mut self) {
+        let mut quiet = 0;
+        let mut quiet_since = Instant::now();
+        while quiet < QUIET_TURNS || quiet_since.elapsed() < QUIET_TIME {
+            let happened: usize = self.engines.iter_mut().map(Engine::progress).sum();
+            self.collect();
+            if happened > 0 {
+                (quiet, quiet_since) = (0, Instant::now());
+            } else {
+                quiet += 1;
+            }
+            assert!(self.since.elapsed() < WATCHDOG, "seed {} hangs:\n{}", self.seed, self.state());
+        }
+    }
+
+    fn collect(&mut self) {
+        for receive in &mut self.receives {
+            if let Some(request) = receive.request
+                && let Some(outcome) = self.engines[receive.at].test(request)
+            {
+                receive.request = None;
+                receive.outcome = Some(outcome);
+            }
+        }
+        for message in &mut self.messages {
+            let sender = message.envelope.source.0 as usize;
+            if let Some(request) = message.request
+                && let Some(outcome) = self.engines[sender].test(request)
+            {
+                assert_eq!(outcome.failure, None, "seed {}: a send failed", self.seed);
+                message.request = None;
+            }
+        }
+    }
+
+    /// No receive may still wait while a message that it asks for lies there.
+    fn check_nothing_was_left_that_matches(&mut self) {
+        for receive in self.receives.iter().filter(|receive| receive.outcome.is_none()) {
+            let found = self.engines[receive.at].probe(&receive.pattern);
+            assert_eq!(found, None, "seed {}: {:?} waits beside it", self.seed, receive.pattern);
+        }
+    }
+
+    /// Cancels the receives that nothing matched, and receives the messages that nobody asked for.
+    fn sweep_up(&mut self) {
+        for receive in &mut self.receives {
+            if let Some(request) = receive.request.take() {
+                self.engines[receive.at].cancel(request);
+                let outcome = self.engines[receive.at].test(request);
+                assert!(outcome.is_some_and(|outcome| outcome.cancelled), "seed {}", self.seed);
+            }
+        }
+        for at in 0..self.engines.len() {
+            for context in CONTEXTS {
+                let pattern = Pattern { context, source: None, tag: None };
+                while let Some(found) = self.engines[at].probe(&pattern) {
+                    let room = Heap::new(found.bytes);
+                    let mut receive = Receive { at, pattern, room, request: None, outcome: None };
+                    match self.engines[at].take(&pattern) {
+                        Some(message) => {
+                            match self.engines[at].receive_matched(message, receive.room.memory()) {
+                                Receiving::Done(outcome) => receive.outcome = Some(outcome),
+                                Receiving::Pending(request) => receive.request = Some(request),
+                            }
+                        }
+                        None => {
+                            panic!("seed {}: a probed message cannot be taken when all is quiet", self.seed)
+                        }
+                    }
+                    self.receives.push(receive);
+                }
+            }
+        }
+        self.until_quiet();
+        let waiting = self.messages.iter().filter(|message| message.request.is_some()).count();
+        assert_eq!(waiting, 0, "seed {}: sends never completed\n{}", self.seed, self.state());
+    }
+
+    /// Every message was received once, whole or cut as the room was, and nothing else was.
+    fn check_contents(&self) {
+        let mut seen = vec![false; self.messages.len()];
+        for receive in &self.receives {
+            let Some((number, outcome)) = self.matched(receive) else { continue };
+            let message = &self.messages[number];
+            assert!(
+                !std::mem::replace(&mut seen[number], true),
+                "seed {}: message {number} twice",
+                self.seed
+            );
+            assert_eq!((outcome.source, outcome.tag), (message.envelope.source, message.envelope.tag));
+            let fits = message.data.len().min(receive.room.bytes());
+            assert_eq!(outcome.bytes, fits, "seed {}", self.seed);
+            assert!(
+                receive.room.payload().part(0, fits).to_vec() == message.data[..fits],
+                "seed {}",
+                self.seed
+            );
+            let truncated = matches!(outcome.failure, Some(Failure::Truncated { .. }));
+            assert_eq!(truncated, fits < message.data.len(), "seed {}", self.seed);
+        }
+        assert!(seen.iter().all(|&seen| seen), "seed {}: a message was never received", self.seed);
+    }
+
+    /// MPI 5.0 §3.5, both halves of the rule.
+    fn check_order(&self) {
+        for (later, receive) in self.receives.iter().enumerate() {
+            let Some((number, _)) = self.matched(receive) else { continue };
+            let message = &self.messages[number];
+            for earlier_sent in 0..number {
+                let other = &self.messages[earlier_sent];
+                let rival = other.to == message.to
+                    && other.envelope.source == message.envelope.source
+                    && receive.pattern.matches(&other.envelope);
+                if rival {
+                    let got_by = self.receives[..later].iter().any(|earlier| self.got(earlier, earlier_sent));
+                    assert!(got_by, "seed {}: message {number} overtook {earlier_sent}", self.seed);
+                }
+            }
+            for earlier in self.receives[..later].iter().filter(|earlier| earlier.at == receive.at) {
+                let passed_over =
+                    earlier.pattern.matches(&message.envelope) && self.matched(earlier).is_none();
+                assert!(!passed_over, "seed {}: an older receive was passed over", self.seed);
+            }
+        }
+    }
+
+    fn got(&self, receive: &Receive, number: usize) -> bool {
+        self.matched(receive).is_some_and(|(got, _)| got == number)
+    }
+
+    /// The message that a receive got: its number stands in the first four bytes.
+    fn matched<'r>(&self, receive: &'r Receive) -> Option<(usize, &'r Outcome)> {
+        let outcome = receive.outcome.as_ref().filter(|outcome| !outcome.cancelled)?;
+        let mut number = [0; 4];
+        assert_eq!(
+            receive.room.payload().copy_to(&mut number),
+            4,
+            "every message and every room has four bytes"
+        );
+        Some((u32::from_le_bytes(number) as usize, outcome))
+    }
+
+    fn state(&self) -> String {
+        let ranks = self.engines.iter().enumerate();
+        ranks.map(|(rank, engine)| format!("rank {rank}:\n{}", engine.describe())).collect()
+    }
+}
+
+fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
+    let bytes = SIZES[dice.below(SIZES.len() as u64) as usize].max(4);
+    let mut data: Vec<u8> = (0..bytes).map(|at| (at as u32 ^ number.wrapping_mul(31)) as u8).collect();
+    data[..4].copy_from_slice(&number.to_le_bytes());
+    let envelope = Envelope {
+        context: CONTEXTS[dice.below(2) as usize],
+        source: Rank(dice.below(ranks as u64) as u32),
+        tag: dice.below(3) as i32,
+    };
+    let mode = if dice.below(8) == 0 { Mode::Synchronous } else { Mode::Standard };
+    let to = dice.below(ranks as u64) as usize;
+    Message { to, envelope, data: Vec::leak(data), mode, request: None }
+}
+
+/// A receive that asks for that message, and perhaps for others as well.
+fn receive_for(dice: &mut Dice, message: &Message) -> Receive {
+    let pattern = Pattern {
+        context: message.envelope.context,
+        source: (dice.below(3) > 0).then_some(message.envelope.source),
+        tag: (dice.below(3) > 0).then_some(message.envelope.tag),
+    };
+    let room =
+        if dice.below(6) == 0 { 4 + dice.below(message.data.len() as u64) as usize } else { ROOM_BYTES };
+    Receive { at: message.to, pattern, room: Heap::new(room), request: None, outcome: None }
+}
+
+/// splitmix64, as everywhere where a seed must mean the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+}
+
+const CONTEXTS: [u32; 2] = [6, 8];
+const SIZES: [usize; 10] = [4, 5, 8, 31, 32, 33, 100, 5000, 20_000, 150_000];
+const ROOM_BYTES: usize = 200_000;
+const QUIET_TURNS: usize = 200;
+/// Sockets need a moment; everything else is quiet by the number of turns.
+const QUIET_TIME: Duration = Duration::from_millis(3);
+const WATCHDOG: Duration = Duration::from_secs(60);

@@ -1,0 +1,486 @@
+//! The engine: sends, receives, probes, progress.
+//!
+//! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
+//! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
+
+use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, UserMemory};
+
+use crate::arrivals::{Core, Transfer};
+use crate::envelope::{Envelope, Pattern};
+use crate::matching::{Body, Probed};
+use crate::peers::{Arriving, Link, Outgoing, Parcel};
+use crate::protocol::{Kind, Offer};
+use crate::request::{Failure, Mode, Outcome, RequestId, State};
+
+/// Where addresses come from. Asked once per peer, when the first message goes to it.
+pub trait Directory: Send {
+    /// The address that `peer`'s fabric gave.
+    ///
+    /// # Errors
+    /// When the process manager does not know it.
+    fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError>;
+}
+
+/// The directory of fabrics whose addresses are peer numbers: loopback and simulated.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct EveryoneHere;
+
+impl Directory for EveryoneHere {
+    fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError> {
+        Ok(peer.0.to_le_bytes().to_vec())
+    }
+}
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Memory that messages without a receive may cost before their senders are asked to keep them.
+    pub unexpected_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { unexpected_bytes_max: 64 << 20 }
+    }
+}
+
+/// What became of a send.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sending {
+    /// It is complete; the buffer is free.
+    Done,
+    /// It goes on under this name.
+    Pending(RequestId),
+}
+
+/// What became of a receive.
+#[must_use]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Receiving {
+    /// The message was there already.
+    Done(Outcome),
+    /// It goes on under this name.
+    Pending(RequestId),
+}
+
+/// A message taken out of matching by a matched probe, to be received by [`Engine::receive_matched`].
+pub struct Message {
+    envelope: Envelope,
+    from: Peer,
+    body: Body,
+}
+
+impl Message {
+    /// What a probe says of it.
+    #[must_use]
+    pub fn probed(&self) -> Probed {
+        Probed { source: self.envelope.source, tag: self.envelope.tag, bytes: self.body.bytes() }
+    }
+}
+
+/// Sends, receives and progress of one process over one fabric.
+pub struct Engine<F: Fabric> {
+    fabric: F,
+    core: Core<F::Lane>,
+    directory: Box<dyn Directory>,
+}
+
+impl<F: Fabric> Engine<F> {
+    /// The engine of a process in a job of `peers` processes.
+    pub fn new(fabric: F, peers: u32, directory: Box<dyn Directory>, settings: Settings) -> Engine<F> {
+        Engine { fabric, core: Core::new(peers, settings.unexpected_bytes_max), directory }
+    }
+
+    /// Sends `payload` to `to` under `envelope`.
+    ///
+    /// The claim behind `payload` must hold until the send is done: see [`Payload::claim`].
+    ///
+    /// # Errors
+    /// When the peer cannot be reached or is gone.
+    #[inline]
+    pub fn send(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+    ) -> Result<Sending, FabricError> {
+        if let Some(link) = self.core.peers.link(to)
+            && link.queue.is_empty()
+            && payload.bytes() < link.eager_bytes_end
+            && mode == Mode::Standard
+        {
+            let header = Kind::Eager(envelope).header();
+            return Ok(match self.fabric.post(link.lane, &header, payload) {
+                Posted::Sent => Sending::Done,
+                Posted::Partly(bytes) => self.queue_eager(to, header, payload, Some(bytes)),
+                Posted::Busy => self.queue_eager(to, header, payload, None),
+            });
+        }
+        self.send_slowly(to, envelope, payload, mode)
+    }
+
+    /// Receives the first message that `pattern` asks for into `memory`. `from` is the peer behind the pattern's
+    /// source where it has one, so that the receive fails when that peer is lost.
+    #[inline]
+    pub fn receive(&mut self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
+        if let Some(found) = self.core.matching.find(&pattern) {
+            return self.receive_unexpected(found, memory);
+        }
+        if let Some(lost) = from.and_then(|peer| self.core.lost(peer)) {
+            return Receiving::Done(Outcome::failed(Failure::Lost(lost)));
+        }
+        let request = self.core.requests.insert(State::Posted { pattern, from, memory });
+        self.core.matching.post(pattern, request);
+        Receiving::Pending(request)
+    }
+
+    /// What the first message that `pattern` asks for is, if there is one.
+    #[must_use]
+    pub fn probe(&self, pattern: &Pattern) -> Option<Probed> {
+        self.core.matching.describe(self.core.matching.find(pattern)?)
+    }
+
+    /// Takes the first message that `pattern` asks for out of matching (MPI 5.0 §3.8.2). A message that is still
+    /// coming in is not taken, and none behind it.
+    pub fn take(&mut self, pattern: &Pattern) -> Option<Message> {
+        let found = self.core.matching.find(pattern)?;
+        if self.core.matching.is_arriving(found) {
+            return None;
+        }
+        let message = self.core.matching.take(found)?;
+        self.core.relax();
+        Some(Message { envelope: message.envelope, from: message.from, body: message.body })
+    }
+
+    /// Receives a message that [`Engine::take`] took.
+    pub fn receive_matched(&mut self, message: Message, memory: UserMemory) -> Receiving {
+        let Message { envelope, from, body } = message;
+        self.accept(envelope, from, body, None, memory)
+    }
+
+    /// Whether the request is over; if so, how, and it is gone.
+    #[inline]
+    pub fn test(&mut self, request: RequestId) -> Option<Outcome> {
+        match self.core.requests.find(request)? {
+            State::Done(_) => {}
+            _ => return None,
+        }
+        match self.core.requests.remove(request) {
+            Some(State::Done(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// How the request ended, if it did; it stays.
+    pub fn peek(&mut self, request: RequestId) -> Option<&Outcome> {
+        match self.core.requests.find(request)? {
+            State::Done(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Cancels a receive that nothing has matched; others go on as if nothing was said (MPI 5.0 §3.8.4).
+    pub fn cancel(&mut self, request: RequestId) {
+        if let Some(State::Posted { pattern, .. }) = self.core.requests.find(request) {
+            let pattern = *pattern;
+            if self.core.matching.withdraw(&pattern, request) {
+                self.core.requests.complete(request, Outcome::cancelled());
+            }
+        }
+    }
+
+    /// One turn: takes what came, answers it, and goes on with what waits to be sent. Returns the number of things
+    /// that happened.
+    #[inline]
+    pub fn progress(&mut self) -> usize {
+        let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
+        if self.core.has_notes() {
+            happened += self.act_on_notes();
+        }
+        if !self.core.busy.is_empty() {
+            happened += self.pump();
+        }
+        happened
+    }
+
+    /// Completions so far: a number that changes whenever a request ends.
+    #[must_use]
+    pub fn completions(&self) -> u64 {
+        self.core.requests.completions
+    }
+
+    /// Whether all that was sent has left this process, as far as the fabric can tell.
+    pub fn flush(&mut self) -> bool {
+        self.progress();
+        self.core.busy.is_empty() && !self.core.has_notes() && self.fabric.flush()
+    }
+
+    /// The fabric below.
+    #[must_use]
+    pub fn fabric(&self) -> &F {
+        &self.fabric
+    }
+
+    /// Memory that unexpected messages cost now, in bytes.
+    #[must_use]
+    pub fn unexpected_bytes(&self) -> usize {
+        self.core.matching.kept_bytes
+    }
+
+    /// The lane to a peer that was spoken to, to show what was chosen.
+    pub fn lane(&mut self, peer: Peer) -> Option<F::Lane> {
+        self.core.peers.link(peer).map(|link| link.lane)
+    }
+
+    /// Every request that is not over, one a line, for watchdogs and people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.core.describe()
+    }
+
+    /// A send that is not simply posted: the peer is new or busy, the message long or synchronous.
+    #[cold]
+    fn send_slowly(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+    ) -> Result<Sending, FabricError> {
+        self.ensure_link(to)?;
+        let link = self.core.peers.link(to).expect("ensured above");
+        let eager = payload.bytes() < link.eager_bytes_end;
+        if eager && mode == Mode::Standard {
+            let header = Kind::Eager(envelope).header();
+            return Ok(self.queue_and_pump(to, header, payload));
+        }
+        let awaits = if eager { Payload::EMPTY } else { payload };
+        let send = self.core.requests.insert(State::AwaitingReceiver { to, payload: awaits });
+        let (kind, parcel) = if eager {
+            (Kind::Synchronous(envelope, send), Parcel::User(payload))
+        } else {
+            let offer = Offer { bytes: payload.bytes(), exposed: self.fabric.expose(payload) };
+            (Kind::Request(envelope, send), Parcel::small(&offer.encode()))
+        };
+        self.core
+            .enqueue(to, Outgoing { header: kind.header(), payload: parcel, taken: None, completes: None });
+        self.pump();
+        Ok(self.settle(send))
+    }
+
+    /// Queues an eager message behind what waits already, and sends what can be sent.
+    fn queue_and_pump(&mut self, to: Peer, header: Header, payload: Payload<'static>) -> Sending {
+        let Sending::Pending(send) = self.queue_eager(to, header, payload, None) else {
+            return Sending::Done;
+        };
+        self.pump();
+        self.settle(send)
+    }
+
+    /// Done, if the send is over already.
+    fn settle(&mut self, send: RequestId) -> Sending {
+        match self.core.requests.find(send) {
+            Some(State::Done(outcome)) if outcome.failure.is_none() => {
+                self.core.requests.remove(send);
+                Sending::Done
+            }
+            _ => Sending::Pending(send),
+        }
+    }
+
+    #[cold]
+    fn queue_eager(
+        &mut self,
+        to: Peer,
+        header: Header,
+        payload: Payload<'static>,
+        taken: Option<usize>,
+    ) -> Sending {
+        let send = self.core.requests.insert(State::Queued { to });
+        let payload = Parcel::User(payload);
+        self.core.enqueue(to, Outgoing { header, payload, taken, completes: Some(send) });
+        Sending::Pending(send)
+    }
+
+    /// Receives a message that is there already.
+    #[cold]
+    fn receive_unexpected(&mut self, found: u32, memory: UserMemory) -> Receiving {
+        let message = self.core.matching.take(found).expect("it was found a moment ago");
+        self.core.relax();
+        self.accept(message.envelope, message.from, message.body, Some(found), memory)
+    }
+
+    fn accept(
+        &mut self,
+        envelope: Envelope,
+        from: Peer,
+        body: Body,
+        index: Option<u32>,
+        mut memory: UserMemory,
+    ) -> Receiving {
+        let Envelope { source, tag, .. } = envelope;
+        let receiving = match body {
+            Body::Whole { payload, acknowledge } => {
+                memory.write_at(0, payload.payload());
+                if let Some(send) = acknowledge {
+                    self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+                }
+                Receiving::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()))
+            }
+            Body::Arriving { bytes, acknowledge } => {
+                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, acknowledge };
+                let request = self.core.requests.insert(state);
+                self.follow(from, index, request);
+                Receiving::Pending(request)
+            }
+            Body::Waiting { offer, send } => {
+                let state =
+                    State::Landing { from, memory, source, tag, sent_bytes: offer.bytes, acknowledge: None };
+                let receive = self.core.requests.insert(state);
+                self.core.transfers.push_back(Transfer { receive, from, send, offer });
+                Receiving::Pending(receive)
+            }
+        };
+        self.act_on_notes();
+        match receiving {
+            Receiving::Pending(request) => self.test(request).map_or(receiving, Receiving::Done),
+            done => done,
+        }
+    }
+
+    /// The message that is arriving as unexpected goes on to a receive.
+    fn follow(&mut self, from: Peer, index: Option<u32>, request: RequestId) {
+        let arriving = self.core.peers.find(from).and_then(|state| state.arriving.as_mut());
+        if let Some(arriving) = arriving
+            && let Arriving::Unexpected(unexpected, heap) = &*arriving
+            && Some(*unexpected) == index
+        {
+            *arriving = Arriving::Following(request, heap.clone());
+        }
+    }
+
+    /// Does what the sink noted down: transfers, replies, losses.
+    #[cold]
+    fn act_on_notes(&mut self) -> usize {
+        let mut acted = 0;
+        while let Some(transfer) = self.core.transfers.pop_front() {
+            self.start_transfer(transfer);
+            acted += 1;
+        }
+        while let Some((to, outgoing)) = self.core.outbox.pop_front() {
+            match self.ensure_link(to) {
+                Ok(()) => self.core.enqueue(to, outgoing),
+                Err(error) => self.core.lose(to, error),
+            }
+            acted += 1;
+        }
+        if !self.core.busy.is_empty() {
+            self.pump();
+        }
+        acted
+    }
+
+    /// A matched message waits at its sender: reads it from there, or asks for it.
+    fn start_transfer(&mut self, transfer: Transfer) {
+        let Transfer { receive, from, send, offer } = transfer;
+        if let Err(error) = self.ensure_link(from) {
+            return self.core.lose(from, error);
+        }
+        let lane = self.core.peers.link(from).expect("ensured above").lane;
+        let Some(State::Landing { memory, .. }) = self.core.requests.find(receive) else { return };
+        let wanted = offer.bytes.min(memory.bytes());
+        let pulled = if wanted == 0 {
+            Pulled::Done
+        } else if self.fabric.limits(lane).pull {
+            self.fabric.pull(lane, offer.exposed, 0, &mut memory.part(0, wanted))
+        } else {
+            Pulled::Refused
+        };
+        match pulled {
+            Pulled::Done => {
+                self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+                self.core.finish_landing(receive);
+            }
+            Pulled::Refused => {
+                let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
+                self.core.reply(from, Kind::Clear { send, receive }, wanted, None);
+            }
+        }
+    }
+
+    /// Sends what waits, as far as the fabric takes it.
+    #[cold]
+    fn pump(&mut self) -> usize {
+        let mut moved = 0;
+        let mut at = 0;
+        while at < self.core.busy.len() {
+            let peer = self.core.busy[at];
+            let Some(link) = self.core.peers.link(peer) else {
+                self.core.busy.swap_remove(at);
+                continue;
+            };
+            while let Some(front) = link.queue.front_mut() {
+                match push(&mut self.fabric, link.lane, front) {
+                    Posted::Sent => {
+                        moved += 1;
+                        let sent = link.queue.pop_front().and_then(|outgoing| outgoing.completes);
+                        if let Some(send) = sent {
+                            self.core.requests.complete(send, Outcome::sent());
+                        }
+                    }
+                    Posted::Partly(_) => moved += 1,
+                    Posted::Busy => break,
+                }
+            }
+            if link.queue.is_empty() {
+                self.core.busy.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        moved
+    }
+
+    fn ensure_link(&mut self, peer: Peer) -> Result<(), FabricError> {
+        if self.core.peers.link(peer).is_some() {
+            return Ok(());
+        }
+        self.connect(peer)
+    }
+
+    #[cold]
+    fn connect(&mut self, peer: Peer) -> Result<(), FabricError> {
+        if !self.core.peers.knows(peer) {
+            let what = format!("process {} is not part of this job", peer.0);
+            return Err(FabricError { fabric: self.fabric.name(), fault: Fault::Unreachable, what });
+        }
+        if let Some(lost) = self.core.lost(peer) {
+            return Err(lost);
+        }
+        let address = self.directory.address(peer)?;
+        let lane = self.fabric.connect(peer, &address)?;
+        let limits = self.fabric.limits(lane);
+        let eager_bytes_end = if self.core.is_choking(peer) { 0 } else { limits.eager_bytes_max + 1 };
+        let link = Link { lane, limits, eager_bytes_end, queue: Default::default() };
+        self.core.peers.state(peer).link = Some(link);
+        Ok(())
+    }
+}
+
+/// Offers one message to the fabric; what it takes is noted in the message.
+fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
+    let payload = outgoing.payload.payload();
+    let posted = match outgoing.taken {
+        None => fabric.post(lane, &outgoing.header, payload),
+        Some(taken) => fabric.resume(lane, payload.after(taken)),
+    };
+    if let Posted::Partly(bytes) = posted {
+        outgoing.taken = Some(outgoing.taken.unwrap_or(0) + bytes);
+    }
+    posted
+}
+
+/// A turn of progress takes at most about so many messages, so that it stays short.
+const EVENTS_PER_TURN: usize = 64;

@@ -1,0 +1,363 @@
+//! Posted receives and unexpected messages, and which belongs to which.
+//!
+//! MPI 5.0 §3.5: of two messages from one sender that both match a receive, the one sent first is received; of
+//! two receives that both match a message, the one posted first gets it. A fabric keeps the order of each pair,
+//! so it is enough to keep arrivals and posts in order here.
+//!
+//! Receives without wildcard stand in queues by envelope, the others in one list; a number given at posting
+//! decides between the two. Unexpected messages stand in queues by envelope as well, and are chained in their
+//! order of arrival for wildcards.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use fabric::{Heap, Peer};
+
+use crate::envelope::{Envelope, Pattern, Rank};
+use crate::protocol::Offer;
+use crate::request::RequestId;
+
+/// What a probe tells of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probed {
+    /// Who sent it.
+    pub source: Rank,
+    /// Its tag.
+    pub tag: i32,
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
+/// A message that came before its receive.
+pub(crate) struct Unexpected {
+    pub envelope: Envelope,
+    pub from: Peer,
+    pub body: Body,
+    /// Its neighbours in the order of arrival.
+    previous: u32,
+    next: u32,
+}
+
+/// What there is of an unexpected message.
+pub(crate) enum Body {
+    /// All of it.
+    Whole { payload: Heap, acknowledge: Option<RequestId> },
+    /// It is coming in pieces.
+    Arriving { bytes: usize, acknowledge: Option<RequestId> },
+    /// It waits at its sender.
+    Waiting { offer: Offer, send: RequestId },
+}
+
+impl Body {
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Body::Whole { payload, .. } => payload.bytes(),
+            Body::Arriving { bytes, .. } => *bytes,
+            Body::Waiting { offer, .. } => offer.bytes,
+        }
+    }
+
+    /// Memory that it costs here.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match self {
+            Body::Waiting { .. } => size_of::<Unexpected>(),
+            Body::Whole { .. } | Body::Arriving { .. } => size_of::<Unexpected>() + self.bytes(),
+        }
+    }
+}
+
+/// Both sides of matching.
+#[derive(Default)]
+pub(crate) struct Matching {
+    exact: HashMap<Envelope, VecDeque<(u64, RequestId)>, BuildHasherDefault<EnvelopeHasher>>,
+    wild: VecDeque<(u64, Pattern, RequestId)>,
+    posted: usize,
+    post_number: u64,
+    arrived: HashMap<Envelope, VecDeque<u32>, BuildHasherDefault<EnvelopeHasher>>,
+    messages: Vec<Option<Unexpected>>,
+    free: Vec<u32>,
+    oldest: u32,
+    newest: u32,
+    waiting: usize,
+    /// Memory that unexpected messages cost.
+    pub kept_bytes: usize,
+}
+
+impl Matching {
+    pub(crate) fn new() -> Matching {
+        Matching { oldest: NONE, newest: NONE, ..Matching::default() }
+    }
+
+    /// Adds a receive that no unexpected message matched.
+    pub(crate) fn post(&mut self, pattern: Pattern, request: RequestId) {
+        self.post_number += 1;
+        self.posted += 1;
+        match pattern.exact() {
+            Some(envelope) => {
+                forget_empty(&mut self.exact);
+                self.exact.entry(envelope).or_default().push_back((self.post_number, request));
+            }
+            None => self.wild.push_back((self.post_number, pattern, request)),
+        }
+    }
+
+    /// Takes the receive that a message with that envelope belongs to.
+    #[inline]
+    pub(crate) fn take_posted(&mut self, envelope: &Envelope) -> Option<RequestId> {
+        if self.posted == 0 {
+            return None;
+        }
+        let exact = self.exact.get_mut(envelope);
+        let exact_number = exact.as_ref().and_then(|queue| queue.front()).map(|(number, _)| *number);
+        if !self.wild.is_empty() {
+            let wild = self.wild.iter().position(|(_, pattern, _)| pattern.matches(envelope));
+            if let Some(at) = wild.filter(|&at| exact_number.is_none_or(|number| self.wild[at].0 < number)) {
+                self.posted -= 1;
+                return self.wild.remove(at).map(|(_, _, request)| request);
+            }
+        }
+        let (_, request) = exact?.pop_front()?;
+        self.posted -= 1;
+        Some(request)
+    }
+
+    /// Takes a receive out that shall not match any more; false when it is not posted.
+    pub(crate) fn withdraw(&mut self, pattern: &Pattern, request: RequestId) -> bool {
+        let before = self.posted;
+        match pattern.exact() {
+            Some(envelope) => {
+                if let Some(queue) = self.exact.get_mut(&envelope)
+                    && let Some(at) = queue.iter().position(|(_, posted)| *posted == request)
+                {
+                    queue.remove(at);
+                    self.posted -= 1;
+                }
+            }
+            None => {
+                if let Some(at) = self.wild.iter().position(|(_, _, posted)| *posted == request) {
+                    self.wild.remove(at);
+                    self.posted -= 1;
+                }
+            }
+        }
+        self.posted < before
+    }
+
+    /// Adds a message that no receive matched; the answer names it.
+    pub(crate) fn arrive(&mut self, envelope: Envelope, from: Peer, body: Body) -> u32 {
+        self.kept_bytes += body.kept_bytes();
+        self.waiting += 1;
+        let message = Unexpected { envelope, from, body, previous: self.newest, next: NONE };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.messages.push(None);
+            self.messages.len() as u32 - 1
+        });
+        self.messages[index as usize] = Some(message);
+        match self.newest {
+            NONE => self.oldest = index,
+            newest => self.at(newest).next = index,
+        }
+        self.newest = index;
+        forget_empty(&mut self.arrived);
+        self.arrived.entry(envelope).or_default().push_back(index);
+        index
+    }
+
+    /// The oldest message that the pattern asks for.
+    #[inline]
+    pub(crate) fn find(&self, pattern: &Pattern) -> Option<u32> {
+        if self.waiting == 0 {
+            return None;
+        }
+        if let Some(envelope) = pattern.exact() {
+            return self.arrived.get(&envelope)?.front().copied();
+        }
+        let mut index = self.oldest;
+        while index != NONE {
+            let message = self.messages[index as usize].as_ref()?;
+            if pattern.matches(&message.envelope) {
+                return Some(index);
+            }
+            index = message.next;
+        }
+        None
+    }
+
+    /// What a probe would say of a message.
+    pub(crate) fn describe(&self, index: u32) -> Option<Probed> {
+        let message = self.messages.get(index as usize)?.as_ref()?;
+        Some(Probed {
+            source: message.envelope.source,
+            tag: message.envelope.tag,
+            bytes: message.body.bytes(),
+        })
+    }
+
+    /// Whether the message is still coming in.
+    pub(crate) fn is_arriving(&self, index: u32) -> bool {
+        matches!(
+            self.messages.get(index as usize),
+            Some(Some(Unexpected { body: Body::Arriving { .. }, .. }))
+        )
+    }
+
+    /// The message that came in pieces is whole now.
+    pub(crate) fn landed(&mut self, index: u32, payload: Heap) {
+        let Some(Some(message)) = self.messages.get_mut(index as usize) else { return };
+        if let Body::Arriving { acknowledge, .. } = message.body {
+            message.body = Body::Whole { payload, acknowledge };
+        }
+    }
+
+    /// Takes a message out. It is the first of its envelope's queue, since everything that finds messages finds
+    /// the oldest, and an older one of the same envelope would have been found first.
+    pub(crate) fn take(&mut self, index: u32) -> Option<Unexpected> {
+        let message = self.messages.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        self.waiting -= 1;
+        self.kept_bytes -= message.body.kept_bytes();
+        match message.previous {
+            NONE => self.oldest = message.next,
+            previous => self.at(previous).next = message.next,
+        }
+        match message.next {
+            NONE => self.newest = message.previous,
+            next => self.at(next).previous = message.previous,
+        }
+        if let Some(queue) = self.arrived.get_mut(&message.envelope)
+            && let Some(at) = queue.iter().position(|&queued| queued == index)
+        {
+            queue.remove(at);
+        }
+        Some(message)
+    }
+
+    /// Messages from that peer, to be dropped when it is lost before they are whole.
+    pub(crate) fn unfinished_from(&self, peer: Peer) -> Vec<u32> {
+        let unfinished =
+            |message: &Unexpected| message.from == peer && !matches!(message.body, Body::Whole { .. });
+        let all = self.messages.iter().enumerate();
+        all.filter(|(_, message)| message.as_ref().is_some_and(unfinished)).map(|(at, _)| at as u32).collect()
+    }
+
+    /// Unexpected messages kept here.
+    pub(crate) fn unexpected(&self) -> usize {
+        self.waiting
+    }
+
+    fn at(&mut self, index: u32) -> &mut Unexpected {
+        self.messages[index as usize]
+            .as_mut()
+            .expect("the chain of arrivals names only messages that are there")
+    }
+}
+
+/// Empty queues are kept for the next message of the same envelope, unless there are very many of them.
+fn forget_empty<T, S>(queues: &mut HashMap<Envelope, VecDeque<T>, S>)
+where
+    S: std::hash::BuildHasher,
+{
+    if queues.len() >= QUEUES_KEPT_MAX && queues.len() == queues.capacity() {
+        queues.retain(|_, queue| !queue.is_empty());
+    }
+}
+
+/// Multiplies and folds: three words that are small numbers need no more, and it costs two instructions each.
+#[derive(Default)]
+pub(crate) struct EnvelopeHasher {
+    state: u64,
+}
+
+impl Hasher for EnvelopeHasher {
+    fn finish(&self) -> u64 {
+        self.state ^ (self.state >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(u32::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.state = (self.state.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    #[inline]
+    fn write_i32(&mut self, word: i32) {
+        self.write_u32(word as u32);
+    }
+}
+
+/// The end of the chain of arrivals.
+const NONE: u32 = u32::MAX;
+/// Envelopes whose empty queues are kept at least.
+const QUEUES_KEPT_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(source: u32, tag: i32) -> Envelope {
+        Envelope { context: 1, source: Rank(source), tag }
+    }
+
+    fn whole(bytes: usize) -> Body {
+        Body::Whole { payload: Heap::new(bytes), acknowledge: None }
+    }
+
+    fn request(index: u32) -> RequestId {
+        RequestId { index, generation: 0 }
+    }
+
+    #[test]
+    fn of_two_receives_the_one_posted_first_gets_the_message() {
+        let mut matching = Matching::new();
+        let any = Pattern { context: 1, source: None, tag: Some(5) };
+        let one = Pattern { context: 1, source: Some(Rank(2)), tag: Some(5) };
+        for (number, pattern) in [any, one, one, any].into_iter().enumerate() {
+            matching.post(pattern, request(number as u32));
+        }
+        let got: Vec<_> = (0..4).map(|_| matching.take_posted(&envelope(2, 5)).unwrap().index).collect();
+        assert_eq!(got, [0, 1, 2, 3]);
+        assert!(matching.take_posted(&envelope(2, 5)).is_none());
+    }
+
+    #[test]
+    fn same_envelope_keeps_order() {
+        let mut matching = Matching::new();
+        let first = matching.arrive(envelope(0, 1), Peer(0), whole(1));
+        let other = matching.arrive(envelope(1, 1), Peer(1), whole(2));
+        let second = matching.arrive(envelope(0, 1), Peer(0), whole(3));
+        let any = Pattern { context: 1, source: None, tag: None };
+        assert_eq!(matching.find(&any), Some(first));
+        assert_eq!(matching.find(&Pattern { source: Some(Rank(1)), ..any }), Some(other));
+        matching.take(first);
+        assert_eq!(matching.find(&Pattern { source: Some(Rank(0)), tag: Some(1), ..any }), Some(second));
+        matching.take(other);
+        assert_eq!(matching.find(&any), Some(second));
+        matching.take(second);
+        assert_eq!((matching.find(&any), matching.kept_bytes, matching.unexpected()), (None, 0, 0));
+    }
+
+    #[test]
+    fn a_withdrawn_receive_matches_nothing() {
+        let mut matching = Matching::new();
+        let one = Pattern { context: 1, source: Some(Rank(2)), tag: Some(5) };
+        matching.post(one, request(0));
+        assert!(matching.withdraw(&one, request(0)));
+        assert!(!matching.withdraw(&one, request(0)));
+        assert!(matching.take_posted(&envelope(2, 5)).is_none());
+    }
+
+    #[test]
+    fn empty_queues_do_not_pile_up() {
+        let mut matching = Matching::new();
+        for tag in 0..100_000 {
+            let index = matching.arrive(envelope(0, tag), Peer(0), whole(0));
+            matching.take(index);
+        }
+        assert!(matching.arrived.capacity() < 10_000, "{} queues kept", matching.arrived.capacity());
+    }
+}

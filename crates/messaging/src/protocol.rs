@@ -1,0 +1,159 @@
+//! What the engine writes into a [`Header`], and how it reads one that comes from a peer.
+//!
+//! ```text
+//! word      0        1          2         3        4          5         payload
+//! eager     1        context    source    tag      -          -         the message
+//! sync      2        context    source    tag      send index send gen. the message; wants `done`
+//! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64
+//! clear     4        send index send gen. -        recv index recv gen. bytes wanted u64
+//! data      5        recv index recv gen. -        -          -         the message
+//! done      6        send index send gen. -        -          -         none
+//! choke     7        -          -         -        -          -         none: send me requests only
+//! relax     8        -          -         -        -          -         none: eager is welcome again
+//! ```
+//! Indices and generations name entries of the other side's request table; both are checked when they come back.
+
+use fabric::{Exposed, Header, Payload};
+
+use crate::envelope::{Envelope, Rank};
+use crate::request::RequestId;
+
+/// A header that has been understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The payload is the message.
+    Eager(Envelope),
+    /// The same, and the sender wants to know when it is matched.
+    Synchronous(Envelope, RequestId),
+    /// A message that waits at the sender.
+    Request(Envelope, RequestId),
+    /// The receiver is ready: send the payload to its request.
+    Clear { send: RequestId, receive: RequestId },
+    /// The payload for a request that was cleared.
+    Data { receive: RequestId },
+    /// The sender's memory is not needed any more, or its message is matched.
+    Done { send: RequestId },
+    /// The receiver keeps too much already.
+    Choke,
+    /// The receiver has room again.
+    Relax,
+}
+
+impl Kind {
+    #[inline]
+    pub(crate) fn header(self) -> Header {
+        let words = match self {
+            Kind::Eager(envelope) => of_envelope(EAGER, envelope, NOBODY),
+            Kind::Synchronous(envelope, send) => of_envelope(SYNCHRONOUS, envelope, send),
+            Kind::Request(envelope, send) => of_envelope(REQUEST, envelope, send),
+            Kind::Clear { send, receive } => {
+                [CLEAR, send.index, send.generation, 0, receive.index, receive.generation]
+            }
+            Kind::Data { receive } => [DATA, receive.index, receive.generation, 0, 0, 0],
+            Kind::Done { send } => [DONE, send.index, send.generation, 0, 0, 0],
+            Kind::Choke => [CHOKE, 0, 0, 0, 0, 0],
+            Kind::Relax => [RELAX, 0, 0, 0, 0, 0],
+        };
+        Header { words }
+    }
+
+    /// `None` for a header that no weft of this wire version writes.
+    #[inline]
+    pub(crate) fn of(header: &Header) -> Option<Kind> {
+        let [kind, first, second, third, fourth, fifth] = header.words;
+        let envelope = Envelope { context: first, source: Rank(second), tag: third as i32 };
+        let front = RequestId { index: first, generation: second };
+        let back = RequestId { index: fourth, generation: fifth };
+        Some(match kind {
+            EAGER => Kind::Eager(envelope),
+            SYNCHRONOUS => Kind::Synchronous(envelope, back),
+            REQUEST => Kind::Request(envelope, back),
+            CLEAR => Kind::Clear { send: front, receive: back },
+            DATA => Kind::Data { receive: front },
+            DONE => Kind::Done { send: front },
+            CHOKE => Kind::Choke,
+            RELAX => Kind::Relax,
+            _ => return None,
+        })
+    }
+}
+
+/// What a request says of the message that waits: its length and where it can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Offer {
+    pub bytes: usize,
+    pub exposed: Exposed,
+}
+
+impl Offer {
+    pub(crate) fn encode(&self) -> [u8; OFFER_BYTES] {
+        let mut bytes = [0; OFFER_BYTES];
+        bytes[..8].copy_from_slice(&(self.bytes as u64).to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.exposed.words[0].to_le_bytes());
+        bytes[16..].copy_from_slice(&self.exposed.words[1].to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(payload: Payload<'_>) -> Option<Offer> {
+        let mut bytes = [0; OFFER_BYTES];
+        if payload.bytes() != OFFER_BYTES || payload.copy_to(&mut bytes) != OFFER_BYTES {
+            return None;
+        }
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let total = usize::try_from(word(0)).ok().filter(|&total| total <= isize::MAX as usize)?;
+        Some(Offer { bytes: total, exposed: Exposed { words: [word(8), word(16)] } })
+    }
+}
+
+/// The number of bytes a receiver wants, as the payload of `clear`.
+pub(crate) fn decode_wanted(payload: Payload<'_>) -> Option<usize> {
+    let mut bytes = [0; 8];
+    if payload.bytes() != 8 || payload.copy_to(&mut bytes) != 8 {
+        return None;
+    }
+    usize::try_from(u64::from_le_bytes(bytes)).ok()
+}
+
+#[inline]
+fn of_envelope(kind: u32, envelope: Envelope, send: RequestId) -> [u32; 6] {
+    [kind, envelope.context, envelope.source.0, envelope.tag as u32, send.index, send.generation]
+}
+
+const NOBODY: RequestId = RequestId { index: 0, generation: 0 };
+/// Length of an [`Offer`] on the wire.
+pub(crate) const OFFER_BYTES: usize = 24;
+
+const EAGER: u32 = 1;
+const SYNCHRONOUS: u32 = 2;
+const REQUEST: u32 = 3;
+const CLEAR: u32 = 4;
+const DATA: u32 = 5;
+const DONE: u32 = 6;
+const CHOKE: u32 = 7;
+const RELAX: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..10) {
+            for kind in [words[0], small] {
+                let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
+                if let Some(understood) = Kind::of(&header) {
+                    assert_eq!(Kind::of(&understood.header()), Some(understood));
+                }
+            }
+        }
+
+        #[test]
+        fn any_offer_is_answered(bytes: Vec<u8>) {
+            if let Some(offer) = Offer::decode(Payload::from(&bytes[..])) {
+                assert_eq!(&offer.encode()[..], &bytes[..]);
+            }
+            let _ = decode_wanted(Payload::from(&bytes[..]));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The engine's random programs on the fabrics that live in one process.
+
+use fabric::loopback::Loopback;
+use fabric::simulated::{Network, Simulated, Weather};
+use fabric::{Heap, Payload, Peer};
+use messaging::conformance::random_program;
+use messaging::{
+    Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving, Sending, Settings,
+};
+use proptest::prelude::*;
+
+fn engines(network: &Network, ranks: u32, settings: Settings) -> Vec<Engine<Simulated>> {
+    let engine = |rank| Engine::new(network.endpoint(Peer(rank)), ranks, Box::new(EveryoneHere), settings);
+    (0..ranks).map(engine).collect()
+}
+
+fn fair(ranks: u32) -> Vec<Engine<Simulated>> {
+    engines(&Network::new(ranks, Weather::fair()), ranks, Settings::default())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_the_simulated_fabric_in_fair_weather(seed: u64, ranks in 1u32..5) {
+        random_program(&mut fair(ranks), seed);
+    }
+
+    #[test]
+    fn on_the_simulated_fabric_in_a_storm(seed: u64, ranks in 1u32..5) {
+        let network = Network::new(ranks, Weather::storm(seed));
+        random_program(&mut engines(&network, ranks, Settings::default()), seed);
+    }
+
+    #[test]
+    fn with_hardly_any_memory_for_unexpected_messages(seed: u64, ranks in 1u32..5) {
+        let network = Network::new(ranks, Weather::storm(seed));
+        random_program(&mut engines(&network, ranks, Settings { unexpected_bytes_max: 1000 }), seed);
+    }
+
+    #[test]
+    fn on_the_loopback_fabric(seed: u64) {
+        let alone = Engine::new(Loopback::new(Peer(0)), 1, Box::new(EveryoneHere), Settings::default());
+        random_program(&mut [alone], seed);
+    }
+}
+
+const ANY: Pattern = Pattern { context: 0, source: None, tag: None };
+
+fn from_rank(source: u32, tag: i32) -> Envelope {
+    Envelope { context: 0, source: Rank(source), tag }
+}
+
+fn bytes(length: usize) -> Payload<'static> {
+    Payload::from(&*Vec::leak(vec![7; length]))
+}
+
+fn turn(engines: &mut [Engine<Simulated>]) -> usize {
+    engines.iter_mut().map(Engine::progress).sum()
+}
+
+#[test]
+fn unexpected_memory_stays_under_its_budget_and_all_arrives_in_order() {
+    let network = Network::new(2, Weather::fair());
+    let mut pair = engines(&network, 2, Settings { unexpected_bytes_max: 64 << 10 });
+    let mut pending = Vec::new();
+    for tag in 0..10_000 {
+        match pair[0].send(Peer(1), from_rank(0, tag), bytes(1024), Mode::Standard).unwrap() {
+            Sending::Pending(request) => pending.push(request),
+            Sending::Done => {}
+        }
+        turn(&mut pair);
+    }
+    assert!(pending.len() > 9000, "only {} messages stayed at their sender", pending.len());
+    let kept = pair[1].unexpected_bytes();
+    assert!(kept < (64 << 10) + 10_000 * 200, "{kept} bytes kept: payloads were kept over the budget");
+    for tag in 0..10_000 {
+        let room = Heap::new(1024);
+        let outcome = match pair[1].receive(ANY, None, room.memory()) {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => loop {
+                turn(&mut pair);
+                if let Some(outcome) = pair[1].test(request) {
+                    break outcome;
+                }
+            },
+        };
+        assert_eq!((outcome.tag, outcome.bytes), (tag, 1024));
+    }
+    while turn(&mut pair) > 0 {}
+    assert!(pending.into_iter().all(|request| pair[0].test(request) == Some(Outcome::sent())));
+    assert_eq!(pair[1].unexpected_bytes(), 0);
+    let Sending::Done = pair[0].send(Peer(1), from_rank(0, 1), bytes(1024), Mode::Standard).unwrap() else {
+        panic!("eager was not welcome again after the receiver had room");
+    };
+}
+
+#[test]
+fn a_synchronous_send_waits_for_its_match() {
+    let mut pair = fair(2);
+    let sending = pair[0].send(Peer(1), from_rank(0, 3), bytes(8), Mode::Synchronous).unwrap();
+    let Sending::Pending(request) = sending else { panic!("nobody can have matched it") };
+    while turn(&mut pair) > 0 {}
+    assert_eq!(pair[0].test(request), None);
+    let room = Heap::new(8);
+    let Receiving::Done(outcome) = pair[1].receive(ANY, None, room.memory()) else { panic!("it was there") };
+    assert_eq!(outcome.bytes, 8);
+    while turn(&mut pair) > 0 {}
+    assert_eq!(pair[0].test(request), Some(Outcome::sent()));
+}
+
+#[test]
+fn truncation_tells_both_sizes_for_eager_and_rendezvous() {
+    for length in [100, 100_000] {
+        let mut pair = fair(2);
+        let sending = pair[0].send(Peer(1), from_rank(0, 3), bytes(length), Mode::Standard).unwrap();
+        let room = Heap::new(10);
+        let receiving = pair[1].receive(ANY, None, room.memory());
+        while turn(&mut pair) > 0 {}
+        let outcome = match receiving {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => pair[1].test(request).expect("it has come"),
+        };
+        let expected = Failure::Truncated { sent_bytes: length, room_bytes: 10 };
+        assert_eq!((outcome.failure, outcome.bytes), (Some(expected), 10));
+        assert_eq!(room.payload().to_vec(), [7; 10]);
+        if let Sending::Pending(request) = sending {
+            assert_eq!(pair[0].test(request), Some(Outcome::sent()), "the sender is not to blame");
+        }
+    }
+}
+
+#[test]
+fn a_lost_peer_fails_what_waits_for_it_and_nothing_else() {
+    let network = Network::new(3, Weather::fair());
+    let mut job = engines(&network, 3, Settings::default());
+    let room = [Heap::new(8), Heap::new(8)];
+    let from_1 = Pattern { source: Some(Rank(1)), ..ANY };
+    let Receiving::Pending(doomed) = job[0].receive(from_1, Some(Peer(1)), room[0].memory()) else {
+        panic!()
+    };
+    let Receiving::Pending(open) = job[0].receive(ANY, None, room[1].memory()) else { panic!() };
+    let long = job[0].send(Peer(1), from_rank(0, 1), bytes(1 << 20), Mode::Standard).unwrap();
+    let Sending::Pending(long) = long else { panic!() };
+    network.kill(Peer(1));
+    while turn(&mut job) > 0 {}
+    for request in [doomed, long] {
+        let outcome = job[0].test(request).expect("it is over");
+        assert!(matches!(outcome.failure, Some(Failure::Lost(_))), "{outcome:?}");
+    }
+    assert!(job[0].send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard).is_err());
+    assert_eq!(job[0].test(open), None);
+    assert_eq!(job[2].send(Peer(0), from_rank(2, 1), bytes(8), Mode::Standard), Ok(Sending::Done));
+    while turn(&mut job) > 0 {}
+    assert_eq!(job[0].test(open).map(|outcome| outcome.source), Some(Rank(2)));
+}
+
+#[test]
+fn a_taken_message_is_out_of_reach_for_others() {
+    let mut pair = fair(2);
+    for tag in [1, 2] {
+        assert_eq!(pair[0].send(Peer(1), from_rank(0, tag), bytes(4), Mode::Standard), Ok(Sending::Done));
+    }
+    turn(&mut pair);
+    let message = pair[1].take(&ANY).expect("two messages wait");
+    assert_eq!(message.probed().tag, 1);
+    assert_eq!(pair[1].probe(&ANY).map(|probed| probed.tag), Some(2));
+    let room = Heap::new(4);
+    let Receiving::Done(outcome) = pair[1].receive_matched(message, room.memory()) else { panic!() };
+    assert_eq!((outcome.tag, outcome.bytes), (1, 4));
+}
+
+#[test]
+fn nobody_outside_the_job_can_be_sent_to() {
+    let mut pair = fair(2);
+    assert!(pair[0].send(Peer(9), from_rank(0, 1), bytes(4), Mode::Standard).is_err());
+}

@@ -1,0 +1,146 @@
+//! Binary values as text: base64 without padding, cut into pieces that every server's lines can hold.
+//!
+//! Values of PMI-1 are single words of text, and one of the widespread servers reads a command line of at
+//! most 1024 bytes whatever it announces. So a value is encoded, and cut when it is long:
+//! ```text
+//! key      "<pieces>:<first piece>"
+//! key-2    "<second piece>"
+//! key-3    …
+//! ```
+//! The first piece tells how many there are, so a reader need not know where the writer cut.
+
+/// Cuts an encoded value into `(key, text)` pairs whose text has at most `text_bytes_max` bytes.
+pub(crate) fn cut(key: &str, value: &[u8], text_bytes_max: usize) -> Vec<(String, String)> {
+    let text = encode(value);
+    let piece_bytes = text_bytes_max.saturating_sub(COUNT_BYTES_MAX).max(1);
+    let mut pieces: Vec<&str> = text.as_bytes().chunks(piece_bytes).map(ascii).collect();
+    if pieces.is_empty() {
+        pieces.push("");
+    }
+    let count = pieces.len();
+    let named = |(index, piece): (usize, &&str)| match index {
+        0 => (key.to_owned(), format!("{count}:{piece}")),
+        _ => (piece_key(key, index), (*piece).to_owned()),
+    };
+    pieces.iter().enumerate().map(named).collect()
+}
+
+/// The key of piece number `index`, counted from zero.
+pub(crate) fn piece_key(key: &str, index: usize) -> String {
+    if index == 0 { key.to_owned() } else { format!("{key}-{}", index + 1) }
+}
+
+/// Reads the text of a first piece: how many pieces there are, and its share of the value.
+pub(crate) fn first_piece(text: &str) -> Option<(usize, &str)> {
+    let (count, piece) = text.split_once(':')?;
+    let count = count.parse().ok().filter(|count| (1..=PIECES_MAX).contains(count))?;
+    Some((count, piece))
+}
+
+/// The bytes of a text made by [`cut`], its pieces joined again.
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    text.as_bytes().chunks(4).try_fold(Vec::with_capacity(text.len() / 4 * 3), |mut bytes, group| {
+        let whole = group.iter().try_fold(0u32, |bits, &letter| Some(bits << 6 | letter_value(letter)?))?;
+        let shifted = whole << (6 * (4 - group.len()));
+        // A group of one letter holds six bits, which is no byte.
+        if group.len() == 1 {
+            return None;
+        }
+        bytes.extend_from_slice(&shifted.to_be_bytes()[1..group.len()]);
+        Some(bytes)
+    })
+}
+
+fn encode(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len().div_ceil(3) * 4);
+    for group in value.chunks(3) {
+        let mut bytes = [0; 4];
+        bytes[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(bytes);
+        // One byte needs two letters, two need three, three need four.
+        let letter = |place: usize| char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]);
+        text.extend((0..=group.len()).map(letter));
+    }
+    text
+}
+
+fn ascii(piece: &[u8]) -> &str {
+    std::str::from_utf8(piece).expect("the letters of the encoding are ASCII")
+}
+
+fn letter_value(letter: u8) -> Option<u32> {
+    match letter {
+        b'A'..=b'Z' => Some(u32::from(letter - b'A')),
+        b'a'..=b'z' => Some(u32::from(letter - b'a') + 26),
+        b'0'..=b'9' => Some(u32::from(letter - b'0') + 52),
+        b'-' => Some(62),
+        b'_' => Some(63),
+        _ => None,
+    }
+}
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Room for `<pieces>:` before the first piece.
+const COUNT_BYTES_MAX: usize = 8;
+
+/// More pieces than any value of ours has; a larger count comes from a stranger.
+const PIECES_MAX: usize = 99_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn join(pieces: &[(String, String)]) -> Option<Vec<u8>> {
+        let (count, first) = first_piece(&pieces[0].1)?;
+        assert_eq!(count, pieces.len());
+        let rest: String = pieces[1..].iter().map(|(_, text)| text.as_str()).collect();
+        decode(&format!("{first}{rest}"))
+    }
+
+    #[test]
+    fn known_texts() {
+        // The vectors of RFC 4648 §10, with the padding left off.
+        for (value, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(encode(value.as_bytes()), text);
+            assert_eq!(decode(text).unwrap(), value.as_bytes());
+        }
+        assert_eq!(encode(&[0xfb, 0xff]), "-_8");
+    }
+
+    #[test]
+    fn foreign_texts_are_refused() {
+        for text in ["A", "AAAAA", "A=", "A b", "é"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
+        for text in ["", "x", "0:", "-1:AA", "100000:AA", ":AA"] {
+            assert_eq!(first_piece(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_of_pieces() {
+        let pieces = cut("card-3", &[7; 100], 50);
+        let keys: Vec<&str> = pieces.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["card-3", "card-3-2", "card-3-3", "card-3-4"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_can_be_joined(value in proptest::collection::vec(any::<u8>(), 0..3000), max in 9usize..900) {
+            let pieces = cut("key", &value, max);
+            for (_, text) in &pieces {
+                prop_assert!(text.len() <= max);
+                prop_assert!(!text.contains(['=', ' ', '\n', '\\', ';']));
+            }
+            prop_assert_eq!(join(&pieces), Some(value));
+        }
+
+        #[test]
+        fn any_text_is_read_without_panic(text in ".*") {
+            let _ = decode(&text);
+            let _ = first_piece(&text);
+        }
+    }
+}

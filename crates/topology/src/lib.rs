@@ -1,0 +1,110 @@
+//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants.
+//!
+//! This is what waiting and binding need. The tree of packages, NUMA nodes and caches as hwloc sees it, Cartesian
+//! and graph topologies, and the mapping of ranks to places are not here yet.
+//!
+//! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
+//! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
+#![forbid(unsafe_code)]
+
+mod affinity;
+mod cgroup;
+mod cores;
+mod cpu_set;
+
+use std::path::PathBuf;
+
+pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
+pub use cores::Core;
+pub use cpu_set::{CpuSet, NotACpuList};
+
+/// A machine, seen through its `/proc` and `/sys`.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    /// The machine that this process runs on.
+    #[must_use]
+    pub fn here() -> Host {
+        Host::at("/")
+    }
+
+    /// A machine whose `proc` and `sys` stand below `root`.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Host {
+        Host { root: root.into() }
+    }
+
+    /// What a process that may run on `allowed` can really use.
+    #[must_use]
+    pub fn cpus(&self, allowed: CpuSet) -> Cpus {
+        let quota = self.cgroup_cpus();
+        let count = allowed.len() as f64;
+        Cpus { effective: quota.map_or(count, |quota| quota.min(count)), allowed, quota }
+    }
+}
+
+/// The cpus that this process may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cpus {
+    /// Where it may run, by its affinity mask.
+    pub allowed: CpuSet,
+    /// How many cpus' worth of time its cgroups grant, to all processes in them together; `None` without a limit.
+    pub quota: Option<f64>,
+    /// The lesser of both: beyond it, spinning takes time from whoever is waited for.
+    pub effective: f64,
+}
+
+/// The cpus that this process may use, by affinity mask and cgroup quota.
+///
+/// # Errors
+/// When the affinity mask cannot be read.
+pub fn cpus() -> Result<Cpus, AffinityError> {
+    Ok(Host::here().cpus(cpus_allowed()?))
+}
+
+/// The cores behind some cpus of this machine. See [`Host::cores`].
+#[must_use]
+pub fn cores(cpus: &CpuSet) -> Vec<Core> {
+    Host::here().cores(cpus)
+}
+
+/// How many cpus' worth of time the cgroups of this process grant. See [`Host::cgroup_cpus`].
+#[must_use]
+pub fn cgroup_cpus() -> Option<f64> {
+    Host::here().cgroup_cpus()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_cpu_to_use() {
+        let cpus = cpus().expect("the mask of this process");
+        assert!(!cpus.allowed.is_empty());
+        assert!(0.0 < cpus.effective && cpus.effective <= cpus.allowed.len() as f64, "{cpus:?}");
+        let in_cores: usize = cores(&cpus.allowed).iter().map(|core| core.cpus.len()).sum();
+        assert_eq!(in_cores, cpus.allowed.len());
+    }
+
+    #[test]
+    fn effective_is_the_lesser_of_mask_and_quota() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            std::fs::write(path, text).expect("a file");
+        };
+        let host = Host::at(root.path());
+        let four: CpuSet = (0..4).collect();
+        assert_eq!((host.cpus(four.clone()).quota, host.cpus(four.clone()).effective), (None, 4.0));
+        write("proc/self/cgroup", "0::/job\n");
+        write("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+        assert_eq!(host.cpus(four).effective, 1.5);
+        assert_eq!(host.cpus(CpuSet::from_iter([7])).effective, 1.0);
+    }
+}

@@ -1,0 +1,433 @@
+//! Communicators: a group, a context, and the operations between its members.
+//!
+//! Every operation comes in two forms. Those on claims ([`Payload`], [`UserMemory`]) are the way of a message from
+//! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use collectives::{Advance, Buffers, Cause, Execution, Failed, Schedule};
+use fabric::{FabricError, Payload, Peer, UserMemory};
+use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::process::{Process, failure_text};
+
+/// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
+#[derive(Clone)]
+pub struct Communicator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    process: Arc<Process>,
+    group: Group,
+    rank: Rank,
+    context: u32,
+    /// Counts the collective operations, so that several under way at once stay apart.
+    sequence: AtomicU32,
+    /// Given by the program; empty until then.
+    name: Mutex<String>,
+    /// What messages to people call it while it has no name.
+    label: String,
+}
+
+/// What is known of a message that was received or probed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Who sent it.
+    pub source: Rank,
+    /// Its tag.
+    pub tag: i32,
+    /// Bytes received, or for a probe the length of the message.
+    pub bytes: usize,
+    /// The operation was cancelled and nothing was received.
+    pub cancelled: bool,
+}
+
+/// How a receive ended: what is known of the message, and what went wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Received {
+    /// The message.
+    pub status: Status,
+    /// Why it is not as it should be.
+    pub error: Option<Error>,
+}
+
+/// How a reduction combines: `inout = in op inout` on packed elements.
+pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, &mut UserMemory);
+
+impl Communicator {
+    pub(crate) fn new(process: Arc<Process>, group: Group, context: u32, label: &str) -> Option<Communicator> {
+        let rank = group.rank(process.here())?;
+        let inner = Inner {
+            process,
+            group,
+            rank,
+            context,
+            sequence: AtomicU32::new(0),
+            name: Mutex::default(),
+            label: label.to_owned(),
+        };
+        Some(Communicator { inner: Arc::new(inner) })
+    }
+
+    /// This process's rank (MPI 5.0 §7.4.1).
+    #[inline]
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.inner.rank
+    }
+
+    /// Number of members.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.inner.group.size()
+    }
+
+    /// The members.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.inner.group
+    }
+
+    /// The process that this is a communicator of.
+    #[must_use]
+    pub fn process(&self) -> &Arc<Process> {
+        &self.inner.process
+    }
+
+    /// Whether both are handles of the same communicator.
+    #[must_use]
+    pub fn is_same(&self, other: &Communicator) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The name that it was given (MPI 5.0 §7.8); empty where it was given none.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.inner.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it another name.
+    pub fn rename(&self, name: &str) {
+        name.clone_into(&mut self.inner.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Begins a send.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `to` is no member; what the fabric says where it cannot be reached.
+    #[inline]
+    pub fn start_send(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
+        let inner = &*self.inner;
+        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
+        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        match inner.process.send(peer, envelope, payload, mode) {
+            Ok(sending) => Ok(sending),
+            Err(error) => Err(self.send_failed(error, to, tag)),
+        }
+    }
+
+    /// Sends and waits until the buffer is free.
+    ///
+    /// # Errors
+    /// As [`Communicator::start_send`].
+    #[inline]
+    pub fn send_claim(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
+        match self.start_send(payload, to, tag, mode)? {
+            Sending::Done => Ok(()),
+            Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
+        }
+    }
+
+    /// Begins a receive; `None` is any source or any tag.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member.
+    #[inline]
+    pub fn start_receive(&self, memory: UserMemory, from: Option<Rank>, tag: Option<i32>) -> Result<Receiving> {
+        let (pattern, peer) = self.pattern(from, tag)?;
+        Ok(self.inner.process.receive(pattern, peer, memory))
+    }
+
+    /// Receives and waits.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member. What goes wrong with the message stands in the answer.
+    #[inline]
+    pub fn receive_claim(&self, memory: UserMemory, from: Option<Rank>, tag: Option<i32>) -> Result<Received> {
+        let outcome = match self.start_receive(memory, from, tag)? {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => self.inner.process.wait(request),
+        };
+        Ok(self.conclude_receive(&outcome))
+    }
+
+    /// Waits until a message is there, and describes it without receiving it (MPI 5.0 §3.8.1).
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member.
+    pub fn probe(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Status> {
+        let (pattern, _) = self.pattern(from, tag)?;
+        let probed = self.inner.process.until(|engine| engine.probe(&pattern));
+        Ok(Status { source: probed.source, tag: probed.tag, bytes: probed.bytes, cancelled: false })
+    }
+
+    /// Describes a message if one is there.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member.
+    pub fn probe_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Status>> {
+        let (pattern, _) = self.pattern(from, tag)?;
+        let probed = self.inner.process.probe(&pattern);
+        Ok(probed.map(|probed| Status {
+            source: probed.source,
+            tag: probed.tag,
+            bytes: probed.bytes,
+            cancelled: false,
+        }))
+    }
+
+    /// Waits for a message and takes it out of reach of other receives (MPI 5.0 §3.8.2).
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member.
+    pub fn take(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Message> {
+        let (pattern, _) = self.pattern(from, tag)?;
+        Ok(self.inner.process.until(|engine| engine.take(&pattern)))
+    }
+
+    /// Takes a message if one is there.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member.
+    pub fn take_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Message>> {
+        let (pattern, _) = self.pattern(from, tag)?;
+        Ok(self.inner.process.take(&pattern))
+    }
+
+    /// Begins to receive a message that was taken.
+    pub fn start_receive_taken(&self, message: Message, memory: UserMemory) -> Receiving {
+        self.inner.process.receive_matched(message, memory)
+    }
+
+    /// Waits for a request of this communicator.
+    pub fn wait(&self, request: RequestId) -> Outcome {
+        self.inner.process.wait(request)
+    }
+
+    /// Cancels a receive that nothing has matched.
+    pub fn cancel(&self, request: RequestId) {
+        self.inner.process.cancel(request);
+    }
+
+    /// Whether a send went well.
+    ///
+    /// # Errors
+    /// What failed, with the partner.
+    pub fn conclude_send(&self, outcome: &Outcome, to: Rank, tag: i32) -> Result<()> {
+        match &outcome.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::new(
+                Class::ProcessAborted,
+                format!("{} to rank {} tag {tag}: {}", self.place(), to.0, failure_text(failure)),
+            )),
+        }
+    }
+
+    /// What became of a receive, in words where something failed.
+    #[inline]
+    pub fn conclude_receive(&self, outcome: &Outcome) -> Received {
+        let Outcome { source, tag, bytes, cancelled, .. } = *outcome;
+        let status = Status { source, tag, bytes, cancelled };
+        Received { status, error: outcome.failure.as_ref().map(|_| self.receive_failed(outcome)) }
+    }
+
+    #[cold]
+    fn receive_failed(&self, outcome: &Outcome) -> Error {
+        let Some(failure) = &outcome.failure else { return Error::new(Class::Internal, "nothing failed") };
+        let text = failure_text(failure);
+        match failure {
+            messaging::Failure::Truncated { .. } => {
+                let from = format!("{} from rank {} tag {}", self.place(), outcome.source.0, outcome.tag);
+                Error::new(Class::Truncated, format!("{from}: {text}"))
+                    .remedy("give a larger buffer, or ask for the size with MPI_Probe and MPI_Get_count")
+            }
+            messaging::Failure::Lost(_) => {
+                Error::new(Class::ProcessAborted, format!("{}: {text}", self.place()))
+            }
+        }
+    }
+
+    #[cold]
+    fn send_failed(&self, error: FabricError, to: Rank, tag: i32) -> Error {
+        Error::from(error).during(format!("{} to rank {} tag {tag}", self.place(), to.0))
+    }
+
+    #[cold]
+    fn no_rank(&self, rank: Rank) -> Error {
+        let what = format!("{}: rank {} does not exist, the size is {}", self.place(), rank.0, self.size());
+        Error::new(Class::Rank, what)
+    }
+
+    /// What messages to people call it: its name, or how it was made.
+    #[must_use]
+    pub fn label(&self) -> String {
+        Some(self.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| self.inner.label.clone())
+    }
+
+    /// This communicator and this rank, as messages to people begin.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}, rank {}", self.label(), self.inner.rank.0)
+    }
+
+    #[inline]
+    fn pattern(&self, from: Option<Rank>, tag: Option<i32>) -> Result<(Pattern, Option<Peer>)> {
+        let pattern = Pattern { context: self.inner.context * 2, source: from, tag };
+        match from {
+            None => Ok((pattern, None)),
+            Some(rank) => match self.inner.group.peer(rank) {
+                Some(peer) => Ok((pattern, Some(peer))),
+                None => Err(self.no_rank(rank)),
+            },
+        }
+    }
+
+    /// Runs a collective schedule to its end.
+    ///
+    /// # Errors
+    /// When a partner is lost or sends what does not fit.
+    pub fn run(
+        &self,
+        schedule: Schedule,
+        input: Payload<'static>,
+        output: UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let mut execution = self.start(schedule, input, output);
+        let inner = &*self.inner;
+        let place = |rank: Rank| inner.group.peer(rank).expect("schedules name ranks of the communicator");
+        let end = inner.process.until(|engine| match execution.advance(engine, &place, reduce) {
+            Advance::Pending => None,
+            end => Some(end),
+        });
+        if !execution.is_settled() {
+            // The program's buffers are in use until what was begun is over.
+            inner.process.until(|engine| {
+                execution.abandon(engine);
+                execution.is_settled().then_some(())
+            });
+        }
+        match end {
+            Advance::Failed(failed) => Err(self.collective_failed(&failed)),
+            Advance::Done | Advance::Pending => Ok(()),
+        }
+    }
+
+    /// A collective schedule that has not moved yet.
+    pub(crate) fn start(&self, schedule: Schedule, input: Payload<'static>, output: UserMemory) -> Execution {
+        let inner = &*self.inner;
+        let tag = (inner.sequence.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32;
+        Execution::new(schedule, Buffers { input, output }, inner.context * 2 + 1, tag, inner.rank)
+    }
+
+    #[cold]
+    fn collective_failed(&self, failed: &Failed) -> Error {
+        let class = match failed.cause {
+            Cause::Mismatch { .. } => Class::Truncated,
+            Cause::Lost(_) => Class::ProcessAborted,
+        };
+        let text = failed.to_string();
+        match text.split_once('\n') {
+            Some((what, remedy)) => {
+                Error::new(class, format!("{}: {what}", self.place())).remedy(remedy.trim())
+            }
+            None => Error::new(class, format!("{}: {text}", self.place())),
+        }
+    }
+
+    /// A new communicator of the same group (MPI 5.0 §7.4.2). Collective.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn duplicate(&self) -> Result<Communicator> {
+        let context = self.agree_on_context()?;
+        let label = format!("duplicate of {}", self.label());
+        let new = Communicator::new(self.inner.process.clone(), self.inner.group.clone(), context, &label);
+        new.ok_or_else(|| Error::new(Class::Internal, "this process is not in its own communicator"))
+    }
+
+    /// New communicators of the members that give the same color, in the order of `key` and then of rank
+    /// (MPI 5.0 §7.4.2). `None` as color: this process is in none of them. Collective.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
+        let members = self.gather_choices(color, key)?;
+        let context = self.agree_on_context()?;
+        let Some(mine) = color else { return Ok(None) };
+        let mut chosen: Vec<(i32, u32)> =
+            members.iter().filter(|choice| choice.0 == Some(mine)).map(|choice| (choice.1, choice.2)).collect();
+        chosen.sort_unstable();
+        let group = Group::of(chosen.iter().filter_map(|&(_, rank)| self.inner.group.peer(Rank(rank))));
+        let label = format!("part {mine} of {}", self.label());
+        Ok(Communicator::new(self.inner.process.clone(), group, context, &label))
+    }
+
+    /// A communicator of a part of the group; every member calls, and only those in `group` get one
+    /// (MPI 5.0 §7.4.2). Collective.
+    ///
+    /// # Errors
+    /// [`Class::Group`] where `group` names processes that are not members; when a member is lost.
+    pub fn create(&self, group: &Group) -> Result<Option<Communicator>> {
+        let stranger = group.peers().find(|&peer| self.inner.group.rank(peer).is_none());
+        let context = self.agree_on_context()?;
+        if let Some(Peer(stranger)) = stranger {
+            let what = format!("{}: process {stranger} of the group is not a member", self.place());
+            return Err(Error::new(Class::Group, what));
+        }
+        let label = format!("group of {}", self.label());
+        Ok(Communicator::new(self.inner.process.clone(), group.clone(), context, &label))
+    }
+
+    /// Color, key and rank of every member.
+    fn gather_choices(&self, color: Option<u32>, key: i32) -> Result<Vec<(Option<u32>, i32, u32)>> {
+        let mine = [color.map_or(-1, i64::from), i64::from(key)];
+        let all = self.all_gather(&mine)?;
+        let choice = |(rank, pair): (usize, &[i64])| (u32::try_from(pair[0]).ok(), pair[1] as i32, rank as u32);
+        Ok(all.chunks_exact(2).enumerate().map(choice).collect())
+    }
+
+    /// A context number that no member uses. One reduction where no member calls from several threads; where one
+    /// does, a second one confirms that no other thread took the number meanwhile.
+    fn agree_on_context(&self) -> Result<u32> {
+        let process = &self.inner.process;
+        loop {
+            let mine = [i64::from(process.propose_context()), i64::from(process.is_shared())];
+            let agreed = self.all_reduce(&mine, datatype::Operator::Max)?;
+            let context = agreed[0] as u32;
+            let claimed = process.claim_context(context);
+            let taken = if agreed[1] == 0 {
+                claimed
+            } else {
+                self.all_reduce(&[i64::from(claimed)], datatype::Operator::Min)?[0] == 1
+            };
+            if claimed {
+                process.settle_context(context, taken);
+            }
+            if taken {
+                return Ok(context);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Communicator({}, {} members)", self.place(), self.size())
+    }
+}

@@ -1,0 +1,216 @@
+//! What the environment says, read once and passed down.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::error::{Class, Error, Result};
+
+/// Everything that can be set from outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The fabrics that may be used, in no order of preference: cost decides.
+    pub fabrics: Vec<FabricName>,
+    /// The descriptor of the job's shared memory, inherited from the launcher.
+    pub segment: Option<i32>,
+    /// Whether a peer's memory may be read directly (CMA).
+    pub pull: bool,
+    /// The ports to listen on.
+    pub tcp_ports: Option<RangeInclusive<u16>>,
+    /// How long a connection may take to come about.
+    pub connect_timeout: Duration,
+    /// Memory for messages without a receive, in bytes.
+    pub unexpected_bytes_max: usize,
+    /// Whether the launcher has given each rank cores of its own.
+    pub bound: bool,
+    /// How to wait, if not by what the machine offers.
+    pub wait: Wait,
+}
+
+/// A fabric, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FabricName {
+    /// Shared memory.
+    Shm,
+    /// Sockets.
+    Tcp,
+}
+
+/// How a waiting rank spends its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Spin where ranks have cores of their own, yield where they share them; sleep in the end.
+    Auto,
+    /// Spin at first, whatever the machine.
+    Spin,
+    /// Yield at once, whatever the machine.
+    Yield,
+}
+
+/// One variable of the environment, for the list that people ask for.
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, with its default.
+    pub meaning: &'static str,
+}
+
+/// Every variable that the library reads.
+pub const VARIABLES: &[Variable] = &[
+    Variable { name: "WEFT_FABRIC", meaning: "fabrics that may be used, a comma list of shm, tcp; default: all" },
+    Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
+    Variable { name: "WEFT_CMA", meaning: "0 keeps from reading a peer's memory directly; default 1, if it works" },
+    Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
+    Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
+    Variable {
+        name: "WEFT_UNEXPECTED_BYTES",
+        meaning: "memory for messages whose receive is not posted; default 67108864",
+    },
+    Variable { name: "WEFT_BOUND", meaning: "set by weftrun: 1 when each rank has cores of its own" },
+    Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
+];
+
+impl Config {
+    /// Reads the variables by the function given.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] that names the variable, its value and what is expected.
+    pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Config> {
+        let read = |name: &'static str| variable(name).filter(|value| !value.is_empty());
+        let mut config = Config::default();
+        if let Some(list) = read("WEFT_FABRIC") {
+            config.fabrics = parse_fabrics(&list)?;
+        }
+        if let Some(value) = read("WEFT_SHM_FD") {
+            config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
+        }
+        if let Some(value) = read("WEFT_CMA") {
+            config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
+        }
+        if let Some(value) = read("WEFT_TCP_PORTS") {
+            config.tcp_ports = Some(parse_ports(&value)?);
+        }
+        if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
+            let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
+            config.connect_timeout = Duration::try_from_secs_f64(seconds)
+                .map_err(|_| wrong("WEFT_CONNECT_TIMEOUT", &value, "a number of seconds that is not negative"))?;
+        }
+        if let Some(value) = read("WEFT_UNEXPECTED_BYTES") {
+            config.unexpected_bytes_max = parse("WEFT_UNEXPECTED_BYTES", &value, "a number of bytes")?;
+        }
+        if let Some(value) = read("WEFT_BOUND") {
+            config.bound = parse::<u8>("WEFT_BOUND", &value, "0 or 1")? != 0;
+        }
+        if let Some(value) = read("WEFT_WAIT") {
+            config.wait = match value.as_str() {
+                "auto" => Wait::Auto,
+                "spin" => Wait::Spin,
+                "yield" => Wait::Yield,
+                _ => return Err(wrong("WEFT_WAIT", &value, "auto, spin or yield")),
+            };
+        }
+        Ok(config)
+    }
+
+    /// Reads the process's own environment.
+    ///
+    /// # Errors
+    /// As [`Config::from_variables`].
+    pub fn from_environment() -> Result<Config> {
+        Config::from_variables(&|name| std::env::var(name).ok())
+    }
+
+    /// Whether the fabric may be used.
+    #[must_use]
+    pub fn allows(&self, fabric: FabricName) -> bool {
+        self.fabrics.contains(&fabric)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            fabrics: vec![FabricName::Shm, FabricName::Tcp],
+            segment: None,
+            pull: true,
+            tcp_ports: None,
+            connect_timeout: Duration::from_secs(10),
+            unexpected_bytes_max: 64 << 20,
+            bound: false,
+            wait: Wait::Auto,
+        }
+    }
+}
+
+fn parse_fabrics(list: &str) -> Result<Vec<FabricName>> {
+    let name = |name: &str| match name.trim() {
+        "shm" => Ok(FabricName::Shm),
+        "tcp" => Ok(FabricName::Tcp),
+        other if other.split(':').next() == Some("libfabric") => Err(Error::new(
+            Class::Argument,
+            format!("WEFT_FABRIC={list}: this build has no libfabric fabric yet"),
+        )
+        .remedy("use shm, tcp or both")),
+        _ => Err(wrong("WEFT_FABRIC", list, "a comma list of shm and tcp")),
+    };
+    list.split(',').map(name).collect()
+}
+
+fn parse_ports(value: &str) -> Result<RangeInclusive<u16>> {
+    let bad = || wrong("WEFT_TCP_PORTS", value, "a port or a range such as 5000-5999");
+    let (first, last) = value.split_once('-').unwrap_or((value, value));
+    let (first, last) = (first.trim().parse().map_err(|_| bad())?, last.trim().parse().map_err(|_| bad())?);
+    if first == 0 || last < first {
+        return Err(bad());
+    }
+    Ok(first..=last)
+}
+
+fn parse<T: std::str::FromStr>(name: &str, value: &str, expected: &str) -> Result<T> {
+    value.trim().parse().map_err(|_| wrong(name, value, expected))
+}
+
+fn wrong(name: &str, value: &str, expected: &str) -> Error {
+    Error::new(Class::Argument, format!("the environment variable {name} is {value:?}, expected {expected}"))
+        .remedy(format!("unset {name} or correct it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &'static str, value: &'static str) -> Result<Config> {
+        Config::from_variables(&|asked| (asked == name).then(|| value.to_owned()))
+    }
+
+    #[test]
+    fn values_are_read_and_nonsense_is_told_by_name() {
+        assert_eq!(read("WEFT_FABRIC", "tcp").unwrap().fabrics, [FabricName::Tcp]);
+        assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
+        assert_eq!(read("WEFT_TCP_PORTS", "10-12").unwrap().tcp_ports, Some(10..=12));
+        assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
+        for (name, value) in [
+            ("WEFT_FABRIC", "carrier-pigeon"),
+            ("WEFT_FABRIC", "libfabric:verbs"),
+            ("WEFT_TCP_PORTS", "9-3"),
+            ("WEFT_CONNECT_TIMEOUT", "-1"),
+            ("WEFT_UNEXPECTED_BYTES", "much"),
+            ("WEFT_WAIT", "never"),
+            ("WEFT_CMA", "maybe"),
+        ] {
+            let error = read(name, value).unwrap_err();
+            assert!(error.what.contains(name) && error.what.contains(value), "{error}");
+            assert!(error.remedy.is_some());
+        }
+    }
+
+    #[test]
+    fn every_variable_that_is_read_is_listed() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let _ = Config::from_variables(&|name| {
+            asked.borrow_mut().push(name.to_owned());
+            None
+        });
+        let listed: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
+        assert_eq!(*asked.borrow(), listed);
+    }
+}

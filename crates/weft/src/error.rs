@@ -1,0 +1,117 @@
+//! Errors as a person meets them: what happened, where, with whom, and what to do.
+
+use std::fmt;
+
+use fabric::{FabricError, Fault};
+
+/// The result of an operation on the message-passing library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. `Display` gives one line that names the operation, the place and the partner, and where there
+/// is one, a second line with the remedy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The kind of error (MPI 5.0 §9.4).
+    pub class: Class,
+    /// What happened, in one sentence without full stop.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// The kinds of errors, by the names that MPI gives them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Class {
+    Buffer,
+    Count,
+    Type,
+    Tag,
+    Communicator,
+    Rank,
+    Request,
+    Root,
+    Group,
+    Operator,
+    Topology,
+    Dimensions,
+    Argument,
+    Truncated,
+    Other,
+    Internal,
+    InStatus,
+    Keyval,
+    NoMemory,
+    Info,
+    InfoKey,
+    InfoValue,
+    InfoNoKey,
+    Unsupported,
+    Window,
+    File,
+    Session,
+    ErrorHandler,
+    ProcessAborted,
+    ValueTooLarge,
+    Pending,
+    Spawn,
+    Abi,
+}
+
+impl Error {
+    /// An error of that class.
+    pub fn new(class: Class, what: impl Into<String>) -> Error {
+        Error { class, what: what.into(), remedy: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn remedy(self, remedy: impl Into<String>) -> Error {
+        Error { remedy: Some(remedy.into()), ..self }
+    }
+
+    /// The same, told in the context of an operation: `place: what`.
+    #[must_use]
+    pub fn during(self, place: impl fmt::Display) -> Error {
+        Error { what: format!("{place}: {}", self.what), ..self }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "\n  {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<FabricError> for Error {
+    fn from(error: FabricError) -> Error {
+        let class = match error.fault {
+            Fault::Died | Fault::Protocol => Class::ProcessAborted,
+            Fault::Resources => Class::NoMemory,
+            Fault::Unreachable | Fault::BadAddress | Fault::System => Class::Other,
+        };
+        let (what, remedy) = match error.what.split_once('\n') {
+            Some((what, remedy)) => (what.to_owned(), Some(remedy.trim().to_owned())),
+            None => (error.what, None),
+        };
+        Error { class, what: format!("{}: {what}", error.fabric), remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_stands_on_a_line_of_its_own() {
+        let what = "cannot reach host b\nopen the ports".to_owned();
+        let error = Error::from(FabricError { fabric: "tcp", fault: Fault::Unreachable, what });
+        assert_eq!(error.during("MPI_Send").to_string(), "MPI_Send: tcp: cannot reach host b\n  open the ports");
+    }
+}

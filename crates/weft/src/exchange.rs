@@ -1,0 +1,162 @@
+//! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are threads of
+//! one process, a board they share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+
+use fabric::{FabricError, Fault, Peer};
+use messaging::Directory;
+use process_manager::Manager;
+
+use crate::error::{Class, Error, Result};
+
+/// Put, fence, get.
+#[derive(Clone)]
+pub(crate) enum Exchange {
+    /// The process manager that started this process, or none at all.
+    Manager(Arc<Mutex<Option<Manager>>>),
+    /// A board that the ranks of one process share.
+    Board(Arc<Board>),
+}
+
+/// The board of ranks that are threads.
+pub(crate) struct Board {
+    cards: Mutex<HashMap<String, Vec<u8>>>,
+    fence: Barrier,
+}
+
+impl Board {
+    pub(crate) fn new(ranks: u32) -> Board {
+        Board { cards: Mutex::default(), fence: Barrier::new(ranks as usize) }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn of(manager: Manager) -> Exchange {
+        Exchange::Manager(Arc::new(Mutex::new(Some(manager))))
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.put(key, value).map_err(|error| failed(&error)))
+            }
+            Exchange::Board(board) => {
+                let mut cards = board.cards.lock().unwrap_or_else(PoisonError::into_inner);
+                cards.insert(key.to_owned(), value.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Exchange::Manager(manager) => with(manager, |manager| manager.get(key).map_err(|error| failed(&error))),
+            Exchange::Board(board) => {
+                Ok(board.cards.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
+            }
+        }
+    }
+
+    pub(crate) fn fence(&mut self) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => with(manager, |manager| manager.fence().map_err(|error| failed(&error))),
+            Exchange::Board(board) => {
+                board.fence.wait();
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the job; for threads that is ending the process, which the caller does.
+    pub(crate) fn abort(&mut self, code: i32) {
+        if let Exchange::Manager(manager) = self {
+            // An abort that cannot be told still ends this process, and the manager sees that.
+            let _ = with(manager, |manager| manager.abort(code).map_err(|error| failed(&error)));
+        }
+    }
+
+    /// Takes leave.
+    pub(crate) fn finish(&mut self) {
+        if let Exchange::Manager(manager) = self
+            && let Some(manager) = manager.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            // Nothing is left to do with a manager that hangs up while the process says good-bye.
+            let _ = manager.finalize();
+        }
+    }
+
+    /// Whether the process manager hung up.
+    pub(crate) fn lost(&self) -> bool {
+        match self {
+            Exchange::Manager(manager) => {
+                let manager = manager.lock().unwrap_or_else(PoisonError::into_inner);
+                manager.as_ref().is_some_and(Manager::lost)
+            }
+            Exchange::Board(_) => false,
+        }
+    }
+
+    /// The number of this program among those of the job, where the manager tells.
+    pub(crate) fn appnum(&mut self) -> Option<u32> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.appnum().map_err(|error| failed(&error))).ok().flatten()
+            }
+            Exchange::Board(_) => None,
+        }
+    }
+
+    /// How many processes there could be, where the manager tells.
+    pub(crate) fn universe_size(&mut self) -> Option<u32> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.universe_size().map_err(|error| failed(&error))).ok().flatten()
+            }
+            Exchange::Board(_) => None,
+        }
+    }
+}
+
+fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> Result<R>) -> Result<R> {
+    match manager.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        Some(manager) => act(manager),
+        None => Err(Error::new(Class::Other, "the process manager has been taken leave of")),
+    }
+}
+
+fn failed(error: &process_manager::ExchangeError) -> Error {
+    Error::new(Class::Other, error.to_string())
+}
+
+/// The name under which a process's card is kept.
+pub(crate) fn card_key(peer: Peer) -> String {
+    format!("weft-card-{}", peer.0)
+}
+
+/// Cards by peer, fetched when first asked for.
+pub(crate) struct Cards {
+    exchange: Exchange,
+    /// Whether the processes exchanged cards at all; where all reach each other by inheritance they do not.
+    exchanged: bool,
+}
+
+impl Cards {
+    pub(crate) fn new(exchange: Exchange, exchanged: bool) -> Cards {
+        Cards { exchange, exchanged }
+    }
+}
+
+impl Directory for Cards {
+    fn address(&mut self, peer: Peer) -> std::result::Result<Vec<u8>, FabricError> {
+        if !self.exchanged {
+            return Ok(Vec::new());
+        }
+        let missing = |what: String| FabricError { fabric: "process manager", fault: Fault::Unreachable, what };
+        match self.exchange.get(&card_key(peer)) {
+            Ok(Some(card)) => Ok(card),
+            Ok(None) => Err(missing(format!("process {} has left no address", peer.0))),
+            Err(error) => Err(missing(format!("the address of process {} cannot be had: {error}", peer.0))),
+        }
+    }
+}

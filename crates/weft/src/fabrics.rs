@@ -1,0 +1,400 @@
+//! The fabrics there are, in one place: the only file that names them all.
+//!
+//! [`Fabrics`] is a fabric itself, made of the others: each call is one `match` on the lane. Which fabric serves a
+//! peer is decided once, at the first message, by reach and cost.
+
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+use fabric::loopback::Loopback;
+use fabric::{
+    Bell, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
+    UserMemory,
+};
+use rustix::fs::{Mode, OFlags};
+use shm::{Segment, SegmentError, Shm};
+use tcp::Tcp;
+
+use crate::card::Card;
+use crate::config::{Config, FabricName};
+use crate::error::{Class, Error, Result};
+use crate::exchange::{Exchange, card_key};
+
+/// All fabrics of a process.
+pub struct Fabrics {
+    here: Peer,
+    loopback: Loopback,
+    shm: Option<Shm>,
+    tcp: Option<Tcp>,
+    /// Turns until tcp is polled again, where shm is there as well.
+    tcp_rests: u32,
+}
+
+/// How to reach one peer: over which fabric, and that fabric's own lane.
+#[derive(Clone, Copy, Debug)]
+pub enum Lane {
+    /// To this process itself.
+    Loopback,
+    /// Within the node.
+    Shm(<Shm as Fabric>::Lane),
+    /// Over sockets.
+    Tcp(<Tcp as Fabric>::Lane),
+}
+
+impl Lane {
+    /// The fabric's name.
+    #[must_use]
+    pub fn fabric(&self) -> &'static str {
+        match self {
+            Lane::Loopback => "loopback",
+            Lane::Shm(_) => "shm",
+            Lane::Tcp(_) => "tcp",
+        }
+    }
+}
+
+/// Where a process stands when it opens its fabrics.
+pub(crate) struct Place<'a> {
+    pub here: Peer,
+    pub peers: u32,
+    pub config: &'a Config,
+}
+
+/// What opening came to.
+pub(crate) struct Opened {
+    pub fabrics: Fabrics,
+    /// Whether cards were exchanged; if not, all peers are reached without.
+    pub exchanged: bool,
+    /// Ranks that share this node, as far as is known.
+    pub ranks_here: u32,
+}
+
+impl Fabrics {
+    /// Opens what the job needs: nothing for a process alone, shared memory where the launcher gave it, and
+    /// otherwise whatever the processes find out about each other by exchanging cards.
+    pub(crate) fn open(place: &Place<'_>, exchange: &mut Exchange) -> Result<Opened> {
+        let mut fabrics = Fabrics {
+            here: place.here,
+            loopback: Loopback::new(place.here),
+            shm: None,
+            tcp: None,
+            tcp_rests: 0,
+        };
+        if place.peers == 1 {
+            return Ok(Opened { fabrics, exchanged: false, ranks_here: 1 });
+        }
+        let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
+        if let Some(number) = inherited {
+            let everybody = (0..place.peers).map(Peer).collect();
+            fabrics.shm = Some(open_shm(place, inherited_segment(number)?, everybody)?);
+            return Ok(Opened { fabrics, exchanged: false, ranks_here: place.peers });
+        }
+        let ranks_here = fabrics.meet(place, exchange)?;
+        Ok(Opened { fabrics, exchanged: true, ranks_here })
+    }
+
+    /// Leaves a card, waits until all have, and opens shared memory with those that are on this node.
+    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<u32> {
+        let config = place.config;
+        let mut card = Card { host: crate::card::this_host(), ..Card::default() };
+        let offer = match config.allows(FabricName::Shm) {
+            true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
+            false => None,
+        };
+        card.offer = offer.as_ref().map(|(_, card)| card.clone());
+        if config.allows(FabricName::Tcp) {
+            let tcp = Tcp::open(place.here, tcp_settings(config))?;
+            card.tcp = Some(tcp.address());
+            self.tcp = Some(tcp);
+        }
+        exchange.put(&card_key(place.here), &card.encode())?;
+        exchange.fence()?;
+        let neighbours = neighbours(place, exchange, &card)?;
+        let ranks_here = neighbours.len() as u32;
+        if let Some((offer, _)) = offer
+            && ranks_here > 1
+        {
+            let segment = share_segment(place, &offer, &neighbours)?;
+            self.shm = Some(open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?);
+        }
+        Ok(ranks_here)
+    }
+
+    /// The ways to a peer, with their prices.
+    fn ways(&self, peer: Peer, card: &[u8]) -> Vec<(Cost, FabricName, Vec<u8>)> {
+        let mut ways = Vec::new();
+        if let Some(shm) = &self.shm
+            && let Some(address) = shm.address_of(peer)
+            && let Some(cost) = shm.reach(peer, &address)
+        {
+            ways.push((cost, FabricName::Shm, address));
+        }
+        if let Some(tcp) = &self.tcp
+            && let Some(address) = Card::decode(card).and_then(|card| card.tcp)
+            && let Some(cost) = tcp.reach(peer, &address)
+        {
+            ways.push((cost, FabricName::Tcp, address));
+        }
+        ways.sort_by_key(|(cost, _, _)| *cost);
+        ways
+    }
+
+    fn unreachable(&self, peer: Peer) -> FabricError {
+        let mut open = Vec::new();
+        if self.shm.is_some() {
+            open.push("shm");
+        }
+        if self.tcp.is_some() {
+            open.push("tcp");
+        }
+        let what = format!(
+            "process {} cannot be reached from process {}: open here: {}\n\
+             allow a fabric that both have, for example WEFT_FABRIC=shm,tcp",
+            peer.0,
+            self.here.0,
+            if open.is_empty() { "nothing".to_owned() } else { open.join(", ") }
+        );
+        FabricError { fabric: "weft", fault: Fault::Unreachable, what }
+    }
+}
+
+impl Fabric for Fabrics {
+    type Lane = Lane;
+    type Bell = FabricsBell;
+
+    fn name(&self) -> &'static str {
+        "weft"
+    }
+
+    fn address(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+        self.ways(peer, address).first().map(|(cost, _, _)| *cost)
+    }
+
+    fn connect(&mut self, peer: Peer, card: &[u8]) -> std::result::Result<Lane, FabricError> {
+        if peer == self.here {
+            return Ok(Lane::Loopback);
+        }
+        let mut last = None;
+        for (_, name, address) in self.ways(peer, card) {
+            let lane = match (name, &mut self.shm, &mut self.tcp) {
+                (FabricName::Shm, Some(shm), _) => shm.connect(peer, &address).map(Lane::Shm),
+                (FabricName::Tcp, _, Some(tcp)) => tcp.connect(peer, &address).map(Lane::Tcp),
+                _ => continue,
+            };
+            match lane {
+                Ok(lane) => return Ok(lane),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.unreachable(peer)))
+    }
+
+    fn limits(&self, lane: Lane) -> Limits {
+        match (lane, &self.shm, &self.tcp) {
+            (Lane::Shm(lane), Some(shm), _) => shm.limits(lane),
+            (Lane::Tcp(lane), _, Some(tcp)) => tcp.limits(lane),
+            _ => self.loopback.limits(()),
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
+        match (lane, &mut self.shm, &mut self.tcp) {
+            (Lane::Shm(lane), Some(shm), _) => shm.post(lane, header, payload),
+            (Lane::Tcp(lane), _, Some(tcp)) => tcp.post(lane, header, payload),
+            _ => self.loopback.post((), header, payload),
+        }
+    }
+
+    fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
+        match (lane, &mut self.shm, &mut self.tcp) {
+            (Lane::Shm(lane), Some(shm), _) => shm.resume(lane, rest),
+            (Lane::Tcp(lane), _, Some(tcp)) => tcp.resume(lane, rest),
+            _ => self.loopback.resume((), rest),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let mut happened = self.loopback.poll(sink, events);
+        if let Some(shm) = &mut self.shm {
+            happened += shm.poll(sink, events);
+        }
+        if let Some(tcp) = &mut self.tcp {
+            // A look at a socket is a system call. Where shm is there too, tcp is looked at now and then.
+            if self.shm.is_none() || happened == 0 && self.tcp_rests == 0 {
+                happened += tcp.poll(sink, events);
+                self.tcp_rests = TURNS_BETWEEN_TCP;
+            } else {
+                self.tcp_rests = self.tcp_rests.saturating_sub(1);
+            }
+        }
+        happened
+    }
+
+    fn bell(&self) -> FabricsBell {
+        FabricsBell { shm: self.shm.as_ref().map(Fabric::bell), tcp: self.tcp.as_ref().map(Fabric::bell) }
+    }
+
+    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+        self.shm.as_mut().map_or_else(Exposed::default, |shm| shm.expose(memory))
+    }
+
+    fn pull(&mut self, lane: Lane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.pull(lane, exposed, offset, into),
+            _ => Pulled::Refused,
+        }
+    }
+
+    fn flush(&mut self) -> bool {
+        let shm = self.shm.as_mut().is_none_or(Fabric::flush);
+        let tcp = self.tcp.as_mut().is_none_or(Fabric::flush);
+        shm && tcp
+    }
+}
+
+/// What a process with these fabrics sleeps on.
+///
+/// With both shm and tcp open there is no one thing to sleep on: it sleeps on shm, in naps.
+#[derive(Clone)]
+pub struct FabricsBell {
+    shm: Option<<Shm as Fabric>::Bell>,
+    tcp: Option<<Tcp as Fabric>::Bell>,
+}
+
+impl Bell for FabricsBell {
+    fn arm(&self) -> u32 {
+        match (&self.shm, &self.tcp) {
+            (Some(bell), _) => bell.arm(),
+            (None, Some(bell)) => bell.arm(),
+            (None, None) => 0,
+        }
+    }
+
+    fn sleep(&self, armed: u32, at_most: Duration) {
+        match (&self.shm, &self.tcp) {
+            (Some(bell), None) => bell.sleep(armed, at_most),
+            (Some(bell), Some(_)) => bell.sleep(armed, at_most.min(NAP)),
+            (None, Some(bell)) => bell.sleep(armed, at_most),
+            (None, None) => std::thread::sleep(at_most.min(NAP)),
+        }
+    }
+
+    fn disarm(&self) {
+        match (&self.shm, &self.tcp) {
+            (Some(bell), _) => bell.disarm(),
+            (None, Some(bell)) => bell.disarm(),
+            (None, None) => {}
+        }
+    }
+
+    fn ring(&self) {
+        match (&self.shm, &self.tcp) {
+            (Some(bell), _) => bell.ring(),
+            (None, Some(bell)) => bell.ring(),
+            (None, None) => {}
+        }
+    }
+}
+
+/// Shared memory for a job of `ranks` ranks on this node, to be handed down to them.
+///
+/// # Errors
+/// With the bytes that were needed, where memory or descriptors are short.
+pub fn create_segment(ranks: u32) -> Result<OwnedFd> {
+    Segment::create(ranks).map_err(|error| segment_refused(&error))
+}
+
+/// A descriptor of shared memory for each rank that is a thread; none where shm is not allowed.
+pub(crate) fn segments_for_threads(ranks: u32, config: &Config) -> Result<Vec<Option<i32>>> {
+    if ranks == 1 || !config.allows(FabricName::Shm) {
+        return Ok((0..ranks).map(|_| None).collect());
+    }
+    let segment = create_segment(ranks)?;
+    let duplicate = |_| Ok(Some(segment.try_clone().map_err(|error| refused("shm", &error))?.into_raw_fd()));
+    (0..ranks).map(duplicate).collect()
+}
+
+/// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
+fn inherited_segment(number: i32) -> Result<OwnedFd> {
+    rustix::fs::open(format!("/proc/self/fd/{number}"), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(
+        |errno| {
+            Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
+                .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+        },
+    )
+}
+
+fn open_shm(place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<Shm> {
+    let seats = peers.len() as u32;
+    let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
+    let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
+    let settings = shm::Settings { pull: place.config.pull };
+    Shm::open(segment, seat, peers, settings).map_err(|error| segment_refused(&error))
+}
+
+/// The lowest of the neighbours makes the segment and hands it to the others.
+fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Card)]) -> Result<OwnedFd> {
+    let (lowest, card) = &neighbours[0];
+    if *lowest == place.here {
+        let segment = create_segment(neighbours.len() as u32)?;
+        offer
+            .serve(segment.as_fd(), neighbours.len() - 1, HANDOUT_TIMEOUT)
+            .map_err(|error| refused("shm", &error))?;
+        return Ok(segment);
+    }
+    shm::fetch(card.offer.as_deref().unwrap_or_default(), HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
+}
+
+/// The processes on this host that offer shared memory, by peer number, with their cards.
+fn neighbours(place: &Place<'_>, exchange: &mut Exchange, mine: &Card) -> Result<Vec<(Peer, Card)>> {
+    let mut neighbours = Vec::new();
+    for peer in (0..place.peers).map(Peer) {
+        let card = match exchange.get(&card_key(peer))?.as_deref().map(Card::decode) {
+            Some(Some(card)) => card,
+            Some(None) => return Err(other_version(peer)),
+            None => return Err(Error::new(Class::Other, format!("process {} has left no card", peer.0))),
+        };
+        if card.host == mine.host && card.offer.is_some() == mine.offer.is_some() {
+            neighbours.push((peer, card));
+        }
+    }
+    Ok(neighbours)
+}
+
+fn other_version(peer: Peer) -> Error {
+    Error::new(Class::Other, format!("the card of process {} cannot be read", peer.0))
+        .remedy("all processes of a job must use the same version of the library")
+}
+
+fn tcp_settings(config: &Config) -> tcp::Settings {
+    tcp::Settings {
+        ports: config.tcp_ports.clone(),
+        connect_timeout: config.connect_timeout,
+        ..tcp::Settings::default()
+    }
+}
+
+fn segment_refused(error: &SegmentError) -> Error {
+    let text = error.to_string();
+    match text.split_once('\n') {
+        Some((what, remedy)) => Error::new(Class::NoMemory, format!("shm: {what}")).remedy(remedy.trim()),
+        None => Error::new(Class::NoMemory, format!("shm: {text}")),
+    }
+}
+
+fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::new(Class::Other, format!("{fabric}: {error}"))
+}
+
+/// How often shm is looked at before tcp is looked at once.
+const TURNS_BETWEEN_TCP: u32 = 16;
+/// The longest sleep where one bell cannot hear everything.
+const NAP: Duration = Duration::from_millis(1);
+/// How long the neighbours may take to fetch the segment.
+const HANDOUT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,8 @@
+//! What a launcher of ranks needs: the server side of the process manager.
+//!
+//! `weftrun` is built on this; so could be any other program that starts ranks on one node. It holds one
+//! [`Server`] per job, hands each rank one end of a socket pair as `PMI_FD`, and carries out the [`Action`]s.
+
+pub use process_manager::server::{Action, Fault, Server, Standing};
+
+pub use crate::fabrics::create_segment;

@@ -1,0 +1,60 @@
+//! Message passing for Rust over pluggable fabrics: MPI's nouns as Rust values.
+//!
+//! A [`Session`] joins the job; its world is a [`Communicator`]; ranks send slices and vectors of numbers to each
+//! other and combine them.
+//!
+//! ```
+//! use weft::{Config, Operator, Rank};
+//!
+//! // Ranks are processes under `weftrun`; here they are four threads.
+//! let sums = weft::run_threads(4, &Config::default(), |session| {
+//!     let world = session.world();
+//!     if world.rank() == Rank(0) {
+//!         world.send(&[1.5f64, 2.5], Rank(1), 7).unwrap();
+//!     } else if world.rank() == Rank(1) {
+//!         let (values, status) = world.receive::<f64>(Rank(0), 7).unwrap();
+//!         assert_eq!((values, status.source), (vec![1.5, 2.5], Rank(0)));
+//!     }
+//!     world.all_reduce(&[world.rank().0], Operator::Sum).unwrap()[0]
+//! })?;
+//! assert_eq!(sums, [6, 6, 6, 6]);
+//! # Ok::<(), weft::Error>(())
+//! ```
+//!
+//! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
+//! `fabrics.rs`, names the fabrics.
+
+mod card;
+mod communicator;
+mod config;
+mod error;
+mod exchange;
+mod fabrics;
+mod group;
+pub mod launch;
+mod lock;
+mod memory;
+mod process;
+mod session;
+mod typed;
+mod wait;
+
+pub use collectives;
+pub use communicator::{Communicator, Received, Reduce, Status};
+pub use config::{Config, FabricName, VARIABLES, Variable, Wait};
+pub use datatype::Operator;
+pub use error::{Class, Error, Result};
+pub use fabrics::Lane;
+pub use group::{Comparison, Group};
+pub use lock::{Guard, Lock, Threads};
+pub use memory::Transferable;
+pub use messaging::Rank;
+pub use process::Process;
+pub use session::{Session, run_threads};
+pub use typed::Request;
+
+/// Claims on memory, and requests by name: what the C interface is built on.
+pub mod claims {
+    pub use fabric::{Heap, Payload, UserMemory};
+    pub use messaging::{Message, Mode, Outcome, Receiving, RequestId, Sending};
+}

@@ -1,0 +1,158 @@
+//! One lock around the engine, which costs nothing where one thread does all the calls.
+//!
+//! MPI lets a program promise that only one thread calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`). Then the
+//! lock is *owned*: it compares the calling thread with its owner, and takes no locked instruction. Otherwise it is
+//! *shared*: an ordinary mutex.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Who may take a [`Lock`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Threads {
+    /// Only the thread that made it.
+    One,
+    /// Any.
+    Many,
+}
+
+/// A value that one thread at a time can reach.
+pub struct Lock<T> {
+    /// The thread that owns it, by a number no other living thread has; 0 when it is shared.
+    owner: usize,
+    busy: AtomicBool,
+    mutex: Mutex<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, and there is one guard at a time: in shared mode by the mutex,
+// in owned mode since only the owner thread gets one, and `busy` refuses it a second.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: nothing in a lock is tied to a thread but the right to take it.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// A lock for the threads that will take it.
+    pub fn new(threads: Threads, value: T) -> Lock<T> {
+        let owner = match threads {
+            Threads::One => this_thread(),
+            Threads::Many => 0,
+        };
+        Lock { owner, busy: AtomicBool::new(false), mutex: Mutex::new(()), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits for the value.
+    ///
+    /// # Panics
+    /// In owned mode, when another thread calls, or when the owner calls again while it holds the value: both are
+    /// errors of the program, and going on would corrupt it.
+    #[inline]
+    pub fn hold(&self) -> Guard<'_, T> {
+        if self.owner == 0 {
+            let locked = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+            return Guard { lock: self, _locked: Some(locked) };
+        }
+        if self.owner != this_thread() {
+            foreign_thread();
+        }
+        if self.busy.load(Ordering::Relaxed) {
+            held_twice();
+        }
+        self.busy.store(true, Ordering::Relaxed);
+        Guard { lock: self, _locked: None }
+    }
+
+    /// Whether any thread may take it.
+    pub fn is_shared(&self) -> bool {
+        self.owner == 0
+    }
+}
+
+/// The value, while it is held.
+pub struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+    _locked: Option<MutexGuard<'a, ()>>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one, as said at `Sync`.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one, as said at `Sync`.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.lock.owner != 0 {
+            self.lock.busy.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A number that no other living thread has: the address of something of its own.
+#[inline]
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+#[cold]
+fn foreign_thread() -> ! {
+    panic!(
+        "called from a thread other than the one that started it, but the library was started for one thread\n  \
+         ask for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE (in Rust: Session::start_for(Threads::Many))"
+    )
+}
+
+#[cold]
+fn held_twice() -> ! {
+    panic!("a communication call was made inside a callback of another; callbacks must not communicate")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_threads_share_one_value() {
+        let lock = Lock::new(Threads::Many, 0u32);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| *lock.hold() += 1));
+            }
+        });
+        assert_eq!(*lock.hold(), 4000);
+    }
+
+    #[test]
+    fn the_owner_may_and_others_may_not() {
+        let lock = Lock::new(Threads::One, 1u32);
+        *lock.hold() += 1;
+        *lock.hold() += 1;
+        let other = std::thread::scope(|scope| scope.spawn(|| *lock.hold()).join());
+        let message = *other.unwrap_err().downcast::<&str>().unwrap();
+        assert!(message.contains("MPI_THREAD_MULTIPLE"), "{message}");
+        assert_eq!(*lock.hold(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "callback")]
+    fn holding_twice_is_told() {
+        let lock = Lock::new(Threads::One, ());
+        let _first = lock.hold();
+        let _second = lock.hold();
+    }
+}

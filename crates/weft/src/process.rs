@@ -1,0 +1,326 @@
+//! One process of the job: its engine, and how its calls wait.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use fabric::{Bell, Fabric, FabricError, Payload, Peer, UserMemory};
+use messaging::{
+    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
+};
+
+use crate::exchange::Exchange;
+use crate::fabrics::{Fabrics, FabricsBell};
+use crate::lock::{Guard, Lock, Threads};
+use crate::wait::{Next, Patience, Policy};
+
+/// A process of the job: everything that is neither a communicator nor a global of C.
+pub struct Process {
+    here: Peer,
+    peers: u32,
+    engine: Lock<Engine<Fabrics>>,
+    bell: FabricsBell,
+    policy: Policy,
+    /// Threads that sleep on the bell; whoever completes something for them rings it.
+    sleepers: AtomicU32,
+    /// Threads that want the lock; whoever spins with it gives it away.
+    wanting: AtomicU32,
+    exchange: Mutex<Exchange>,
+    contexts: Mutex<Contexts>,
+    finished: AtomicBool,
+}
+
+/// Context numbers that are in use or may be.
+struct Contexts {
+    /// The smallest number that was never used here.
+    next: u32,
+    /// Numbers at or above `next` that another thread is agreeing on.
+    claimed: Vec<u32>,
+}
+
+impl Process {
+    pub(crate) fn new(
+        here: Peer,
+        peers: u32,
+        engine: Engine<Fabrics>,
+        exchange: Exchange,
+        threads: Threads,
+        policy: Policy,
+    ) -> Process {
+        Process {
+            here,
+            peers,
+            bell: engine.fabric().bell(),
+            engine: Lock::new(threads, engine),
+            policy,
+            sleepers: AtomicU32::new(0),
+            wanting: AtomicU32::new(0),
+            exchange: Mutex::new(exchange),
+            contexts: Mutex::new(Contexts { next: FIRST_CONTEXT, claimed: Vec::new() }),
+            finished: AtomicBool::new(false),
+        }
+    }
+
+    /// This process.
+    pub fn here(&self) -> Peer {
+        self.here
+    }
+
+    /// Processes of the job.
+    pub fn peers(&self) -> u32 {
+        self.peers
+    }
+
+    /// Whether any thread may call.
+    pub fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
+
+    /// Sends without waiting.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+    ) -> Result<Sending, FabricError> {
+        self.hold().send(to, envelope, payload, mode)
+    }
+
+    /// Posts a receive without waiting.
+    #[inline]
+    pub(crate) fn receive(&self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
+        self.hold().receive(pattern, from, memory)
+    }
+
+    /// Waits until the request is over.
+    #[inline]
+    pub(crate) fn wait(&self, request: RequestId) -> Outcome {
+        self.until(|engine| engine.test(request))
+    }
+
+    /// One turn of progress, then whether the request is over.
+    pub(crate) fn test(&self, request: RequestId) -> Option<Outcome> {
+        let mut engine = self.hold();
+        engine.test(request).or_else(|| {
+            self.turn(&mut engine);
+            engine.test(request)
+        })
+    }
+
+    /// Looks at how a request ended without taking it.
+    pub fn peek(&self, request: RequestId) -> Option<Outcome> {
+        let mut engine = self.hold();
+        self.turn(&mut engine);
+        engine.peek(request).cloned()
+    }
+
+    /// One turn of progress, then the positions of the requests that are over; `None` counts as over.
+    #[must_use]
+    pub fn ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
+        let mut engine = self.hold();
+        self.turn(&mut engine);
+        over(&mut engine, requests)
+    }
+
+    /// The same, waiting until there is one.
+    #[must_use]
+    pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
+        self.until(|engine| Some(over(engine, requests)).filter(|ready| !ready.is_empty()))
+    }
+
+    /// One turn of progress, then whether a message is there.
+    pub(crate) fn probe(&self, pattern: &Pattern) -> Option<Probed> {
+        let mut engine = self.hold();
+        engine.probe(pattern).or_else(|| {
+            self.turn(&mut engine);
+            engine.probe(pattern)
+        })
+    }
+
+    /// One turn of progress, then takes a message if one is there.
+    pub(crate) fn take(&self, pattern: &Pattern) -> Option<Message> {
+        let mut engine = self.hold();
+        self.turn(&mut engine);
+        engine.take(pattern)
+    }
+
+    pub(crate) fn receive_matched(&self, message: Message, memory: UserMemory) -> Receiving {
+        self.hold().receive_matched(message, memory)
+    }
+
+    pub(crate) fn cancel(&self, request: RequestId) {
+        self.hold().cancel(request);
+    }
+
+    /// One turn of progress.
+    pub fn progress(&self) {
+        let mut engine = self.hold();
+        self.turn(&mut engine);
+    }
+
+    /// Makes progress until `ready` has an answer.
+    #[inline]
+    pub(crate) fn until<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        let mut engine = self.hold();
+        if let Some(answer) = ready(&mut engine) {
+            return answer;
+        }
+        let mut patience = Patience::new(self.policy);
+        loop {
+            if self.turn(&mut engine) > 0 {
+                patience.renew();
+            }
+            if let Some(answer) = ready(&mut engine) {
+                return answer;
+            }
+            match patience.next() {
+                Next::Look if self.wanting.load(Ordering::Relaxed) == 0 => std::hint::spin_loop(),
+                Next::Look | Next::Yield => {
+                    drop(engine);
+                    std::thread::yield_now();
+                    engine = self.hold();
+                }
+                Next::Sleep => {
+                    drop(engine);
+                    if let Some(answer) = self.sleep(&mut ready) {
+                        return answer;
+                    }
+                    engine = self.hold();
+                }
+            }
+        }
+    }
+
+    /// Sleeps until something may have come; looks once more before, so that nothing is slept over.
+    #[cold]
+    fn sleep<R>(&self, ready: &mut impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let armed = self.bell.arm();
+        let (happened, answer) = {
+            let mut engine = self.hold();
+            (self.turn(&mut engine), ready(&mut engine))
+        };
+        if happened == 0 && answer.is_none() {
+            self.bell.sleep(armed, SLEEP_MAX);
+        }
+        self.bell.disarm();
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        if answer.is_none() {
+            self.die_with_the_manager();
+        }
+        answer
+    }
+
+    /// A rank whose launcher is gone has nobody to tell and nobody who would end it: it ends itself.
+    fn die_with_the_manager(&self) {
+        let lost = self.exchange.try_lock().is_ok_and(|exchange| exchange.lost());
+        if lost && !self.finished.load(Ordering::Relaxed) {
+            eprintln!("weft: process {}: the process manager is gone; ending", self.here.0);
+            std::process::exit(EXIT_MANAGER_LOST);
+        }
+    }
+
+    #[inline]
+    fn turn(&self, engine: &mut Engine<Fabrics>) -> usize {
+        let before = engine.completions();
+        let happened = engine.progress();
+        if engine.completions() != before && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        happened
+    }
+
+    #[inline]
+    fn hold(&self) -> Guard<'_, Engine<Fabrics>> {
+        if !self.engine.is_shared() {
+            return self.engine.hold();
+        }
+        self.wanting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.engine.hold();
+        self.wanting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// The engine's requests, one a line, for a person who wonders.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.hold().describe()
+    }
+
+    /// The smallest context number that may be free on this process, claimed until it is settled.
+    pub(crate) fn propose_context(&self) -> u32 {
+        let contexts = lock(&self.contexts);
+        let above = contexts.claimed.iter().map(|claimed| claimed + 1).max();
+        contexts.next.max(above.unwrap_or(0))
+    }
+
+    /// Claims a number that the members agreed on; false when another thread was faster.
+    pub(crate) fn claim_context(&self, context: u32) -> bool {
+        let mut contexts = lock(&self.contexts);
+        let free = context >= contexts.next && !contexts.claimed.contains(&context);
+        if free {
+            contexts.claimed.push(context);
+        }
+        free
+    }
+
+    /// All members claimed it (`taken`), or some could not and it is given back.
+    pub(crate) fn settle_context(&self, context: u32, taken: bool) {
+        let mut contexts = lock(&self.contexts);
+        contexts.claimed.retain(|&claimed| claimed != context);
+        if taken {
+            contexts.next = contexts.next.max(context + 1);
+        }
+    }
+
+    /// Ends the whole job with that code.
+    pub fn abort(&self, code: i32) -> ! {
+        if let Ok(mut exchange) = self.exchange.lock() {
+            exchange.abort(code);
+        }
+        std::process::exit(code)
+    }
+
+    /// Sends what is under way and takes leave of the process manager. Nothing may be sent afterwards.
+    pub(crate) fn finish(&self) {
+        if self.finished.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.until(|engine| engine.flush().then_some(()));
+        lock(&self.exchange).finish();
+    }
+
+    /// What the process manager knows beyond ranks.
+    pub(crate) fn exchange(&self) -> std::sync::MutexGuard<'_, Exchange> {
+        lock(&self.exchange)
+    }
+}
+
+/// The positions of the requests that are over.
+fn over(engine: &mut Engine<Fabrics>, requests: &[Option<RequestId>]) -> Vec<usize> {
+    let is_over = |place: &usize| requests[*place].is_none_or(|request| engine.peek(request).is_some());
+    (0..requests.len()).filter(is_over).collect()
+}
+
+/// A failure in words, with the peer's place in the communicator.
+pub(crate) fn failure_text(failure: &Failure) -> String {
+    match failure {
+        Failure::Truncated { sent_bytes, room_bytes } => {
+            format!("the message has {sent_bytes} bytes, the buffer has {room_bytes} bytes")
+        }
+        Failure::Lost(error) => error.to_string(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Context 0 is the world, context 1 each process alone.
+const FIRST_CONTEXT: u32 = 2;
+/// The longest sleep without a look at the process manager.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.
+const EXIT_MANAGER_LOST: i32 = 137;

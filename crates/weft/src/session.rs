@@ -1,0 +1,167 @@
+//! Sessions: the beginning and the end of a process's part in a job.
+
+use std::sync::Arc;
+
+use messaging::{Engine, Settings};
+use process_manager::Manager;
+
+use crate::communicator::Communicator;
+use crate::config::Config;
+use crate::error::{Class, Error, Result};
+use crate::exchange::{Board, Cards, Exchange};
+use crate::fabrics::{Fabrics, Opened, Place};
+use crate::group::Group;
+use crate::lock::Threads;
+use crate::process::Process;
+use crate::wait::Policy;
+
+/// A process's part in a job: joins it when started, leaves it when dropped.
+///
+/// ```no_run
+/// let session = weft::Session::start()?;
+/// let world = session.world();
+/// println!("rank {} of {}", world.rank().0, world.size());
+/// # Ok::<(), weft::Error>(())
+/// ```
+pub struct Session {
+    world: Communicator,
+    alone: Communicator,
+    left: bool,
+}
+
+impl Session {
+    /// Joins the job that the environment describes; the calling thread does all the calls.
+    ///
+    /// # Errors
+    /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
+    pub fn start() -> Result<Session> {
+        Session::start_for(Threads::One)
+    }
+
+    /// The same, for calls from one thread or from many.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_for(threads: Threads) -> Result<Session> {
+        let config = Config::from_environment()?;
+        let manager = Manager::from_environment().map_err(|error| {
+            let text = error.to_string();
+            match text.split_once('\n') {
+                Some((what, remedy)) => Error::new(Class::Other, what).remedy(remedy.trim()),
+                None => Error::new(Class::Other, text),
+            }
+        })?;
+        let (rank, size) = (manager.rank(), manager.size());
+        Session::join(rank, size, Exchange::of(manager), &config, threads)
+    }
+
+    fn join(rank: u32, size: u32, mut exchange: Exchange, config: &Config, threads: Threads) -> Result<Session> {
+        let here = fabric::Peer(rank);
+        let place = Place { here, peers: size, config };
+        let Opened { fabrics, exchanged, ranks_here } = Fabrics::open(&place, &mut exchange)?;
+        let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
+        let cards = Box::new(Cards::new(exchange.clone(), exchanged));
+        let engine = Engine::new(fabrics, size, cards, settings);
+        let policy = Policy::choose(config.wait, ranks_here, config.bound);
+        let process = Arc::new(Process::new(here, size, engine, exchange, threads, policy));
+        let world = Communicator::new(process.clone(), Group::world(size), WORLD_CONTEXT, "MPI_COMM_WORLD");
+        let alone = Communicator::new(process, Group::of([here]), SELF_CONTEXT, "MPI_COMM_SELF");
+        match (world, alone) {
+            (Some(world), Some(alone)) => {
+                world.rename("MPI_COMM_WORLD");
+                alone.rename("MPI_COMM_SELF");
+                Ok(Session { world, alone, left: false })
+            }
+            _ => Err(Error::new(Class::Internal, format!("rank {rank} is not in a job of {size}"))),
+        }
+    }
+
+    /// All processes of the job.
+    #[must_use]
+    pub fn world(&self) -> Communicator {
+        self.world.clone()
+    }
+
+    /// This process alone.
+    #[must_use]
+    pub fn alone(&self) -> Communicator {
+        self.alone.clone()
+    }
+
+    /// What the process manager calls the number of this program.
+    #[must_use]
+    pub fn appnum(&self) -> Option<u32> {
+        self.world.process().exchange().appnum()
+    }
+
+    /// How many processes there could be, as far as the process manager knows.
+    #[must_use]
+    pub fn universe_size(&self) -> Option<u32> {
+        self.world.process().exchange().universe_size()
+    }
+
+    /// Leaves the job: waits for the others, sends what is under way, says good-bye. Dropping does the same.
+    ///
+    /// # Errors
+    /// When another process is lost before it leaves.
+    pub fn finish(mut self) -> Result<()> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        if self.left {
+            return Ok(());
+        }
+        self.left = true;
+        let parted = self.world.barrier();
+        self.world.process().finish();
+        parted
+    }
+}
+
+impl Drop for Session {
+    /// A process that panics takes its job with it, since the others would wait for it for ever.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if self.world.size() > 1 && !self.left {
+                eprintln!("weft: rank {} panicked; ending the job", self.world.rank().0);
+                self.world.process().abort(PANIC_STATUS);
+            }
+        } else if let Err(error) = self.leave() {
+            eprintln!("weft: while leaving the job: {error}");
+        }
+    }
+}
+
+/// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they return, by
+/// rank. For tests and for programs that want ranks without a launcher.
+///
+/// # Errors
+/// What went wrong at the start of the first rank that could not start.
+///
+/// # Panics
+/// When a rank panics.
+pub fn run_threads<R: Send>(ranks: u32, config: &Config, body: impl Fn(&Session) -> R + Sync) -> Result<Vec<R>> {
+    let segments = crate::fabrics::segments_for_threads(ranks, config)?;
+    let board = Arc::new(Board::new(ranks));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = segments
+            .into_iter()
+            .zip(0..ranks)
+            .map(|(segment, rank)| {
+                let (board, body) = (board.clone(), &body);
+                scope.spawn(move || {
+                    let config = Config { segment, ..config.clone() };
+                    let session = Session::join(rank, ranks, Exchange::Board(board), &config, Threads::One)?;
+                    Ok(body(&session))
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rank panicked")).collect()
+    })
+}
+
+const WORLD_CONTEXT: u32 = 0;
+const SELF_CONTEXT: u32 = 1;
+/// The exit status of a Rust program that panics.
+const PANIC_STATUS: i32 = 101;

@@ -1,0 +1,128 @@
+//! Waiting politely: spin where ranks have cores of their own, yield where they share them, sleep in the end.
+//!
+//! A rank that spins on a core that another rank needs keeps it from the very thing it waits for. So the cpus that
+//! this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks here.
+
+use std::time::{Duration, Instant};
+
+use crate::config::Wait;
+
+/// How the ranks of this process wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Policy {
+    /// Each rank has a core: looking again at once is the fastest.
+    OwnCore,
+    /// Cores are shared: give the core away after a look.
+    SharedCore,
+}
+
+impl Policy {
+    /// The policy for `ranks` ranks on this node. `bound`: the launcher has given each of them cores of its own,
+    /// so that the affinity mask of one says nothing of the others.
+    pub(crate) fn choose(wait: Wait, ranks: u32, bound: bool) -> Policy {
+        match wait {
+            Wait::Spin => Policy::OwnCore,
+            Wait::Yield => Policy::SharedCore,
+            Wait::Auto if f64::from(ranks) <= cpus(bound) => Policy::OwnCore,
+            Wait::Auto => Policy::SharedCore,
+        }
+    }
+}
+
+/// Cpus that the ranks of this node may use together. Where the machine does not tell, they are taken as shared:
+/// yielding costs little where it was not needed, spinning much where it was wrong.
+fn cpus(bound: bool) -> f64 {
+    match topology::cpus() {
+        Ok(cpus) if bound => cpus.quota.unwrap_or(f64::INFINITY),
+        Ok(cpus) => cpus.effective,
+        Err(_) => 0.0,
+    }
+}
+
+/// One wait: what to do after each look that found nothing.
+pub(crate) struct Patience {
+    policy: Policy,
+    looks: u32,
+    since: Option<Instant>,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Look again at once.
+    Look,
+    /// Give the core away, then look.
+    Yield,
+    /// Sleep until something comes.
+    Sleep,
+}
+
+impl Patience {
+    pub(crate) fn new(policy: Policy) -> Patience {
+        Patience { policy, looks: 0, since: None }
+    }
+
+    /// Something came, though not what is waited for: the patience is fresh again.
+    pub(crate) fn renew(&mut self) {
+        self.looks = 0;
+        self.since = None;
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Next {
+        self.looks += 1;
+        let (free_looks, limit, before_limit) = match self.policy {
+            Policy::OwnCore => (LOOKS_BEFORE_CLOCK, SPIN, Next::Look),
+            Policy::SharedCore => (LOOKS_BEFORE_YIELD, YIELD, Next::Yield),
+        };
+        let unclocked = self.policy == Policy::OwnCore && !self.looks.is_multiple_of(LOOKS_PER_CLOCK);
+        if self.looks <= free_looks || unclocked {
+            Next::Look
+        } else if self.waited() < limit {
+            before_limit
+        } else {
+            Next::Sleep
+        }
+    }
+
+    fn waited(&mut self) -> Duration {
+        self.since.get_or_insert_with(Instant::now).elapsed()
+    }
+}
+
+/// Looks that pass before the clock is read at all: most waits are over by then.
+const LOOKS_BEFORE_CLOCK: u32 = 256;
+/// The clock is read once per so many looks.
+const LOOKS_PER_CLOCK: u32 = 32;
+/// About as long as it takes to wake a sleeper on a virtual machine.
+const SPIN: Duration = Duration::from_micros(50);
+/// Where cores are shared, one look more costs little.
+const LOOKS_BEFORE_YIELD: u32 = 2;
+/// A rank that has yielded so long waits for something slow.
+const YIELD: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_cores_are_given_away_at_once_and_nobody_spins_for_ever() {
+        for policy in [Policy::OwnCore, Policy::SharedCore] {
+            let mut patience = Patience::new(policy);
+            let mut looks = 0u32;
+            let mut yields = 0u32;
+            loop {
+                match patience.next() {
+                    Next::Look => looks += 1,
+                    Next::Yield => yields += 1,
+                    Next::Sleep => break,
+                }
+                assert!(looks + yields < 1_000_000_000, "spins for ever");
+            }
+            match policy {
+                Policy::OwnCore => assert_eq!(yields, 0),
+                Policy::SharedCore => assert!(looks <= LOOKS_BEFORE_YIELD && yields > 0),
+            }
+        }
+    }
+}

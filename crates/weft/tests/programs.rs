@@ -1,0 +1,120 @@
+//! The engine's random programs of sends and receives with wildcards, over the real fabrics, both ends in one
+//! process.
+
+use fabric::{Fabric, FabricError, Peer};
+use messaging::conformance::random_program;
+use messaging::{Directory, Engine, Settings};
+use proptest::prelude::*;
+use shm::{Segment, Shm};
+use tcp::Tcp;
+
+/// The addresses of all ends.
+#[derive(Clone)]
+struct All(Vec<Vec<u8>>);
+
+impl Directory for All {
+    fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError> {
+        Ok(self.0[peer.0 as usize].clone())
+    }
+}
+
+fn engines<F: Fabric + 'static>(fabrics: Vec<F>, settings: Settings) -> Vec<Engine<F>> {
+    let addresses = All(fabrics.iter().map(Fabric::address).collect());
+    let ranks = fabrics.len() as u32;
+    fabrics.into_iter().map(|fabric| Engine::new(fabric, ranks, Box::new(addresses.clone()), settings)).collect()
+}
+
+fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
+    let segment = Segment::adopt(Segment::create(ranks).unwrap(), ranks).unwrap();
+    let peers: Vec<Peer> = (0..ranks).map(Peer).collect();
+    let settings = shm::Settings { pull };
+    (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings).unwrap()).collect()
+}
+
+fn tcp_ends(ranks: u32) -> Vec<Tcp> {
+    (0..ranks).map(|rank| Tcp::open(Peer(rank), tcp::Settings::default()).unwrap()).collect()
+}
+
+/// Programs send to themselves too, which the real fabrics leave to loopback.
+mod with_loopback {
+    use super::*;
+    use fabric::loopback::Loopback;
+    use fabric::{Cost, Exposed, Header, Limits, Payload, Posted, Pulled, Sink, UserMemory};
+
+    pub struct WithLoopback<F>(pub Peer, pub F, pub Loopback);
+
+    impl<F: Fabric> Fabric for WithLoopback<F> {
+        type Lane = Option<F::Lane>;
+        type Bell = F::Bell;
+
+        fn name(&self) -> &'static str {
+            self.1.name()
+        }
+        fn address(&self) -> Vec<u8> {
+            self.1.address()
+        }
+        fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+            self.1.reach(peer, address)
+        }
+        fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Self::Lane, FabricError> {
+            if peer == self.0 { Ok(None) } else { self.1.connect(peer, address).map(Some) }
+        }
+        fn limits(&self, lane: Self::Lane) -> Limits {
+            lane.map_or_else(|| self.2.limits(()), |lane| self.1.limits(lane))
+        }
+        fn post(&mut self, lane: Self::Lane, header: &Header, payload: Payload<'_>) -> Posted {
+            match lane {
+                Some(lane) => self.1.post(lane, header, payload),
+                None => self.2.post((), header, payload),
+            }
+        }
+        fn resume(&mut self, lane: Self::Lane, rest: Payload<'_>) -> Posted {
+            match lane {
+                Some(lane) => self.1.resume(lane, rest),
+                None => self.2.resume((), rest),
+            }
+        }
+        fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+            self.2.poll(sink, events) + self.1.poll(sink, events)
+        }
+        fn bell(&self) -> F::Bell {
+            self.1.bell()
+        }
+        fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+            self.1.expose(memory)
+        }
+        fn pull(&mut self, lane: Self::Lane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+            lane.map_or(Pulled::Refused, |lane| self.1.pull(lane, exposed, offset, into))
+        }
+    }
+
+    pub fn all<F: Fabric>(ends: Vec<F>) -> Vec<WithLoopback<F>> {
+        let end = |(rank, end)| WithLoopback(Peer(rank), end, Loopback::new(Peer(rank)));
+        (0..).zip(ends).map(end).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_shm_with_pull(seed: u64, ranks in 2u32..5) {
+        random_program(&mut engines(with_loopback::all(shm_ends(ranks, true)), Settings::default()), seed);
+    }
+
+    #[test]
+    fn on_shm_without_pull(seed: u64, ranks in 2u32..5) {
+        random_program(&mut engines(with_loopback::all(shm_ends(ranks, false)), Settings::default()), seed);
+    }
+
+    #[test]
+    fn on_shm_with_hardly_any_unexpected_memory(seed: u64, ranks in 2u32..5) {
+        let settings = Settings { unexpected_bytes_max: 1000 };
+        random_program(&mut engines(with_loopback::all(shm_ends(ranks, true)), settings), seed);
+    }
+
+    #[test]
+    fn on_tcp(seed: u64, ranks in 2u32..5) {
+        random_program(&mut engines(with_loopback::all(tcp_ends(ranks)), Settings::default()), seed);
+    }
+}

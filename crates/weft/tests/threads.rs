@@ -1,0 +1,137 @@
+//! Ranks as threads of one process, over shm and over tcp: nothing in the library is a process global.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weft::{Class, Config, FabricName, Operator, Rank, Session, run_threads};
+
+/// Runs ranks over each fabric, and fails loudly when they do not come to an end.
+fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
+    for fabric in [FabricName::Shm, FabricName::Tcp] {
+        let config = Config { fabrics: vec![fabric], ..Config::default() };
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(&over, fabric));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                run_threads(ranks, &config, &body).unwrap_or_else(|error| panic!("{fabric:?}: {error}"));
+            }));
+            over.store(true, Ordering::SeqCst);
+            if let Err(panic) = result {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+}
+
+fn watch(over: &AtomicBool, fabric: FabricName) {
+    let since = Instant::now();
+    while !over.load(Ordering::SeqCst) {
+        if since.elapsed() > Duration::from_secs(60) {
+            eprintln!("hangs over {fabric:?}");
+            std::process::abort();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_ring_of_four() {
+    on_each_fabric(4, |session| {
+        let world = session.world();
+        let (here, size) = (world.rank().0, world.size());
+        let (next, before) = (Rank((here + 1) % size), Rank((here + size - 1) % size));
+        for bytes in [1usize, 8, 100, 5000, 70_000, 1_000_000] {
+            let mine = vec![here as u8; bytes];
+            let mut theirs = vec![255u8; bytes];
+            let status = world.exchange(&mine, next, &mut theirs, before, 3).unwrap();
+            assert_eq!((status.source, status.tag, status.bytes), (before, 3, bytes));
+            assert!(theirs.iter().all(|&byte| byte == before.0 as u8));
+        }
+    });
+}
+
+#[test]
+fn requests_own_their_buffers() {
+    on_each_fabric(2, |session| {
+        let world = session.world();
+        let other = Rank(1 - world.rank().0);
+        let values: Vec<f64> = (0..100_000).map(f64::from).collect();
+        let receive = world.ireceive::<f64>(200_000, other, 1).unwrap();
+        let send = world.isend(values.clone(), other, 1).unwrap();
+        let (got, status) = receive.wait().unwrap();
+        assert_eq!(status.bytes, 800_000);
+        assert!(got == values);
+        assert!(send.wait().unwrap().0 == values);
+        // A receive that nobody answers is cancelled when it is dropped, and its message goes to the next.
+        drop(world.ireceive::<f64>(4, other, 2).unwrap());
+        world.barrier().unwrap();
+        world.send(&[1.0f64], other, 2).unwrap();
+        assert_eq!(world.receive::<f64>(None, 2).unwrap().0, [1.0]);
+    });
+}
+
+#[test]
+fn collectives_agree() {
+    on_each_fabric(5, |session| {
+        let world = session.world();
+        let (here, size) = (i64::from(world.rank().0), i64::from(world.size()));
+        assert_eq!(world.all_reduce(&[here, 1], Operator::Sum).unwrap(), [size * (size - 1) / 2, size]);
+        assert_eq!(world.all_gather(&[here]).unwrap(), (0..size).collect::<Vec<_>>());
+        assert_eq!(world.scan(&[here], Operator::Sum).unwrap(), [here * (here + 1) / 2]);
+        let mut values = if here == 2 { vec![7u32; 50_000] } else { vec![0; 50_000] };
+        world.broadcast(&mut values, Rank(2)).unwrap();
+        assert!(values.iter().all(|&value| value == 7));
+        let dealt = world.scatter(&(0..size).collect::<Vec<_>>(), 1, Rank(0)).unwrap();
+        assert_eq!(dealt, [here]);
+        let gathered = world.gather(&[here * 10], Rank(4)).unwrap();
+        assert_eq!(gathered, (here == 4).then(|| (0..size).map(|rank| rank * 10).collect()));
+        let swapped = world.all_to_all(&(0..size).map(|to| here * 100 + to).collect::<Vec<_>>()).unwrap();
+        assert_eq!(swapped, (0..size).map(|from| from * 100 + here).collect::<Vec<_>>());
+        let least = world.reduce(&[here], Operator::Min, Rank(1)).unwrap();
+        assert_eq!(least, (here == 1).then(|| vec![0]));
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn communicators_keep_their_traffic_apart() {
+    on_each_fabric(4, |session| {
+        let world = session.world();
+        let twin = world.duplicate().unwrap();
+        let here = world.rank().0;
+        let half = world.split(Some(here % 2), -(here as i32)).unwrap().unwrap();
+        assert_eq!((half.size(), half.rank()), (2, Rank(if here < 2 { 1 } else { 0 })));
+        let none = world.split(None, 0).unwrap();
+        assert!(none.is_none());
+        if here == 0 {
+            world.send(&[1u8], Rank(1), 5).unwrap();
+            twin.send(&[2u8], Rank(1), 5).unwrap();
+        } else if here == 1 {
+            assert_eq!(twin.receive::<u8>(Rank(0), 5).unwrap().0, [2]);
+            assert_eq!(world.receive::<u8>(Rank(0), 5).unwrap().0, [1]);
+        }
+        assert_eq!(half.all_reduce(&[here], Operator::Sum).unwrap(), [if here % 2 == 0 { 2 } else { 4 }]);
+    });
+}
+
+#[test]
+fn errors_tell_whom_and_what() {
+    on_each_fabric(2, |session| {
+        let world = session.world();
+        if world.rank() == Rank(0) {
+            world.send(&[1u64, 2, 3], Rank(1), 9).unwrap();
+            world.send(&[0u8; 7], Rank(1), 10).unwrap();
+        } else {
+            let error = world.receive_into(&mut [0u64; 2], Rank(0), 9).unwrap_err();
+            assert_eq!(error.class, Class::Truncated);
+            for word in ["MPI_COMM_WORLD", "rank 1", "rank 0", "tag 9", "24 bytes", "16 bytes"] {
+                assert!(error.to_string().contains(word), "{word:?} is missing in {error}");
+            }
+            assert_eq!(world.receive::<u64>(Rank(0), 10).unwrap_err().class, Class::Type);
+        }
+        assert_eq!(world.send(&[1u8], Rank(2), 0).unwrap_err().class, Class::Rank);
+        assert_eq!(world.send(&[1u8], Rank(0), -1).unwrap_err().class, Class::Tag);
+        assert_eq!(world.broadcast(&mut [0u8], Rank(7)).unwrap_err().class, Class::Root);
+        assert_eq!(world.all_reduce(&[1.5f64], Operator::BitAnd).unwrap_err().class, Class::Operator);
+    });
+}

@@ -1,0 +1,61 @@
+//! What a thread sleeps on when no message comes: a futex in its seat.
+
+use std::time::Duration;
+
+use fabric::Bell;
+use rustix::thread::futex;
+
+use crate::memory::Memory;
+use crate::seat::Seat;
+use crate::segment::Segment;
+
+/// The bell of one seat. Keeps the segment mapped.
+#[derive(Clone)]
+pub struct ShmBell {
+    segment: Segment,
+    seat: Seat,
+}
+
+impl ShmBell {
+    pub(crate) fn new(segment: Segment, seat: Seat) -> ShmBell {
+        ShmBell { segment, seat }
+    }
+}
+
+impl Bell for ShmBell {
+    fn arm(&self) -> u32 {
+        self.seat.arm(self.segment.memory())
+    }
+
+    fn sleep(&self, armed: u32, at_most: Duration) {
+        // Where the barrier leaves somebody out, that somebody may have missed our arming: look again soon.
+        let at_most = if self.segment.all_enlisted() { at_most } else { at_most.min(UNENLISTED_SLEEP_MAX) };
+        let timeout = futex::Timespec {
+            tv_sec: at_most.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        let bell = self.seat.bell(self.segment.memory());
+        // Woken, too late, interrupted, timed out: all mean to look again.
+        let _ = futex::wait(bell, futex::Flags::empty(), armed, Some(&timeout));
+    }
+
+    fn disarm(&self) {
+        self.seat.disarm(self.segment.memory());
+    }
+
+    fn ring(&self) {
+        let memory = self.segment.memory();
+        self.seat.strike(memory);
+        wake(memory, self.seat);
+    }
+}
+
+/// Wakes all who sleep in `seat`.
+#[cold]
+pub fn wake(memory: &impl Memory, seat: Seat) {
+    // No error is possible that a retry would mend.
+    let _ = futex::wake(seat.bell(memory), futex::Flags::empty(), i32::MAX as u32);
+}
+
+/// Short enough to bear after a missed wake-up, long enough to leave the processor to others.
+const UNENLISTED_SLEEP_MAX: Duration = Duration::from_micros(500);

@@ -1,0 +1,122 @@
+//! Reading another process's memory in one copy (cross-memory attach), where the kernel allows it.
+//!
+//! Whether it does depends on users, namespaces, seccomp, yama and more, so nothing is deduced from settings: a
+//! real word of the peer's memory is read and compared. Every later read may be refused all the same.
+
+use fabric::{Heap, UserMemory};
+use rustix::io::Errno;
+
+use crate::seat::Sitter;
+
+/// A word of this process's memory that others read by way of trial. Stays where it is as long as it lives.
+pub struct Probe {
+    value: Box<u64>,
+}
+
+impl Probe {
+    /// A probe with a value that nobody can guess.
+    pub fn new(value: u64) -> Probe {
+        Probe { value: Box::new(value) }
+    }
+
+    /// What others need to try.
+    pub fn sitter(&self) -> Sitter {
+        Sitter {
+            pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
+            probe_address: std::ptr::from_ref(&*self.value).expose_provenance() as u64,
+            probe_value: *self.value,
+        }
+    }
+}
+
+/// Lets the other processes of this user read this one's memory, where yama otherwise keeps that to parents.
+pub fn admit_readers() {
+    // Without yama the kernel knows no such call, and nothing needs to be allowed.
+    let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
+}
+
+/// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right one.
+pub fn can_read(sitter: &Sitter) -> bool {
+    let room = Heap::new(size_of::<u64>());
+    if read(sitter.pid, sitter.probe_address, &mut room.memory()).is_err() {
+        return false;
+    }
+    let mut value = [0; size_of::<u64>()];
+    room.payload().copy_to(&mut value);
+    u64::from_ne_bytes(value) == sitter.probe_value
+}
+
+/// Fills `into` with what stands at `address` of process `pid`. The address is the peer's claim, and the kernel
+/// checks it.
+///
+/// # Errors
+/// What the kernel says: `PERM` where it refuses, `SRCH` where the process is gone, `FAULT` where nothing is
+/// mapped there. Then nothing can be said of the bytes in `into`.
+pub fn read(pid: u32, address: u64, into: &mut UserMemory) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < into.bytes() {
+        let from = address.checked_add(done as u64).ok_or(Errno::FAULT)?;
+        let mut rest = into.part(done, CALL_BYTES_MAX);
+        match read_some(pid, from, &mut rest) {
+            Ok(0) => return Err(Errno::FAULT),
+            Ok(bytes) => done += bytes,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// One call of the kernel; the number of bytes it moved.
+fn read_some(pid: u32, address: u64, into: &mut UserMemory) -> Result<usize, Errno> {
+    let local = libc::iovec { iov_base: into.start().cast(), iov_len: into.bytes() };
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.bytes() };
+    // SAFETY: `local` covers what `into` claims, writable and unused by others until the claim is gone, and both
+    // vectors live during the call. `remote` is an address in the other process, which the kernel checks there.
+    let moved = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// The kernel moves at most this much in one call, whatever it is asked for.
+const CALL_BYTES_MAX: usize = 0x7fff_f000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_pid() -> u32 {
+        Probe::new(0).sitter().pid
+    }
+
+    #[test]
+    fn the_probe_tells_a_right_word_from_a_wrong_one() {
+        let probe = Probe::new(0x0123_4567_89ab_cdef);
+        let sitter = probe.sitter();
+        assert!(can_read(&sitter), "a process may read its own memory");
+        assert!(!can_read(&Sitter { probe_value: 1, ..sitter }));
+        assert!(!can_read(&Sitter { probe_address: 8, ..sitter }));
+        assert!(!can_read(&Sitter { pid: u32::MAX / 2, ..sitter }));
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_an_error() {
+        let room = Heap::new(64);
+        assert_eq!(read(own_pid(), 16, &mut room.memory()), Err(Errno::FAULT));
+        assert_eq!(read(own_pid(), u64::MAX - 3, &mut room.memory()), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn a_read_that_runs_out_of_mapped_pages_is_an_error() {
+        let page = memmap2::MmapMut::map_anon(3 * 4096).unwrap();
+        // Only the first page: the second is given back, and the read must not be taken for whole.
+        let end = page.as_ptr().expose_provenance() as u64;
+        drop(page);
+        let room = Heap::new(4 * 4096);
+        assert!(read(own_pid(), end, &mut room.memory()).is_err());
+    }
+}

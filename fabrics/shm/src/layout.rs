@@ -1,0 +1,188 @@
+//! Where things stand in a segment: arithmetic on offsets, and nothing else.
+//!
+//! ```text
+//! offset  0                4096                 rings_at
+//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..
+//!
+//! head    | magic 8 | version 4 | seats 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
+//!    64   | processes whose kernel refuses the barrier 4 |..
+//!
+//! seat    | bell 4 | sleepers 4 |..                      the line that all senders read
+//!    64   | state 4 | pid 4 | probe address 8 | probe value 8 |..
+//!   128   | knocks: one bit for each seat |..
+//!
+//! ring    | lines consumed 4 | data units consumed 4 |..   written by the receiver
+//!    64   | waiting 4 |..                                  written by the sender
+//!   128   | line 0 | line 1 |.. line 61 |              one page in all, taken at the first message
+//!         | data |..                  taken at the first message of more than 32 bytes
+//!
+//! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
+//! ```
+//!
+//! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it.
+
+/// How a segment for a number of seats is laid out. Every process computes the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Places for processes on this node.
+    pub seats: u32,
+    /// The shape of every ring.
+    pub ring: RingShape,
+}
+
+/// The shape of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingShape {
+    /// Lines in the ring.
+    pub lines: u32,
+    /// Where the data area begins, from the ring's start.
+    pub data_at: u32,
+    /// Size of the data area.
+    pub data_bytes: u32,
+    /// The largest piece that one line announces; at most half of the data area, so that any piece fits once
+    /// all before it are consumed.
+    pub piece_bytes_max: u32,
+}
+
+impl Layout {
+    /// The layout for `seats` seats; `None` where there are none or too many.
+    pub fn new(seats: u32) -> Option<Layout> {
+        let (_, data_bytes) = *SHAPES.iter().find(|(seats_max, _)| seats <= *seats_max)?;
+        (seats > 0).then(|| Layout { seats, ring: RingShape::with_data(data_bytes) })
+    }
+
+    /// Size of the whole segment, most of it never touched.
+    pub fn segment_bytes(&self) -> u64 {
+        self.rings_at() as u64 + u64::from(self.seats).pow(2) * self.ring.bytes() as u64
+    }
+
+    /// Where the rings begin; all before it is taken when the segment is made.
+    pub fn rings_at(&self) -> usize {
+        (PAGE + self.seats as usize * self.seat_bytes()).next_multiple_of(PAGE)
+    }
+
+    /// Where a seat stands.
+    pub fn seat_at(&self, seat: u32) -> usize {
+        debug_assert!(seat < self.seats);
+        PAGE + seat as usize * self.seat_bytes()
+    }
+
+    /// Where the ring from one seat to another stands.
+    pub fn ring_at(&self, from: u32, to: u32) -> usize {
+        debug_assert!(from < self.seats && to < self.seats);
+        self.rings_at() + (from as usize * self.seats as usize + to as usize) * self.ring.bytes()
+    }
+
+    /// Words of knocks in a seat.
+    pub fn knock_words(&self) -> usize {
+        self.seats.div_ceil(u32::BITS) as usize
+    }
+
+    /// Two lines of state and the knocks, in whole pairs of lines: processors fetch lines in pairs.
+    fn seat_bytes(&self) -> usize {
+        (SEAT_KNOCKS + self.knock_words() * 4).next_multiple_of(2 * LINE)
+    }
+}
+
+impl RingShape {
+    /// A ring whose lines fill a page together with the two lines of control.
+    fn with_data(data_bytes: u32) -> RingShape {
+        RingShape {
+            lines: ((PAGE - RING_LINES) / LINE) as u32,
+            data_at: PAGE as u32,
+            data_bytes,
+            piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4),
+        }
+    }
+
+    /// Size of the whole ring, in whole pages.
+    pub fn bytes(&self) -> usize {
+        (self.data_at + self.data_bytes) as usize
+    }
+}
+
+/// A page of memory, on every machine where this runs, or a part of one.
+pub const PAGE: usize = 4096;
+/// A cache line.
+pub const LINE: usize = 64;
+
+/// Offset in the head of the count of processes that the barrier leaves out.
+pub const HEAD_UNENLISTED: usize = 64;
+
+/// Offsets in a seat.
+pub const SEAT_BELL: usize = 0;
+/// How many threads sleep, or are about to.
+pub const SEAT_SLEEPERS: usize = 4;
+/// What the seat is: free, taken, ready, closed.
+pub const SEAT_STATE: usize = 64;
+/// The process, and a word of its memory by which others try whether they may read it: five words.
+pub const SEAT_IDENTITY: usize = 68;
+/// Bits of those who have opened a ring to this seat.
+pub const SEAT_KNOCKS: usize = 128;
+
+/// Offsets in a ring.
+pub const RING_CONSUMED: usize = 0;
+/// Whether the sender found the ring full and may sleep until there is room.
+pub const RING_WAITING: usize = 64;
+/// The first line.
+pub const RING_LINES: usize = 128;
+
+/// Offsets in a line.
+pub const LINE_SEQUENCE: usize = 0;
+/// Kind and bytes, followed by the header.
+pub const LINE_FRONT: usize = 4;
+/// The payload, or the length of a message that comes in pieces.
+pub const LINE_PAYLOAD: usize = 32;
+/// What fits beside the header.
+pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
+
+/// Larger pieces delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
+/// `examples/pingpong.rs`.
+const PIECE_BYTES_MAX: u32 = 16 << 10;
+
+/// Up to so many seats: so many bytes of data for each ring. The virtual size of all rings together stays under
+/// 64 GiB. A large area is the faster one, as lines that come round again have left the other processor's cache;
+/// and it costs memory only between pairs that exchange large messages.
+const SHAPES: [(u32, u32); 6] =
+    [(4, 1 << 20), (16, 256 << 10), (64, 128 << 10), (256, 64 << 10), (1024, 32 << 10), (2048, 8 << 10)];
+
+/// The most seats a segment can have.
+pub const SEATS_MAX: u32 = SHAPES[SHAPES.len() - 1].0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_places_overlap() {
+        for seats in [1, 2, 3, 16, 17, 64, 65, 300, 2048] {
+            let layout = Layout::new(seats).unwrap();
+            assert!(layout.seat_at(seats - 1) + layout.seat_bytes() <= layout.rings_at());
+            assert_eq!(layout.ring_at(0, 0), layout.rings_at());
+            let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
+            assert_eq!(last, layout.segment_bytes());
+            assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());
+            assert!(RING_LINES + layout.ring.lines as usize * LINE <= layout.ring.data_at as usize);
+        }
+    }
+
+    #[test]
+    fn everything_stands_on_its_own_lines_and_pages() {
+        for (seats, ..) in SHAPES {
+            let layout = Layout::new(seats).unwrap();
+            assert!(layout.rings_at().is_multiple_of(PAGE) && layout.ring.bytes().is_multiple_of(PAGE));
+            assert!(layout.seat_at(seats - 1).is_multiple_of(2 * LINE));
+            assert!(layout.ring.piece_bytes_max <= layout.ring.data_bytes / 2);
+            assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
+        }
+    }
+
+    #[test]
+    fn the_largest_segment_stays_mappable() {
+        for (seats, ..) in SHAPES {
+            assert!(Layout::new(seats).unwrap().segment_bytes() <= 64 << 30, "{seats} seats");
+        }
+        assert_eq!(Layout::new(0), None);
+        assert_eq!(Layout::new(SEATS_MAX + 1), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! The shm fabric: messages between processes of one node, through rings in shared memory.
+//!
+//! A launcher makes a [`Segment`] and hands its descriptor down; where there is none, [`Offer`] and [`fetch`] pass
+//! one over a socket. Each process opens a [`Shm`] on its seat. Small messages are one cache line, larger ones go
+//! through the ring in pieces, and large ones can be pulled straight out of the peer's memory where the kernel
+//! allows it.
+//!
+//! The file to begin with is `ring`; `layout` draws what stands where; `docs/decisions/0003` says why.
+//!
+//! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync` names
+//! atomics. What a peer writes is checked before use, and no peer can make another wait or fail by dying.
+
+#![cfg_attr(loom, allow(dead_code, reason = "the models use the lock-free parts only"))]
+
+mod layout;
+mod memory;
+mod ring;
+mod seat;
+mod sync;
+
+#[cfg(not(loom))]
+mod bell;
+#[cfg(not(loom))]
+mod cma;
+#[cfg(not(loom))]
+mod handout;
+#[cfg(not(loom))]
+mod segment;
+#[cfg(not(loom))]
+mod shm;
+
+#[cfg(all(test, not(loom)))]
+mod hostile_tests;
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+#[cfg(not(loom))]
+pub use crate::{
+    bell::ShmBell,
+    handout::{HandoutError, Offer, fetch},
+    segment::{Segment, SegmentError},
+    shm::{Settings, Shm, ShmLane},
+};

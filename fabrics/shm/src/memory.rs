@@ -1,0 +1,296 @@
+//! The pages that processes share, and the only file of this crate that touches them.
+//!
+//! Everything above works on offsets into a [`Memory`]. Bytes there are never `&[u8]`, since another process may
+//! write them at any moment: they are copied in, copied out, or lent as a [`Payload`]. Every access checks its
+//! offset and length against the mapping, so a wrong offset is a panic and never a stray write.
+
+use fabric::Payload;
+
+use crate::sync::Word;
+
+/// Shared bytes, seen as offset and length. One implementation is a mapping, another belongs to the model
+/// checker.
+///
+/// Accesses to the same bytes from two sides are ordered by words: whoever writes bytes publishes a word
+/// afterwards (release), and whoever reads them has seen that word before (acquire).
+pub trait Memory {
+    /// The atomic word at `offset`, a multiple of 4.
+    fn word(&self, offset: usize) -> &Word;
+
+    /// Writes `words` at `offset`, not atomically.
+    fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]);
+
+    /// Reads words at `offset`, not atomically.
+    fn take_words<const N: usize>(&self, offset: usize) -> [u32; N];
+
+    /// Copies a payload in at `offset`.
+    fn put(&self, offset: usize, payload: Payload<'_>);
+
+    /// Lends `bytes` bytes at `offset` to `reader`.
+    fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
+}
+
+#[cfg(not(loom))]
+pub use mapped::Mapped;
+
+#[cfg(all(test, loom))]
+pub use modelled::Lines;
+
+#[cfg(not(loom))]
+mod mapped {
+    use fabric::Payload;
+    use memmap2::MmapRaw;
+
+    use super::Memory;
+    use crate::sync::Word;
+
+    /// Memory of a mapping, or of the heap in tests.
+    pub struct Mapped {
+        start: *mut u8,
+        bytes: usize,
+        _owner: Owner,
+    }
+
+    /// What keeps the memory there.
+    enum Owner {
+        Mapping(#[allow(dead_code, reason = "held for its Drop")] MmapRaw),
+        #[cfg(test)]
+        Heap(#[allow(dead_code, reason = "held for its Drop")] HeapLines),
+    }
+
+    /// Cache lines on the heap. Not a `Box`, which would claim that nobody else points there.
+    #[cfg(test)]
+    struct HeapLines(*mut [HeapLine]);
+
+    #[cfg(test)]
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct HeapLine(#[allow(dead_code, reason = "reached through a pointer")] [u8; 64]);
+
+    #[cfg(test)]
+    impl Drop for HeapLines {
+        fn drop(&mut self) {
+            // SAFETY: made by `Box::into_raw` in `Mapped::heap`, and dropped once.
+            drop(unsafe { Box::from_raw(self.0) });
+        }
+    }
+
+    // SAFETY: `Mapped` is an address and a length that stay valid as long as `_owner` lives. All access goes
+    // through `Memory`, whose words order it between threads exactly as between processes.
+    unsafe impl Send for Mapped {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapped {}
+
+    impl Mapped {
+        /// The whole of a shared mapping.
+        pub fn new(mapping: MmapRaw) -> Mapped {
+            Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), _owner: Owner::Mapping(mapping) }
+        }
+
+        /// Zero bytes on the heap, aligned to a cache line; for tests, also under Miri.
+        #[cfg(test)]
+        pub fn heap(bytes: usize) -> Mapped {
+            let lines = Box::into_raw(vec![HeapLine([0; 64]); bytes.div_ceil(64)].into_boxed_slice());
+            Mapped { start: lines.cast(), bytes: lines.len() * 64, _owner: Owner::Heap(HeapLines(lines)) }
+        }
+
+        /// The address of `bytes` bytes at `offset`, all of them inside.
+        #[inline]
+        fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
+            assert!(
+                offset <= self.bytes && bytes <= self.bytes - offset,
+                "{bytes} bytes at {offset} reach beyond the {} bytes of the segment",
+                self.bytes
+            );
+            // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes allocated.
+            unsafe { self.start.add(offset) }
+        }
+    }
+
+    impl Memory for Mapped {
+        #[inline]
+        fn word(&self, offset: usize) -> &Word {
+            assert!(offset.is_multiple_of(align_of::<Word>()), "a word at {offset} is not aligned");
+            // SAFETY: `place` checked the bounds; pages and heap lines are aligned to 64 bytes at least, so
+            // an offset that is a multiple of 4 is aligned. Every process touches these words atomically.
+            unsafe { Word::from_ptr(self.place(offset, size_of::<Word>()).cast()) }
+        }
+
+        #[inline]
+        fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
+            let place = self.place(offset, N * size_of::<u32>());
+            // SAFETY: `place` checked the bounds of the N words; an unaligned write asks for nothing more.
+            unsafe { place.cast::<[u32; N]>().write_unaligned(words) }
+        }
+
+        #[inline]
+        fn take_words<const N: usize>(&self, offset: usize) -> [u32; N] {
+            let place = self.place(offset, N * size_of::<u32>());
+            // SAFETY: `place` checked the bounds of the N words; any bit pattern is a `u32`.
+            unsafe { place.cast::<[u32; N]>().read_unaligned() }
+        }
+
+        #[inline]
+        fn put(&self, offset: usize, payload: Payload<'_>) {
+            let place = self.place(offset, payload.bytes());
+            // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
+            unsafe { copy(payload.start(), place, payload.bytes()) }
+        }
+
+        #[inline]
+        fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+            let place = self.place(offset, bytes);
+            // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `reader` runs.
+            // Others may write there; a payload is made for that.
+            reader(unsafe { Payload::claim(place, bytes) })
+        }
+    }
+
+    /// Copies `bytes` bytes. Up to 32 go as at most two whole words or vectors that may overlap each other,
+    /// which spares the call of a general copy in the path of small messages.
+    ///
+    /// # Safety
+    /// `from` must be readable and `to` writable for `bytes` bytes, and the two must not overlap.
+    #[inline]
+    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
+        // `P <= bytes <= 2 * P`; both lie inside what the caller vouches for.
+        unsafe {
+            match bytes {
+                0 => {}
+                1..4 => from.copy_to_nonoverlapping(to, bytes),
+                4..8 => both_ends::<4>(from, to, bytes),
+                8..16 => both_ends::<8>(from, to, bytes),
+                16..=32 => both_ends::<16>(from, to, bytes),
+                _ => from.copy_to_nonoverlapping(to, bytes),
+            }
+        }
+    }
+
+    /// Moves the first and the last P bytes of `bytes`.
+    ///
+    /// # Safety
+    /// As for [`copy`], and `P <= bytes`.
+    #[inline]
+    unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.
+        unsafe {
+            let last = bytes - P;
+            let head = from.cast::<[u8; P]>().read_unaligned();
+            let tail = from.add(last).cast::<[u8; P]>().read_unaligned();
+            to.cast::<[u8; P]>().write_unaligned(head);
+            to.add(last).cast::<[u8; P]>().write_unaligned(tail);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn every_short_length_is_copied_exactly() {
+            let data: Vec<u8> = (1..=80).collect();
+            for bytes in 0..=80 {
+                let memory = Mapped::heap(192);
+                memory.put(64, Payload::from(&data[..bytes]));
+                let copy = memory.read(60, 90, |payload| payload.to_vec());
+                assert_eq!(copy[..4], [0; 4], "{bytes} bytes wrote before their place");
+                assert_eq!(copy[4..4 + bytes], data[..bytes]);
+                assert!(
+                    copy[4 + bytes..].iter().all(|byte| *byte == 0),
+                    "{bytes} bytes wrote beyond their end"
+                );
+            }
+        }
+
+        #[test]
+        #[should_panic(expected = "reach beyond the 64 bytes")]
+        fn nothing_is_written_beyond_the_end() {
+            Mapped::heap(64).put(60, Payload::from(&[0u8; 5][..]));
+        }
+
+        #[test]
+        #[should_panic(expected = "reach beyond")]
+        fn an_offset_near_the_top_of_the_numbers_does_not_wrap() {
+            Mapped::heap(64).take_words::<2>(usize::MAX - 3);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod modelled {
+    use fabric::Payload;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    use super::Memory;
+    use crate::layout::LINE;
+    use crate::sync::Word;
+
+    /// Memory by cache lines. Atomic words and plain bytes of a line are kept apart, as the code uses any one offset
+    /// as the one or the other only.
+    pub struct Lines {
+        lines: Vec<(Vec<Word>, UnsafeCell<[u8; LINE]>)>,
+    }
+
+    // SAFETY: the cells are reached through loom's `with` and `with_mut` only, which report every data race.
+    unsafe impl Sync for Lines {}
+    // SAFETY: as above.
+    unsafe impl Send for Lines {}
+
+    impl Lines {
+        /// Zero bytes for several threads.
+        pub fn shared(bytes: usize) -> Arc<Lines> {
+            let line = || ((0..LINE / 4).map(|_| Word::new(0)).collect(), UnsafeCell::new([0; LINE]));
+            Arc::new(Lines { lines: (0..bytes.div_ceil(LINE)).map(|_| line()).collect() })
+        }
+
+        fn put_bytes(&self, mut offset: usize, mut bytes: &[u8]) {
+            while !bytes.is_empty() {
+                let (line, at) = (&self.lines[offset / LINE].1, offset % LINE);
+                let (now, rest) = bytes.split_at(bytes.len().min(LINE - at));
+                // SAFETY: loom has checked that nobody else touches the cell now.
+                line.with_mut(|cell| unsafe { (&mut *cell)[at..at + now.len()].copy_from_slice(now) });
+                (offset, bytes) = (offset + now.len(), rest);
+            }
+        }
+
+        fn take_bytes(&self, mut offset: usize, bytes: usize) -> Vec<u8> {
+            let mut taken = Vec::new();
+            while taken.len() < bytes {
+                let (line, at) = (&self.lines[offset / LINE].1, offset % LINE);
+                let now = (bytes - taken.len()).min(LINE - at);
+                // SAFETY: loom has checked that nobody writes the cell now.
+                line.with(|cell| taken.extend_from_slice(unsafe { &(&*cell)[at..at + now] }));
+                offset += now;
+            }
+            taken
+        }
+    }
+
+    impl Memory for Lines {
+        fn word(&self, offset: usize) -> &Word {
+            &self.lines[offset / LINE].0[offset % LINE / 4]
+        }
+
+        fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
+            self.put_bytes(offset, &words.map(u32::to_ne_bytes).concat());
+        }
+
+        fn take_words<const N: usize>(&self, offset: usize) -> [u32; N] {
+            let bytes = self.take_bytes(offset, N * 4);
+            std::array::from_fn(|word| {
+                let at = word * 4;
+                u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+            })
+        }
+
+        fn put(&self, offset: usize, payload: Payload<'_>) {
+            self.put_bytes(offset, &payload.to_vec());
+        }
+
+        fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+            reader(Payload::from(&self.take_bytes(offset, bytes)[..]))
+        }
+    }
+}

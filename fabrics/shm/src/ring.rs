@@ -1,0 +1,541 @@
+//! The ring from one process to another: one writes, one reads, and neither ever waits for the other.
+//!
+//! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
+//! A longer payload stands in the ring's data area, and one that exceeds a piece comes as several lines, each
+//! announcing the next piece. The line's sequence number is its flag: no shared head or tail is read on the fast
+//! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
+//! be free is used up.
+//!
+//! Both sides keep their positions in memory of their own and compute where the next line and the next piece
+//! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
+//! length and a progress count, each checked before use: what it must not be is [`Wild`].
+
+use fabric::{Header, Payload, Posted};
+
+use crate::layout::{
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, RING_CONSUMED, RING_LINES,
+    RING_WAITING, RingShape,
+};
+use crate::memory::Memory;
+use crate::sync::{Ordering, light_barrier};
+
+/// The writing side of a ring.
+pub struct Producer {
+    spot: Spot,
+    lines_free: u32,
+    units_free: u32,
+    /// Size of the data area; 0 before its memory is there.
+    units_all: u32,
+    /// Of the message that was taken partly.
+    bytes_left: usize,
+    /// What the reader sees in the ring's `waiting` word.
+    waiting: bool,
+}
+
+/// The reading side of a ring.
+pub struct Consumer {
+    spot: Spot,
+    /// Before the first lap is over, a line not yet written holds zero and not the lap before.
+    first_lap: bool,
+    /// Of the message that comes in pieces.
+    bytes_left: usize,
+    lines_unpublished: u32,
+    units_unpublished: u32,
+}
+
+/// What stands at the front of a ring.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A whole message.
+    Whole(Header, Piece),
+    /// The beginning of a message of so many bytes in all.
+    First(Header, usize, Piece),
+    /// More of the message that began.
+    More(Piece),
+}
+
+/// Where payload bytes stand in memory, and what is free again when they are released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Offset in the segment.
+    pub offset: usize,
+    /// Length of the payload.
+    pub bytes: usize,
+    span: Span,
+}
+
+/// Something in a ring that its writer or reader must not write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Wild {
+    /// A line is neither the next one nor the one of the lap before.
+    #[error("a line numbered {found:#x} where {expected:#x} was due")]
+    Sequence {
+        /// What was due.
+        expected: u32,
+        /// What stands there.
+        found: u32,
+    },
+    /// A piece is longer than a piece can be, or not as long as the message asks for.
+    #[error("a piece of {bytes} bytes where at most {bytes_max} were due")]
+    Length {
+        /// What the line says.
+        bytes: usize,
+        /// What it may say.
+        bytes_max: usize,
+    },
+    /// A message in pieces announces a length that cannot be.
+    #[error("a message of {bytes} bytes announced in pieces")]
+    Total {
+        /// What the line says.
+        bytes: u64,
+    },
+    /// A piece without a beginning, or a beginning before the last message was whole.
+    #[error("a line of kind {kind} with {bytes_left} bytes of a message still due")]
+    Kind {
+        /// What the line says.
+        kind: u32,
+        /// What the message before it lacks.
+        bytes_left: usize,
+    },
+    /// The reader claims to have consumed what was never written.
+    #[error("progress that is {ahead} ahead of what was sent")]
+    Progress {
+        /// How far.
+        ahead: u32,
+    },
+}
+
+impl Producer {
+    /// The writing side of the ring of `shape` at `at`. Nothing is free before [`Producer::lines_taken`].
+    pub fn new(at: usize, shape: RingShape) -> Producer {
+        Producer {
+            spot: Spot::new(at, shape),
+            lines_free: 0,
+            units_free: 0,
+            units_all: 0,
+            bytes_left: 0,
+            waiting: false,
+        }
+    }
+
+    /// The memory of the lines is there.
+    pub fn lines_taken(&mut self) {
+        self.lines_free = self.spot.shape.lines;
+    }
+
+    /// The memory of the data area is there.
+    pub fn data_taken(&mut self) {
+        self.units_all = units(self.spot.shape.data_bytes as usize);
+        self.units_free = self.units_all;
+    }
+
+    /// Sends nothing more.
+    pub fn close(&mut self) {
+        self.lines_free = 0;
+    }
+
+    /// Sends a message that fits into one line if a line is known to be free; false where anything else is the
+    /// case, and then nothing has happened. This is the whole path of a small message.
+    #[inline]
+    pub fn post_short(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
+        let bytes = payload.bytes();
+        if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || self.bytes_left > 0 || self.waiting {
+            return false;
+        }
+        let line = self.spot.line();
+        memory.put(line + LINE_PAYLOAD, payload);
+        self.publish(memory, line, Kind::Whole, bytes, header);
+        true
+    }
+
+    /// Sends a message of any length, or the beginning of it.
+    ///
+    /// # Errors
+    /// [`Wild`] when the reader's progress is impossible.
+    pub fn post(
+        &mut self,
+        memory: &impl Memory,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Result<Posted, Wild> {
+        if self.bytes_left > 0 || !self.room_for_message(memory, payload.bytes())? {
+            self.wait(memory);
+            return Ok(Posted::Busy);
+        }
+        let (line, bytes) = (self.spot.line(), payload.bytes());
+        if bytes <= LINE_PAYLOAD_BYTES_MAX {
+            memory.put(line + LINE_PAYLOAD, payload);
+            self.publish(memory, line, Kind::Whole, bytes, header);
+        } else if bytes <= self.piece_bytes_max() {
+            self.put_data(memory, payload);
+            self.publish(memory, line, Kind::Whole, bytes, header);
+        } else {
+            let first = payload.part(0, self.piece_bytes_max());
+            self.put_data(memory, first);
+            memory.put_words(line + LINE_PAYLOAD, [bytes as u32, (bytes as u64 >> 32) as u32]);
+            self.publish(memory, line, Kind::First, first.bytes(), header);
+            self.bytes_left = bytes - first.bytes();
+            return self.stream(memory, payload, first.bytes());
+        }
+        self.wait_over(memory);
+        Ok(Posted::Sent)
+    }
+
+    /// Goes on with the message that was taken partly.
+    ///
+    /// # Errors
+    /// As for `post`.
+    pub fn resume(&mut self, memory: &impl Memory, rest: Payload<'_>) -> Result<Posted, Wild> {
+        debug_assert_eq!(rest.bytes(), self.bytes_left, "resumed with another message");
+        self.stream(memory, rest, 0)
+    }
+
+    /// Sends the pieces of `payload` from `done` on, as far as there is room, and at most one data area of them,
+    /// so that one call stays short even when the reader keeps up.
+    fn stream(&mut self, memory: &impl Memory, payload: Payload<'_>, done: usize) -> Result<Posted, Wild> {
+        let stop = done + self.spot.shape.data_bytes as usize;
+        let mut at = done;
+        while at < payload.bytes() && at < stop {
+            let piece = payload.part(at, self.piece_bytes_max());
+            if !self.room_for_piece(memory, piece.bytes())? {
+                break;
+            }
+            let line = self.spot.line();
+            self.put_data(memory, piece);
+            self.publish(memory, line, Kind::More, piece.bytes(), &Header::default());
+            at += piece.bytes();
+        }
+        self.bytes_left = payload.bytes() - at;
+        Ok(self.streamed(memory, at))
+    }
+
+    /// The answer after `at` bytes of a message are taken.
+    fn streamed(&mut self, memory: &impl Memory, at: usize) -> Posted {
+        if self.bytes_left == 0 {
+            self.wait_over(memory);
+            return Posted::Sent;
+        }
+        self.wait(memory);
+        if at == 0 { Posted::Busy } else { Posted::Partly(at) }
+    }
+
+    /// Writes the line and makes it visible.
+    #[inline]
+    fn publish(&mut self, memory: &impl Memory, line: usize, kind: Kind, bytes: usize, header: &Header) {
+        let [a, b, c, d, e, f] = header.words;
+        memory.put_words(line + LINE_FRONT, [kind as u32 | bytes as u32, a, b, c, d, e, f]);
+        memory.word(line + LINE_SEQUENCE).store(self.spot.sequence, Ordering::Release);
+        self.spot.next_line();
+        self.lines_free -= 1;
+    }
+
+    /// Writes a piece into the data area.
+    fn put_data(&mut self, memory: &impl Memory, piece: Payload<'_>) {
+        let span = self.spot.span(piece.bytes());
+        memory.put(self.spot.data(span), piece);
+        self.spot.pass(span);
+        self.units_free -= span.units;
+    }
+
+    /// Whether a line is free, and room for the first piece of a message of so many bytes.
+    fn room_for_message(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+        match bytes {
+            0..=LINE_PAYLOAD_BYTES_MAX => self.room_for(memory, 0),
+            _ => self.room_for_piece(memory, bytes.min(self.piece_bytes_max())),
+        }
+    }
+
+    /// Whether a line is free, and room for a piece in the data area.
+    fn room_for_piece(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+        let units = self.spot.span(bytes).units;
+        self.room_for(memory, units)
+    }
+
+    fn room_for(&mut self, memory: &impl Memory, units: u32) -> Result<bool, Wild> {
+        if self.lines_free == 0 || self.units_free < units {
+            self.look_for_room(memory)?;
+        }
+        Ok(self.lines_free > 0 && self.units_free >= units)
+    }
+
+    /// Reads the reader's progress. Acquire: what it has read may be overwritten from here on.
+    #[cold]
+    fn look_for_room(&mut self, memory: &impl Memory) -> Result<(), Wild> {
+        let at = self.spot.at + RING_CONSUMED;
+        let lines = memory.word(at).load(Ordering::Acquire);
+        let units = memory.word(at + 4).load(Ordering::Acquire);
+        self.lines_free = free(self.spot.shape.lines, self.spot.lines_passed, lines)?;
+        self.units_free = free(self.units_all, self.spot.units_passed, units)?;
+        Ok(())
+    }
+
+    /// Tells the reader that somebody may sleep until there is room.
+    fn wait(&mut self, memory: &impl Memory) {
+        if !self.waiting {
+            memory.word(self.spot.at + RING_WAITING).store(1, Ordering::Relaxed);
+            self.waiting = true;
+        }
+    }
+
+    fn wait_over(&mut self, memory: &impl Memory) {
+        if self.waiting {
+            memory.word(self.spot.at + RING_WAITING).store(0, Ordering::Relaxed);
+            self.waiting = false;
+        }
+    }
+
+    fn piece_bytes_max(&self) -> usize {
+        self.spot.shape.piece_bytes_max as usize
+    }
+}
+
+impl Consumer {
+    /// The reading side of the ring of `shape` at `at`.
+    pub fn new(at: usize, shape: RingShape) -> Consumer {
+        Consumer {
+            spot: Spot::new(at, shape),
+            first_lap: true,
+            bytes_left: 0,
+            lines_unpublished: 0,
+            units_unpublished: 0,
+        }
+    }
+
+    /// What stands at the front, if anything does. It stays there until [`Consumer::release`].
+    ///
+    /// # Errors
+    /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
+    #[inline]
+    pub fn front(&mut self, memory: &impl Memory) -> Result<Option<Arrival>, Wild> {
+        let line = self.spot.line();
+        let found = memory.word(line + LINE_SEQUENCE).load(Ordering::Acquire);
+        if found != self.spot.sequence {
+            return if found == self.sequence_before() { Ok(None) } else { Err(self.out_of_turn(found)) };
+        }
+        let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
+        self.decode(memory, line, what, Header { words }).map(Some)
+    }
+
+    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
+    /// of the ring has come free. True when the writer waits for room and must be woken.
+    #[inline]
+    pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> bool {
+        let slot_before = self.spot.slot;
+        self.spot.next_line();
+        self.first_lap &= slot_before < self.spot.slot;
+        self.spot.pass(piece.span);
+        self.lines_unpublished += 1;
+        self.units_unpublished += piece.span.units;
+        let shape = self.spot.shape;
+        let due = self.lines_unpublished >= shape.lines / 4
+            || self.units_unpublished >= units(shape.data_bytes as usize) / 8;
+        due && self.publish(memory)
+    }
+
+    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. True as for
+    /// `release`.
+    #[inline]
+    pub fn idle(&mut self, memory: &impl Memory) -> bool {
+        self.lines_unpublished > 0 && self.publish(memory)
+    }
+
+    /// Tells the writer how far the reader has come.
+    fn publish(&mut self, memory: &impl Memory) -> bool {
+        let at = self.spot.at;
+        memory.word(at + RING_CONSUMED + 4).store(self.spot.units_passed, Ordering::Release);
+        memory.word(at + RING_CONSUMED).store(self.spot.lines_passed, Ordering::Release);
+        (self.lines_unpublished, self.units_unpublished) = (0, 0);
+        // The writer sets its flag, arms its bell (a heavy barrier) and looks once more before it sleeps.
+        light_barrier();
+        memory.word(at + RING_WAITING).load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a message has begun and is not whole yet.
+    pub fn midway(&self) -> bool {
+        self.bytes_left > 0
+    }
+
+    /// Believes a line only as far as it makes sense.
+    #[inline]
+    fn decode(
+        &mut self,
+        memory: &impl Memory,
+        line: usize,
+        what: u32,
+        header: Header,
+    ) -> Result<Arrival, Wild> {
+        let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
+        let bytes_max = self.spot.shape.piece_bytes_max as usize;
+        if bytes > bytes_max {
+            return Err(Wild::Length { bytes, bytes_max });
+        }
+        if kind == Kind::Whole as u32 && self.bytes_left == 0 {
+            return Ok(Arrival::Whole(header, self.piece(line, bytes)));
+        }
+        self.decode_streamed(memory, line, kind, bytes, header)
+    }
+
+    #[cold]
+    fn decode_streamed(
+        &mut self,
+        memory: &impl Memory,
+        line: usize,
+        kind: u32,
+        bytes: usize,
+        header: Header,
+    ) -> Result<Arrival, Wild> {
+        let piece_bytes_max = self.spot.shape.piece_bytes_max as usize;
+        if kind == Kind::First as u32 && self.bytes_left == 0 {
+            let [low, high] = memory.take_words::<2>(line + LINE_PAYLOAD);
+            let total = u64::from(low) | u64::from(high) << 32;
+            if total <= piece_bytes_max as u64 || total > isize::MAX as u64 {
+                return Err(Wild::Total { bytes: total });
+            }
+            self.expect_piece(bytes, piece_bytes_max)?;
+            self.bytes_left = total as usize - bytes;
+            return Ok(Arrival::First(header, total as usize, self.data_piece(bytes)));
+        }
+        if kind == Kind::More as u32 && self.bytes_left > 0 {
+            self.expect_piece(bytes, piece_bytes_max.min(self.bytes_left))?;
+            self.bytes_left -= bytes;
+            return Ok(Arrival::More(self.data_piece(bytes)));
+        }
+        Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
+    }
+
+    /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
+    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), Wild> {
+        if bytes == due { Ok(()) } else { Err(Wild::Length { bytes, bytes_max: due }) }
+    }
+
+    /// The payload of a whole message: beside the header, or in the data area.
+    #[inline]
+    fn piece(&self, line: usize, bytes: usize) -> Piece {
+        if bytes <= LINE_PAYLOAD_BYTES_MAX {
+            return Piece {
+                offset: line + LINE_PAYLOAD,
+                bytes,
+                span: Span { start: self.spot.data, units: 0 },
+            };
+        }
+        self.data_piece(bytes)
+    }
+
+    fn data_piece(&self, bytes: usize) -> Piece {
+        let span = self.spot.span(bytes);
+        Piece { offset: self.spot.data(span), bytes, span }
+    }
+
+    /// What a line holds before its writer has come round to it.
+    #[inline]
+    fn sequence_before(&self) -> u32 {
+        if self.first_lap { 0 } else { self.spot.sequence.wrapping_sub(self.spot.shape.lines) }
+    }
+
+    #[cold]
+    fn out_of_turn(&self, found: u32) -> Wild {
+        Wild::Sequence { expected: self.spot.sequence, found }
+    }
+}
+
+/// A position in a ring. Writer and reader each keep one, and both move it by the same rules.
+struct Spot {
+    /// Where the ring stands in memory.
+    at: usize,
+    shape: RingShape,
+    slot: u32,
+    /// What the line will carry; the first is 1, and it may wrap.
+    sequence: u32,
+    lines_passed: u32,
+    /// Where the data area is next written or read.
+    data: u32,
+    units_passed: u32,
+}
+
+/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Span {
+    start: u32,
+    units: u32,
+}
+
+impl Spot {
+    fn new(at: usize, shape: RingShape) -> Spot {
+        Spot { at, shape, slot: 0, sequence: 1, lines_passed: 0, data: 0, units_passed: 0 }
+    }
+
+    #[inline]
+    fn line(&self) -> usize {
+        self.at + RING_LINES + self.slot as usize * LINE
+    }
+
+    #[inline]
+    fn next_line(&mut self) {
+        self.slot = if self.slot + 1 == self.shape.lines { 0 } else { self.slot + 1 };
+        self.sequence = self.sequence.wrapping_add(1);
+        self.lines_passed = self.lines_passed.wrapping_add(1);
+    }
+
+    /// Where a piece goes. A piece stands in one part: where the end of the area is too near, it starts over,
+    /// and what is left there counts as taken.
+    fn span(&self, bytes: usize) -> Span {
+        let skipped = self.shape.data_bytes - self.data;
+        if bytes <= skipped as usize {
+            return Span { start: self.data, units: units(bytes) };
+        }
+        Span { start: 0, units: units(bytes) + units(skipped as usize) }
+    }
+
+    fn data(&self, span: Span) -> usize {
+        self.at + (self.shape.data_at + span.start) as usize
+    }
+
+    /// Moves the place in the data area behind `span`. A span of no units moves nothing.
+    #[inline]
+    fn pass(&mut self, span: Span) {
+        if span.units == 0 {
+            return;
+        }
+        let skipped =
+            if span.start < self.data { units((self.shape.data_bytes - self.data) as usize) } else { 0 };
+        self.data = span.start + (span.units - skipped) * UNIT_BYTES;
+        self.units_passed = self.units_passed.wrapping_add(span.units);
+    }
+}
+
+/// What is free of `all` when `passed` were written and the reader claims to have consumed `consumed`.
+fn free(all: u32, passed: u32, consumed: u32) -> Result<u32, Wild> {
+    let under_way = passed.wrapping_sub(consumed);
+    all.checked_sub(under_way).ok_or(Wild::Progress { ahead: consumed.wrapping_sub(passed) })
+}
+
+/// The number of units that hold `bytes`.
+#[inline]
+fn units(bytes: usize) -> u32 {
+    bytes.div_ceil(UNIT_BYTES as usize) as u32
+}
+
+/// What a line announces, in the two highest bits of the word after its sequence number:
+///
+/// ```text
+/// 31..30 kind | 29..0 bytes of the piece
+/// ```
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Kind {
+    /// A message, in the line itself or in the data area.
+    Whole = 0,
+    /// The beginning of a message in pieces; its length stands in the line's payload, low word first.
+    First = 1 << KIND_SHIFT,
+    /// More of it.
+    More = 2 << KIND_SHIFT,
+}
+
+const KIND_SHIFT: u32 = 30;
+const KIND_MASK: u32 = 0b11 << KIND_SHIFT;
+
+/// Data is counted in cache lines, so that no two pieces share one.
+const UNIT_BYTES: u32 = LINE as u32;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

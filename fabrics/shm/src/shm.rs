@@ -1,0 +1,595 @@
+//! The fabric itself: lanes to peers, the rings it has been told of, and the faults it has to report.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use fabric::{
+    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
+    UserMemory,
+};
+
+use crate::bell::{ShmBell, wake};
+use crate::cma::{self, Probe};
+use crate::layout::LINE_PAYLOAD_BYTES_MAX;
+use crate::memory::{Mapped, Memory};
+use crate::ring::{Arrival, Consumer, Piece, Producer, Wild};
+use crate::seat::Seat;
+use crate::segment::{Segment, SegmentError, ring_refused};
+use crate::sync::enlisted;
+
+/// The shm fabric of one process, on one seat of a segment.
+pub struct Shm {
+    segment: Segment,
+    here: u32,
+    seat: Seat,
+    /// The peers of this node, by seat.
+    peers: Vec<Peer>,
+    settings: Settings,
+    /// What others read by way of trial; it must stay where it is.
+    _probe: Probe,
+    outgoing: Vec<Outgoing>,
+    incoming: Vec<Incoming>,
+    /// Where the next poll begins, so that a busy ring cannot starve the others.
+    next_incoming: usize,
+    /// The ring that spoke last is asked first.
+    recent_incoming: usize,
+    /// A bit for each seat whose knock was answered; a second knock opens nothing.
+    known: Vec<u32>,
+    /// To be reported by the next poll.
+    faults: VecDeque<(Peer, FabricError)>,
+    opener: rustix::process::Pid,
+}
+
+/// What the layer above has decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
+    pub pull: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { pull: true }
+    }
+}
+
+/// How to reach one peer over shm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShmLane {
+    index: u32,
+}
+
+/// The sending side of one pair.
+struct Outgoing {
+    peer: Peer,
+    seat_number: u32,
+    seat: Seat,
+    producer: Producer,
+    opened: Opened,
+    pull: Cell<Pull>,
+}
+
+/// How much of a ring's memory is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opened {
+    Nothing,
+    Lines,
+    All,
+    /// The peer is lost; nothing more is sent.
+    Never,
+}
+
+/// What is known about reading a peer's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pull {
+    Untried,
+    Allowed(u32),
+    Refused,
+}
+
+/// The receiving side of one pair.
+struct Incoming {
+    peer: Peer,
+    seat: Seat,
+    consumer: Consumer,
+    landing: Option<Landing>,
+}
+
+/// Where a message that comes in pieces is written.
+struct Landing {
+    memory: UserMemory,
+    done: usize,
+}
+
+impl Shm {
+    /// Takes seat `seat` of a segment. `peers` are the processes of this node in the order of their seats.
+    ///
+    /// # Errors
+    /// [`SegmentError::Taken`] where another process has had the seat, [`SegmentError::Mismatch`] where the
+    /// numbers make no sense, [`SegmentError::System`] where the system has no random numbers.
+    pub fn open(
+        segment: Segment,
+        seat: u32,
+        peers: Vec<Peer>,
+        settings: Settings,
+    ) -> Result<Shm, SegmentError> {
+        let seats = segment.seats();
+        if seat as usize >= peers.len() || peers.len() > seats as usize {
+            return Err(SegmentError::Mismatch { seat, peers: peers.len(), seats });
+        }
+        let here = Seat::at(segment.layout().seat_at(seat));
+        if !here.take(segment.memory()) {
+            return Err(SegmentError::Taken { seat });
+        }
+        let probe = Probe::new(random()?);
+        sit_down(&segment, here, &probe, settings);
+        Ok(Shm {
+            here: seat,
+            seat: here,
+            peers,
+            settings,
+            _probe: probe,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            next_incoming: 0,
+            recent_incoming: 0,
+            known: vec![0; segment.layout().knock_words()],
+            faults: VecDeque::new(),
+            opener: rustix::process::getpid(),
+            segment,
+        })
+    }
+
+    /// The address of a process of this node, without asking it: it differs from our own by the seat alone.
+    #[must_use]
+    pub fn address_of(&self, peer: Peer) -> Option<Vec<u8>> {
+        let seat = self.peers.iter().position(|other| *other == peer)?;
+        Some(self.address_at(u32::try_from(seat).ok()?))
+    }
+
+    fn address_at(&self, seat: u32) -> Vec<u8> {
+        [ADDRESS_MAGIC, self.segment.identity(), &seat.to_le_bytes()].concat()
+    }
+
+    /// The seat that an address names, if it is one of this segment and `peer`'s.
+    fn seat_of(&self, peer: Peer, address: &[u8]) -> Option<u32> {
+        let (identity, seat) = address.strip_prefix(ADDRESS_MAGIC)?.split_at_checked(16)?;
+        let seat = u32::from_le_bytes(seat.try_into().ok()?);
+        let known = identity == self.segment.identity() && self.peers.get(seat as usize) == Some(&peer);
+        known.then_some(seat)
+    }
+
+    /// Everything about a post that is not the path of a small message to a peer with room.
+    #[inline(never)]
+    fn post_any(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
+        let needs = if payload.bytes() <= LINE_PAYLOAD_BYTES_MAX { Opened::Lines } else { Opened::All };
+        if !self.opened(lane, needs) {
+            return Posted::Busy;
+        }
+        let outgoing = &mut self.outgoing[lane.index as usize];
+        let posted = outgoing.producer.post(self.segment.memory(), header, payload);
+        self.posted(lane, posted)
+    }
+
+    /// Wakes the receiver where something was sent; notes a fault.
+    fn posted(&mut self, lane: ShmLane, posted: Result<Posted, Wild>) -> Posted {
+        match posted {
+            Ok(Posted::Busy) => Posted::Busy,
+            Ok(posted) => {
+                wake_if_asleep(self.segment.memory(), self.outgoing[lane.index as usize].seat);
+                posted
+            }
+            Err(wild) => {
+                let peer = self.outgoing[lane.index as usize].peer;
+                self.lose(peer, wild_writer(self.describe(peer), wild));
+                Posted::Busy
+            }
+        }
+    }
+
+    /// Makes sure that the memory of the ring is there, and that the receiver knows of it. False where it cannot
+    /// be; the next poll tells why.
+    fn opened(&mut self, lane: ShmLane, needs: Opened) -> bool {
+        let outgoing = &self.outgoing[lane.index as usize];
+        match (outgoing.opened, needs) {
+            (Opened::Never, _) => false,
+            (Opened::All, _) | (Opened::Lines, Opened::Lines) => true,
+            _ => match self.open_ring(lane, needs) {
+                Ok(()) => true,
+                Err(error) => {
+                    let peer = self.outgoing[lane.index as usize].peer;
+                    self.lose(peer, error);
+                    false
+                }
+            },
+        }
+    }
+
+    #[cold]
+    fn open_ring(&mut self, lane: ShmLane, needs: Opened) -> Result<(), FabricError> {
+        let peer = self.outgoing[lane.index as usize].peer;
+        let whom = self.describe(peer);
+        let outgoing = &mut self.outgoing[lane.index as usize];
+        let shape = self.segment.layout().ring;
+        let at = self.segment.layout().ring_at(self.here, outgoing.seat_number);
+        let reserve = |offset: usize, bytes: usize| {
+            self.segment.reserve(offset, bytes).map_err(|errno| ring_refused(bytes as u64, &whom, errno))
+        };
+        if outgoing.opened == Opened::Nothing {
+            reserve(at, shape.data_at as usize)?;
+            outgoing.producer.lines_taken();
+            outgoing.opened = Opened::Lines;
+            outgoing.seat.knock(self.segment.memory(), self.here);
+        }
+        if needs == Opened::All {
+            reserve(at + shape.data_at as usize, shape.data_bytes as usize)?;
+            outgoing.producer.data_taken();
+            outgoing.opened = Opened::All;
+        }
+        Ok(())
+    }
+
+    /// Begins to poll the rings that have become known.
+    #[cold]
+    fn answer_knocks(&mut self) {
+        let layout = *self.segment.layout();
+        let words = layout.knock_words();
+        let Shm { segment, seat, peers, incoming, known, here, .. } = self;
+        seat.answer_knocks(segment.memory(), words, |from| {
+            let Some(peer) = peers.get(from as usize) else { return };
+            let (word, bit) = (from / u32::BITS, 1 << (from % u32::BITS));
+            if known[word as usize] & bit != 0 {
+                return;
+            }
+            known[word as usize] |= bit;
+            incoming.push(Incoming {
+                peer: *peer,
+                seat: Seat::at(layout.seat_at(from)),
+                consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
+                landing: None,
+            });
+        });
+    }
+
+    /// Nothing more is received from `peer` or sent to it; the next poll tells.
+    #[cold]
+    fn lose(&mut self, peer: Peer, error: FabricError) {
+        self.incoming.retain(|incoming| incoming.peer != peer);
+        for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.peer == peer) {
+            outgoing.opened = Opened::Never;
+            outgoing.producer.close();
+            outgoing.pull.set(Pull::Refused);
+        }
+        // Its knocks are not answered any more, should it not have knocked yet.
+        if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
+            self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
+        }
+        self.faults.push_back((peer, error));
+    }
+
+    #[cold]
+    fn report_faults(&mut self, sink: &mut impl Sink) -> usize {
+        let faults = std::mem::take(&mut self.faults);
+        let told = faults.len();
+        for (peer, error) in faults {
+            sink.lost(peer, error);
+        }
+        told
+    }
+
+    /// Polls one ring. A fault of its writer ends it.
+    #[inline]
+    fn listen(&mut self, index: usize, sink: &mut impl Sink, events: usize) -> usize {
+        let (done, result) = self.incoming[index].listen(self.segment.memory(), sink, events);
+        if done > 0 {
+            self.recent_incoming = index;
+        }
+        if let Err(wild) = result {
+            let peer = self.incoming[index].peer;
+            self.lose(peer, wild_writer(self.describe(peer), wild));
+        }
+        done
+    }
+
+    /// The ring that spoke last. It may not use up all events while there are others.
+    #[inline]
+    fn listen_recent(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        match self.incoming.len() {
+            0 => 0,
+            1 => self.listen(0, sink, events),
+            rings if self.recent_incoming < rings => {
+                self.listen(self.recent_incoming, sink, events.div_ceil(2))
+            }
+            _ => 0,
+        }
+    }
+
+    /// The other rings, in turn: a few of them while there is something to do, and all before it is said that
+    /// nothing has come, since the caller may then sleep. The ring that spoke last is asked in between.
+    fn listen_others(&mut self, sink: &mut impl Sink, events: usize, mut done: usize) -> usize {
+        let mut unasked = self.incoming.len();
+        loop {
+            let rings = unasked.min(RINGS_AT_A_TIME);
+            done += self.listen_around(sink, events - done, rings);
+            unasked -= rings;
+            if done > 0 || unasked == 0 {
+                return done;
+            }
+            done += self.listen_recent(sink, events);
+        }
+    }
+
+    /// The next `rings` rings but the most recent one.
+    fn listen_around(&mut self, sink: &mut impl Sink, events: usize, rings: usize) -> usize {
+        let recent = self.recent_incoming;
+        let mut done = 0;
+        for _ in 0..rings {
+            if done >= events {
+                break;
+            }
+            // A fault shortens the list.
+            let index = if self.next_incoming < self.incoming.len() { self.next_incoming } else { 0 };
+            self.next_incoming = index + 1;
+            if index != recent && index < self.incoming.len() {
+                done += self.listen(index, sink, events - done);
+            }
+        }
+        done
+    }
+
+    /// A peer, in words for a person.
+    fn describe(&self, peer: Peer) -> String {
+        let Some(seat) = self.peers.iter().position(|other| *other == peer) else {
+            return format!("process {}", peer.0);
+        };
+        let sitter = Seat::at(self.segment.layout().seat_at(seat as u32)).sitter(self.segment.memory());
+        let pid = sitter.map_or(String::new(), |sitter| format!(", pid {}", sitter.pid));
+        format!("process {} (seat {seat} of this node{pid})", peer.0)
+    }
+
+    /// Whom to read from, trying it if that has not been done and the peer is there.
+    fn puller(&self, outgoing: &Outgoing) -> Pull {
+        if outgoing.pull.get() == Pull::Untried
+            && let Some(sitter) = outgoing.seat.sitter(self.segment.memory())
+        {
+            let allowed = self.settings.pull && cma::can_read(&sitter);
+            outgoing.pull.set(if allowed { Pull::Allowed(sitter.pid) } else { Pull::Refused });
+        }
+        outgoing.pull.get()
+    }
+}
+
+impl Fabric for Shm {
+    type Lane = ShmLane;
+    type Bell = ShmBell;
+
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.address_at(self.here)
+    }
+
+    fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+        self.seat_of(peer, address)?;
+        Some(COST)
+    }
+
+    fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<ShmLane, FabricError> {
+        let seat_number = self.seat_of(peer, address).ok_or_else(|| not_here(peer))?;
+        let index = match self.outgoing.iter().position(|outgoing| outgoing.peer == peer) {
+            Some(index) => index,
+            None => {
+                let layout = self.segment.layout();
+                self.outgoing.push(Outgoing {
+                    peer,
+                    seat_number,
+                    seat: Seat::at(layout.seat_at(seat_number)),
+                    producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
+                    opened: Opened::Nothing,
+                    pull: Cell::new(Pull::Untried),
+                });
+                self.outgoing.len() - 1
+            }
+        };
+        Ok(ShmLane { index: index as u32 })
+    }
+
+    fn limits(&self, lane: ShmLane) -> Limits {
+        let pull = matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_));
+        Limits { eager_bytes_max: EAGER_BYTES_MAX, pull }
+    }
+
+    #[inline]
+    fn post(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
+        let outgoing = &mut self.outgoing[lane.index as usize];
+        if outgoing.producer.post_short(self.segment.memory(), header, payload) {
+            wake_if_asleep(self.segment.memory(), outgoing.seat);
+            return Posted::Sent;
+        }
+        self.post_any(lane, header, payload)
+    }
+
+    fn resume(&mut self, lane: ShmLane, rest: Payload<'_>) -> Posted {
+        if self.outgoing[lane.index as usize].opened == Opened::Never {
+            return Posted::Busy;
+        }
+        let posted = self.outgoing[lane.index as usize].producer.resume(self.segment.memory(), rest);
+        self.posted(lane, posted)
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        if self.seat.knocked(self.segment.memory(), self.known.len()) {
+            self.answer_knocks();
+        }
+        let mut done = self.listen_recent(sink, events);
+        if self.incoming.len() > 1 {
+            done = self.listen_others(sink, events, done);
+        }
+        if !self.faults.is_empty() {
+            done += self.report_faults(sink);
+        }
+        done
+    }
+
+    fn bell(&self) -> ShmBell {
+        ShmBell::new(self.segment.clone(), self.seat)
+    }
+
+    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+        Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] }
+    }
+
+    fn pull(&mut self, lane: ShmLane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+        let outgoing = &self.outgoing[lane.index as usize];
+        let [start, bytes] = exposed.words;
+        let end = (offset as u64).checked_add(into.bytes() as u64);
+        let (Pull::Allowed(pid), Some(address)) = (self.puller(outgoing), start.checked_add(offset as u64))
+        else {
+            return Pulled::Refused;
+        };
+        if end.is_none_or(|end| end > bytes) {
+            return Pulled::Refused;
+        }
+        match cma::read(pid, address, into) {
+            Ok(()) => Pulled::Done,
+            Err(_) => {
+                outgoing.pull.set(Pull::Refused);
+                Pulled::Refused
+            }
+        }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // A child made by fork has no mapping and no seat.
+        if rustix::process::getpid() == self.opener {
+            self.seat.leave(self.segment.memory());
+        }
+    }
+}
+
+impl Incoming {
+    /// Reports up to `events` lines; also tells how many before a fault.
+    #[inline]
+    fn listen(&mut self, memory: &Mapped, sink: &mut impl Sink, events: usize) -> (usize, Result<(), Wild>) {
+        let mut done = 0;
+        while done < events {
+            match self.consumer.front(memory) {
+                Ok(Some(arrival)) => self.take(memory, sink, arrival),
+                Ok(None) if done > 0 => break,
+                Ok(None) => {
+                    self.idle(memory);
+                    break;
+                }
+                Err(wild) => return (done, Err(wild)),
+            }
+            done += 1;
+        }
+        (done, Ok(()))
+    }
+
+    #[inline]
+    fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) {
+        let piece = match arrival {
+            Arrival::Whole(header, piece) => {
+                memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
+                piece
+            }
+            Arrival::First(header, bytes, piece) => {
+                self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
+                self.land(memory, piece);
+                piece
+            }
+            Arrival::More(piece) => {
+                self.land(memory, piece);
+                piece
+            }
+        };
+        let waiting = self.consumer.release(memory, piece);
+        if waiting {
+            wake_if_asleep(memory, self.seat);
+        }
+        if self.landing.is_some() && !self.consumer.midway() {
+            self.landing = None;
+            sink.landed(self.peer);
+        }
+    }
+
+    #[inline]
+    fn idle(&mut self, memory: &Mapped) {
+        if self.consumer.idle(memory) {
+            wake_if_asleep(memory, self.seat);
+        }
+    }
+
+    /// Writes a piece where the message is wanted.
+    fn land(&mut self, memory: &Mapped, piece: Piece) {
+        if let Some(landing) = &mut self.landing {
+            memory.read(piece.offset, piece.bytes, |payload| landing.memory.write_at(landing.done, payload));
+            landing.done += piece.bytes;
+        }
+    }
+}
+
+/// Wakes the threads of a seat, if any sleep, after something was published for them.
+#[inline]
+fn wake_if_asleep(memory: &Mapped, seat: Seat) {
+    if seat.must_wake(memory) {
+        wake(memory, seat);
+    }
+}
+
+/// Makes this process known: from here on the others may read its memory and rely on its barrier.
+fn sit_down(segment: &Segment, seat: Seat, probe: &Probe, settings: Settings) {
+    if !enlisted() {
+        segment.count_unenlisted();
+    }
+    if settings.pull {
+        cma::admit_readers();
+    }
+    seat.sit(segment.memory(), &probe.sitter());
+}
+
+fn random() -> Result<u64, SegmentError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| SegmentError::System {
+        doing: "drawing a random number",
+        reason: error.to_string(),
+    })?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn not_here(peer: Peer) -> FabricError {
+    FabricError {
+        fabric: "shm",
+        fault: Fault::Unreachable,
+        what: format!(
+            "process {} is not in this node's shared memory, or its address is damaged\n\
+             Allow a fabric that reaches other nodes: WEFT_FABRIC=shm,tcp",
+            peer.0
+        ),
+    }
+}
+
+fn wild_writer(whom: String, wild: Wild) -> FabricError {
+    FabricError {
+        fabric: "shm",
+        fault: Fault::Protocol,
+        what: format!(
+            "{whom} has written into shared memory what no sane process writes: {wild}\n\
+             Look there for a stray write (an out-of-bounds array, a freed buffer) in the program"
+        ),
+    }
+}
+
+const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
+const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
+/// Up to here a message is sent without asking.
+const EAGER_BYTES_MAX: usize = 8 << 10;
+/// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost a
+/// busy process no more than a few.
+const RINGS_AT_A_TIME: usize = 16;

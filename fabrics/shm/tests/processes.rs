@@ -1,0 +1,411 @@
+//! Real processes on one segment: messages and pulls between them, refusals of the kernel, sudden death, limits.
+//!
+//! This program starts itself again for the other processes of each test; the environment says who it is. Every
+//! child dies with its parent, and a watchdog ends everything that hangs.
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use fabric::{Exposed, Fabric, Header, Heap, Payload, Pulled};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use shm::{Offer, Segment, Settings, fetch};
+use support::{End, PATIENCE, pattern};
+
+fn main() {
+    if let Ok(role) = std::env::var(ROLE) {
+        return child(&role);
+    }
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
+        watchdog(name);
+        test();
+        println!("test {name} ... ok");
+    }
+}
+
+const TESTS: [(&str, fn()); 9] = [
+    ("messages_of_every_size_go_both_ways", messages_of_every_size_go_both_ways),
+    ("sleepers_are_woken_every_time", sleepers_are_woken_every_time),
+    ("memory_is_pulled_from_another_process", memory_is_pulled_from_another_process),
+    ("without_pull_nothing_is_pulled", without_pull_nothing_is_pulled),
+    ("a_refusal_in_mid_run_is_an_answer", a_refusal_in_mid_run_is_an_answer),
+    ("a_killed_sender_holds_up_nobody_else", a_killed_sender_holds_up_nobody_else),
+    ("a_seat_cannot_be_taken_twice", a_seat_cannot_be_taken_twice),
+    ("limits_are_errors_with_numbers_and_remedies", limits_are_errors_with_numbers_and_remedies),
+    ("a_segment_is_fetched_over_a_socket", a_segment_is_fetched_over_a_socket),
+];
+
+fn child(role: &str) {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    watchdog(role);
+    match role {
+        "echo" => echo(),
+        "napper" => napper(),
+        "exposer" => exposer(),
+        "reader" => reader(),
+        "streamer" => streamer(),
+        "counter" => counter(),
+        "fetcher" => fetcher(),
+        "latecomer" => latecomer(),
+        limit => limited(limit),
+    }
+}
+
+fn messages_of_every_size_go_both_ways() {
+    for settings in [Settings { pull: true }, Settings { pull: false }] {
+        let file = Segment::create(2).unwrap();
+        let echo = start("echo", 1, &file);
+        let mut end = End::open(adopt(&file, 2), 0, settings);
+        for (number, bytes) in SIZES.iter().enumerate() {
+            let number = number as u32;
+            end.send(1, numbered(number), pattern(*bytes, number));
+        }
+        for (number, bytes) in SIZES.iter().enumerate() {
+            let (header, data) = end.receive(1);
+            assert_eq!(header, numbered(number as u32));
+            assert!(data == pattern(*bytes, number as u32), "{bytes} bytes came changed");
+        }
+        end.send(1, LAST, Vec::new());
+        end.drain();
+        succeeded("echo", echo);
+    }
+}
+
+/// Sends back what comes.
+fn echo() {
+    let mut end = own_end();
+    loop {
+        let (header, data) = end.receive(0);
+        if header == LAST {
+            return;
+        }
+        end.send(0, header, data);
+    }
+}
+
+/// Both sides sleep for each message; a lost wake-up would sleep until the watchdog barks.
+fn sleepers_are_woken_every_time() {
+    let file = Segment::create(2).unwrap();
+    let napper = start("napper", 1, &file);
+    let mut end = End::open(adopt(&file, 2), 0, Settings::default());
+    for number in 0..NAPS {
+        end.send(1, numbered(number), Vec::new());
+        assert_eq!(end.receive(1).0, numbered(number));
+    }
+    succeeded("napper", napper);
+}
+
+fn napper() {
+    let mut end = own_end();
+    for number in 0..NAPS {
+        let (header, data) = end.receive(0);
+        assert_eq!(header, numbered(number));
+        end.send(0, header, data);
+        end.drain();
+    }
+}
+
+fn memory_is_pulled_from_another_process() {
+    let file = Segment::create(2).unwrap();
+    let exposer = start("exposer", 1, &file);
+    let mut end = End::open(adopt(&file, 2), 0, Settings::default());
+    let exposed = received_exposed(&mut end);
+    let data = pattern(EXPOSED_BYTES, 42);
+    let lane = end.lanes[1];
+    assert!(end.shm.limits(lane).pull, "this machine lets no process read another; see the yama settings");
+    for (offset, bytes) in [(0, EXPOSED_BYTES), (0, 0), (EXPOSED_BYTES, 0), (12_345, 1), (4095, 70_000)] {
+        let room = Heap::new(bytes);
+        assert_eq!(end.shm.pull(lane, exposed, offset, &mut room.memory()), Pulled::Done);
+        assert!(room.payload().to_vec() == data[offset..offset + bytes]);
+    }
+    for (offset, bytes) in [(0, EXPOSED_BYTES + 1), (EXPOSED_BYTES, 1), (usize::MAX, 2)] {
+        let refused = end.shm.pull(lane, exposed, offset, &mut Heap::new(bytes).memory());
+        assert_eq!(refused, Pulled::Refused, "{bytes} bytes at {offset} are not exposed");
+    }
+    assert!(end.shm.limits(lane).pull, "asking for too much is no reason to give up");
+    end.send(1, LAST, Vec::new());
+    end.drain();
+    succeeded("exposer", exposer);
+    // It has gone, and its memory with it.
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory()), Pulled::Refused);
+    assert!(!end.shm.limits(lane).pull);
+}
+
+fn without_pull_nothing_is_pulled() {
+    let file = Segment::create(2).unwrap();
+    let exposer = start("exposer", 1, &file);
+    let mut end = End::open(adopt(&file, 2), 0, Settings { pull: false });
+    let exposed = received_exposed(&mut end);
+    let lane = end.lanes[1];
+    assert!(!end.shm.limits(lane).pull);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory()), Pulled::Refused);
+    end.send(1, LAST, Vec::new());
+    end.drain();
+    succeeded("exposer", exposer);
+}
+
+/// Exposes memory; goes out of reach when asked to, and ends when told.
+fn exposer() {
+    let mut end = own_end();
+    let data = pattern(EXPOSED_BYTES, 42);
+    let [start, bytes] = end.shm.expose(Payload::from(&data[..])).words;
+    let words = [start as u32, (start >> 32) as u32, bytes as u32, 0, 0, 0];
+    end.send(0, Header { words }, Vec::new());
+    loop {
+        let (header, _) = end.receive(0);
+        if header == LAST {
+            return;
+        }
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).unwrap();
+        end.send(0, header, Vec::new());
+    }
+}
+
+fn received_exposed(end: &mut End) -> Exposed {
+    let [low, high, bytes, ..] = end.receive(1).0.words;
+    Exposed { words: [u64::from(low) | u64::from(high) << 32, bytes.into()] }
+}
+
+fn a_refusal_in_mid_run_is_an_answer() {
+    let file = Segment::create(2).unwrap();
+    let exposer = start("exposer", 1, &file);
+    let reader = start("reader", 0, &file);
+    succeeded("reader", reader);
+    succeeded("exposer", exposer);
+}
+
+/// Gives up the right to read what it must not (which root has), reads, and is refused from some point on.
+fn reader() {
+    let mut capabilities = rustix::thread::capabilities(None).unwrap();
+    capabilities.effective.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
+    capabilities.permitted.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
+    rustix::thread::set_capabilities(None, capabilities).unwrap();
+    let mut end = own_end();
+    let exposed = received_exposed(&mut end);
+    let lane = end.lanes[1];
+    let room = Heap::new(1000);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory()), Pulled::Done);
+    end.send(1, numbered(0), Vec::new());
+    end.receive(1);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory()), Pulled::Refused);
+    assert!(!end.shm.limits(lane).pull, "a lane that was refused goes on offering");
+    end.send(1, LAST, pattern(500_000, 1));
+    end.drain();
+}
+
+/// One sender is killed in the midst of a message. The other's messages come, all of them, in order.
+fn a_killed_sender_holds_up_nobody_else() {
+    for round in 0..5u64 {
+        let file = Segment::create(3).unwrap();
+        let mut streamer = start("streamer", 1, &file);
+        let counter = start("counter", 2, &file);
+        let mut end = End::open(adopt(&file, 3), 0, Settings::default());
+        end.until("the first of the stream", |end| end.heard.whole.get(&1).map(|_| ()));
+        let kill_at = Instant::now() + Duration::from_millis(round * 3);
+        let mut alive = true;
+        for number in 0..COUNTED {
+            let (header, data) = end.receive(2);
+            assert_eq!(header, numbered(number));
+            assert!(data == pattern(number as usize * 40, number), "message {number} came changed");
+            if alive && (number == COUNTED / 2 || Instant::now() > kill_at) {
+                streamer.0.kill().unwrap();
+                streamer.0.wait().unwrap();
+                alive = false;
+            }
+        }
+        end.send(2, LAST, Vec::new());
+        end.drain();
+        succeeded("counter", counter);
+    }
+}
+
+/// Sends large messages until it is killed.
+fn streamer() {
+    let mut end = own_end();
+    loop {
+        end.send(0, numbered(0), pattern(100_000, 0));
+        end.drain();
+    }
+}
+
+/// Sends a known number of messages.
+fn counter() {
+    let mut end = own_end();
+    for number in 0..COUNTED {
+        end.send(0, numbered(number), pattern(number as usize * 40, number));
+    }
+    assert_eq!(end.receive(0).0, LAST);
+}
+
+fn a_seat_cannot_be_taken_twice() {
+    let file = Segment::create(2).unwrap();
+    let _end = End::open(adopt(&file, 2), 0, Settings::default());
+    let output = finish(start("latecomer", 0, &file));
+    assert!(output.contains("seat 0 of this node was taken before\nStart one MPI program"), "{output}");
+}
+
+fn latecomer() {
+    let taken = shm::Shm::open(own_segment(), number_in(SEAT), vec![fabric::Peer(0)], Settings::default());
+    match taken {
+        Ok(_) => panic!("a seat was taken twice"),
+        Err(error) => println!("{error}"),
+    }
+}
+
+fn limits_are_errors_with_numbers_and_remedies() {
+    let file = Segment::create(2).unwrap();
+    for (limit, texts) in [
+        ("fsize", ["the limit on the size of files is 65536 bytes", "ulimit -f unlimited"]),
+        ("nofile", ["bytes are needed", "ulimit -n"]),
+        ("as", ["mapping the segment", "ulimit -v unlimited"]),
+    ] {
+        let output = finish(start(limit, 1, &file));
+        for text in texts {
+            assert!(output.contains(text), "{limit}: {output}");
+        }
+    }
+}
+
+/// Lowers a limit and makes or adopts a segment; prints the error.
+fn limited(limit: &str) {
+    let file = own_file();
+    let lower = |resource, bytes| {
+        let maximum = rustix::process::getrlimit(resource).maximum;
+        rustix::process::setrlimit(resource, Rlimit { current: Some(bytes), maximum }).unwrap();
+    };
+    let error = match limit {
+        "fsize" => {
+            lower(Resource::Fsize, 65_536);
+            Segment::create(2).map(drop)
+        }
+        "nofile" => {
+            lower(Resource::Nofile, 3);
+            Segment::create(2).map(drop)
+        }
+        "as" => {
+            lower(Resource::As, 1 << 20);
+            Segment::adopt(file, 2).map(drop)
+        }
+        other => panic!("nobody knows the role {other}"),
+    };
+    println!("{}", error.expect_err("a limit had no effect"));
+}
+
+fn a_segment_is_fetched_over_a_socket() {
+    let file = Segment::create(3).unwrap();
+    let (offer, card) = Offer::open().unwrap();
+    let hex: String = card.iter().map(|byte| format!("{byte:02x}")).collect();
+    let fetchers: Vec<Running> =
+        (1..3).map(|seat| launch(command("fetcher", seat).env("WEFT_TEST_CARD", &hex))).collect();
+    offer.serve(file.as_fd(), 2, PATIENCE).unwrap();
+    let mut end = End::open(adopt(&file, 3), 0, Settings::default());
+    for seat in 1..3 {
+        assert_eq!(end.receive(seat).0, numbered(seat));
+    }
+    for fetcher in fetchers {
+        succeeded("fetcher", fetcher);
+    }
+}
+
+fn fetcher() {
+    let hex = std::env::var("WEFT_TEST_CARD").unwrap();
+    let card: Vec<u8> =
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    let segment = Segment::adopt(fetch(&card, PATIENCE).unwrap(), 3).unwrap();
+    let seat = number_in(SEAT);
+    let mut end = End::open(segment, seat, Settings::default());
+    end.send(0, numbered(seat), Vec::new());
+    end.drain();
+}
+
+/// A child that is killed when nobody waits for it any more.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn command(role: &str, seat: u32) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(ROLE, role).env(SEAT, seat.to_string()).stdout(Stdio::piped());
+    command
+}
+
+/// Starts a child that inherits the segment, as a launcher does it.
+fn start(role: &str, seat: u32, file: &OwnedFd) -> Running {
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).unwrap();
+    let seats = Segment::adopt(file.try_clone().unwrap(), 2).map_or(3, |segment| segment.seats());
+    launch(command(role, seat).env(FILE, file.as_raw_fd().to_string()).env(SEATS, seats.to_string()))
+}
+
+fn launch(command: &mut Command) -> Running {
+    Running(command.spawn().unwrap())
+}
+
+fn succeeded(role: &str, mut child: Running) {
+    let status: ExitStatus = child.0.wait().unwrap();
+    assert!(status.success(), "the {role} ended with {status}");
+}
+
+/// Waits for a child, and returns what it has printed.
+fn finish(mut child: Running) -> String {
+    let mut output = String::new();
+    std::io::Read::read_to_string(child.0.stdout.as_mut().unwrap(), &mut output).unwrap();
+    let status = child.0.wait().unwrap();
+    assert!(status.success(), "ended with {status}: {output}");
+    output
+}
+
+fn adopt(file: &OwnedFd, seats: u32) -> Segment {
+    Segment::adopt(file.try_clone().unwrap(), seats).unwrap()
+}
+
+/// The inherited segment, opened once more by its number.
+fn own_file() -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", number_in(FILE));
+    OpenOptions::new().read(true).write(true).open(path).unwrap().into()
+}
+
+fn own_segment() -> Segment {
+    Segment::adopt(own_file(), number_in(SEATS)).unwrap()
+}
+
+fn own_end() -> End {
+    End::open(own_segment(), number_in(SEAT), Settings::default())
+}
+
+fn number_in(variable: &str) -> u32 {
+    std::env::var(variable).unwrap().parse().unwrap()
+}
+
+fn numbered(number: u32) -> Header {
+    Header { words: [number, !number, 1, 2, 3, 4] }
+}
+
+/// Ends this process, loudly, if `what` takes far too long.
+fn watchdog(what: &str) {
+    let what = what.to_owned();
+    std::thread::spawn(move || {
+        std::thread::sleep(3 * PATIENCE);
+        eprintln!("watchdog: {what} hangs (process {})", std::process::id());
+        std::process::exit(101);
+    });
+}
+
+const ROLE: &str = "WEFT_TEST_ROLE";
+const SEAT: &str = "WEFT_TEST_SEAT";
+const SEATS: &str = "WEFT_TEST_SEATS";
+const FILE: &str = "WEFT_TEST_FILE";
+
+const LAST: Header = Header { words: [u32::MAX; 6] };
+const SIZES: [usize; 12] = [0, 1, 8, 32, 33, 1000, 8192, 16_384, 16_385, 300_000, 5 << 20, 7];
+const NAPS: u32 = 2000;
+const COUNTED: u32 = 400;
+const EXPOSED_BYTES: usize = 3 << 20;

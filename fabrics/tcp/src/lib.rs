@@ -1,0 +1,27 @@
+//! The tcp fabric: sockets and one poller.
+//!
+//! A connection to a peer is made at the first message, over whichever of the peer's addresses answers first with
+//! a proof that it is the peer. Then messages go out in one system call each, straight from where they are, and
+//! come in straight to where they go. `docs/wire-tcp.md` draws every byte.
+//!
+//! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and
+//! nothing that a stranger sends to the listening port reaches the job.
+//!
+//! To read it: `frame`, `card` and `handshake` say what travels; `door` and `opening` are the two ends
+//! of a connection that is being made, `link` is one that is made; `tcp` holds them all together.
+
+mod card;
+mod door;
+mod frame;
+mod handshake;
+mod host;
+mod link;
+mod memory;
+mod opening;
+mod poller;
+mod socket;
+mod tcp;
+mod trouble;
+
+pub use poller::TcpBell;
+pub use tcp::{Lane, Settings, Tcp};
