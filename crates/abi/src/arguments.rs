@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use fabric::{Heap, Payload, UserMemory};
+use weft::claims::{Heap, Payload, UserMemory};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
@@ -140,7 +140,7 @@ impl Unpack {
 
 /// Where the elements of a buffer stand: offset from its address, and bytes; after all checks.
 #[inline]
-fn buffer_span(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(isize, usize)> {
+pub(crate) fn buffer_span(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(isize, usize)> {
     if count < 0 {
         return Err(bad_count(count));
     }

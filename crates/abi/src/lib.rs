@@ -5,21 +5,28 @@
 // The names and the parameters are MPI's.
 #![allow(non_camel_case_types, clippy::too_many_arguments)]
 
+mod arguments;
 pub mod bodies;
 pub mod convert;
 pub mod entry;
+mod errors;
 pub mod generated;
 pub mod handles;
+mod objects;
+mod parts;
+mod state;
+mod status;
+mod table;
 pub mod types;
 
 use std::ffi::c_int;
 
 use entry::{Entry, Target};
-use generated::constants::MPI_ERR_UNSUPPORTED_OPERATION;
 
 /// Answers a call of a function that has no body yet.
-///
-/// For now it only returns the error class; raising it on `target`'s error handler belongs here.
-pub(crate) fn unsupported(_entry: &'static Entry, _target: Target) -> c_int {
-    MPI_ERR_UNSUPPORTED_OPERATION
+#[cold]
+pub(crate) fn unsupported(entry: &'static Entry, target: Target) -> c_int {
+    let error = weft::Error::new(weft::Class::Unsupported, "this version of the library cannot do that yet")
+        .remedy("docs/mpi-coverage.md lists what works");
+    errors::raise(entry.name, target, &error)
 }

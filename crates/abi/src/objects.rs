@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datatype::Datatype;
-use fabric::{Heap, UserMemory};
-use messaging::{Message, RequestId};
+use weft::claims::{Heap, UserMemory};
+use weft::claims::{Message, RequestId};
 use weft::{Communicator, Error, Group, Rank};
 
+use crate::bodies::attributes::Attributes;
+use crate::bodies::datatype_contents::Made;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
 use crate::table::Table;
@@ -76,9 +78,14 @@ impl std::ops::Deref for Held {
 pub(crate) struct DatatypeObject {
     pub datatype: Datatype,
     pub committed: bool,
-    pub name: String,
-    /// How it was made, for `MPI_Type_get_envelope`: the combiner.
-    pub combiner: i32,
+    /// Made by `MPI_Type_create_f90_real` and its kin: used like a predefined one, and never freed.
+    pub permanent: bool,
+    /// Without the zero byte; empty when it has none.
+    pub name: Vec<u8>,
+    /// How it was made, for `MPI_Type_get_envelope` and `MPI_Type_get_contents`.
+    pub made: Arc<Made>,
+    /// Cached attributes; apart from the table of objects, since their callbacks may use it.
+    pub attributes: Arc<Attributes>,
 }
 
 /// A datatype found by its handle.
@@ -110,7 +117,15 @@ pub(crate) struct OpObject {
 /// An operation under way.
 pub(crate) enum RequestObject {
     /// A send. `keeps` holds the packed data until it is over.
-    Send { comm: Communicator, errors_to: MPI_Comm, id: RequestId, to: Rank, tag: i32, keeps: Option<Heap> },
+    Send {
+        comm: Communicator,
+        errors_to: MPI_Comm,
+        id: RequestId,
+        to: Rank,
+        tag: i32,
+        #[expect(dead_code, reason = "it is there to be dropped when the send is over")]
+        keeps: Option<Heap>,
+    },
     /// A receive. `unpack` says where packed data goes once it is there.
     Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
     /// Over from the beginning, with that status.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
-use messaging::Rank;
-use weft::{Class, Communicator, Error, Guard, Lock, Result, Session, Threads};
+
+use weft::{Class, Communicator, Error, Guard, Lock, Rank, Result, Session, Threads};
 
 use crate::entry::Target;
 use crate::errors::{finish, raise};

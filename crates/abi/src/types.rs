@@ -43,6 +43,11 @@ macro_rules! handle {
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(*mut c_void);
 
+        // SAFETY: a number that is never dereferenced.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+
         impl $name {
             /// The handle of that value.
             pub const fn from_value(value: usize) -> Self {
@@ -70,6 +75,11 @@ macro_rules! callback {
         #[repr(transparent)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $name(*const c_void);
+
+        // SAFETY: an address; calling what is there is the program's affair on any thread.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
 
         impl $name {
             /// The predefined function of that number.

@@ -30,6 +30,8 @@ pub struct Plan {
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
+    /// Whether the ranks may use shared memory.
+    pub shares_memory: bool,
     /// Whether lines of output get labels.
     pub label: bool,
     /// When to end the job.
@@ -89,6 +91,8 @@ impl Plan {
         let cores = cores::allowed();
         let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
+        let fabrics = variable("WEFT_FABRIC").filter(|fabrics| !fabrics.is_empty());
+        let shares_memory = fabrics.is_none_or(|fabrics| fabrics.to_string_lossy().split(',').any(|one| one == "shm"));
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -100,6 +104,7 @@ impl Plan {
             ranks,
             environment,
             binding,
+            shares_memory,
             label,
             timeout,
             verbose,

@@ -44,9 +44,13 @@ pub struct Shared {
     pub files_limit: Rlimit,
 }
 
-/// The memory that the ranks of a node have in common, made once per job and handed to each by number.
-pub fn segment(_ranks: u32) -> Option<OwnedFd> {
-    None
+/// The memory that the ranks of a node have in common, made once per job and handed to each by number. A rank alone
+/// needs none, and neither do ranks that may not use it.
+pub fn segment(plan: &Plan) -> io::Result<Option<OwnedFd>> {
+    if plan.ranks == 1 || !plan.shares_memory {
+        return Ok(None);
+    }
+    weft::launch::create_segment(plan.ranks).map(Some).map_err(io::Error::other)
 }
 
 /// Starts `rank` of the planned job.
@@ -94,6 +98,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     ] {
         command.env(name, value.to_string());
     }
+    if plan.binding.is_some() {
+        command.env("WEFT_BOUND", "1");
+    }
     if let Some(segment) = segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
     }
@@ -137,6 +144,7 @@ mod tests {
             ranks: 4,
             environment: vec![("COLOUR".into(), "blue".into())],
             binding: None,
+            shares_memory: true,
             label: false,
             timeout: None,
             verbose: false,

@@ -103,7 +103,7 @@ impl<'a> Supervisor<'a> {
             output_waits_until: None,
             interrupts: 0,
             group_signals: Vec::new(),
-            shared: Shared { segment: ranks::segment(plan.ranks), files_limit },
+            shared: Shared { segment: ranks::segment(plan)?, files_limit },
         })
     }
 

@@ -26,8 +26,8 @@ pub struct Execution {
     /// The first step that was not taken yet.
     next: usize,
     pending: Vec<Pending>,
-    /// The engine's count of completions when all that is pending was last found so.
-    asked_at: Option<u64>,
+    /// The engine's count of completions when it was last asked; nothing that is pending ended before.
+    asked_at: u64,
     failed: Option<Failed>,
 }
 
@@ -147,7 +147,7 @@ impl Execution {
             here,
             next: 0,
             pending: Vec::new(),
-            asked_at: None,
+            asked_at: 0,
             failed: None,
         }
     }
@@ -187,7 +187,6 @@ impl Execution {
                 engine.cancel(pending.request);
             }
         }
-        self.asked_at = None;
         self.collect(engine);
     }
 
@@ -255,7 +254,6 @@ impl Execution {
     fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
         let in_scratch = span.buffer == Buffer::Scratch;
         self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch });
-        self.asked_at = None;
     }
 
     fn end(&self) -> Advance {
@@ -265,7 +263,7 @@ impl Execution {
     /// Whether anything has still to end. Asks the engine, if anything at all has ended there since the last time.
     #[inline]
     fn must_wait<F: Fabric>(&mut self, engine: &mut Engine<F>) -> bool {
-        if !self.pending.is_empty() && self.asked_at != Some(engine.completions()) {
+        if !self.pending.is_empty() && self.asked_at != engine.completions() {
             self.collect(engine);
         }
         !self.pending.is_empty() && self.failed.is_none()
@@ -281,7 +279,7 @@ impl Execution {
             }
             false
         });
-        self.asked_at = Some(engine.completions());
+        self.asked_at = engine.completions();
         if let (Some(failed), None) = (failed, &self.failed) {
             self.fail(engine, failed);
         }

@@ -105,7 +105,7 @@ impl Summing {
         Summing { own, out, room: Span::output(0) }
     }
 
-    /// Sends a slice as it stands, receives another, and adds that. `sent` and `received` are parts of `out`.
+    /// Sends something to a rank, and adds what another contributes to a slice. That slice is part of `out`.
     pub(crate) fn exchange(&mut self, schedule: &mut Schedule, sent: (Rank, Span), received: (Rank, Span)) {
         schedule.send(sent.0, sent.1);
         let landing = self.landing(schedule, received.1);

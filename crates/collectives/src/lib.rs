@@ -16,6 +16,17 @@
 //! **Order of operands.** A reduction gives a(0) op a(1) op … op a(p-1). Operators are associative; only where they
 //! are said to be commutative does an algorithm change the order (MPI 5.0 §6.9.1).
 //!
+//! ```
+//! use collectives::{Rank, Shape, bcast};
+//! let middle = bcast(&Shape::new(Rank(2), 4), Rank(0), 1000);
+//! let text = "bcast by binomial tree: 3 steps, 0 scratch bytes
+//!   receive output 0..1000 from rank 0
+//!   wait
+//!   send    output 0..1000 to rank 3
+//! ";
+//! assert_eq!(middle.to_string(), text);
+//! ```
+//!
 //! **Invariant:** knows no environment, clock, socket or file; no unsafe.
 
 mod allgather;

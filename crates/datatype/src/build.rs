@@ -282,18 +282,19 @@ impl Parts {
 
 /// The rows of a struct. A field like the one before shares its layout, so that like parts are seen to be alike.
 #[derive(Default)]
-struct Rows {
-    last: Option<(i64, *const Layout, Parts)>,
+struct Rows<'a> {
+    last: Option<(i64, &'a Datatype, Parts)>,
 }
 
-impl Rows {
-    fn of(&mut self, field: &Field<'_>) -> Result<Parts, DatatypeError> {
-        let layout = Arc::as_ptr(&field.datatype.parts().layout);
+impl<'a> Rows<'a> {
+    fn of(&mut self, field: &Field<'a>) -> Result<Parts, DatatypeError> {
         let row = match &self.last {
-            Some((length, of, row)) if *length == field.length && *of == layout => row.clone(),
+            Some((length, datatype, row)) if *length == field.length && datatype.is_same(field.datatype) => {
+                row.clone()
+            }
             _ => field.datatype.row(field.length)?,
         };
-        self.last = Some((field.length, layout, row.clone()));
+        self.last = Some((field.length, field.datatype, row.clone()));
         row.shifted(field.displacement)
     }
 }

@@ -189,6 +189,13 @@ impl Datatype {
         Datatype { facts: Arc::new(Facts { predefined: None, ..Facts::clone(&self.facts) }) }
     }
 
+    /// Whether both are clones of one datatype.
+    #[inline]
+    #[must_use]
+    pub fn is_same(&self, other: &Datatype) -> bool {
+        Arc::ptr_eq(&self.facts, &other.facts)
+    }
+
     /// The datatype of a table row; `None` when its number format is not supported.
     pub(crate) fn of_predefined(predefined: Predefined) -> Option<Datatype> {
         let parts = Parts::of(predefined.basic()?);

@@ -225,9 +225,10 @@ mod tests {
         let inside = ("proc/self/mountinfo", "30 23 0:26 /box/a /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n");
         let limit = ("sys/fs/cgroup/cpu.max", "100000 100000\n");
         for group in ["0::/box/a\n", "0::/\n", "0::/../b\n", "0::/box/b\n"] {
-            let beside = ("sys/fs/b/cpu.max", "10000 100000\n");
-            assert_eq!(quota(&[inside, ("proc/self/cgroup", group), limit, beside]), Some(1.0), "{group}");
+            assert_eq!(quota(&[inside, ("proc/self/cgroup", group), limit]), Some(1.0), "{group}");
         }
+        let beside = ("sys/fs/b/cpu.max", "10000 100000\n");
+        assert_eq!(quota(&[TWO, ("proc/self/cgroup", "0::/../b\n"), limit, beside]), Some(1.0));
         let below = ("sys/fs/cgroup/child/cpu.max", "60000 100000\n");
         assert_eq!(quota(&[inside, ("proc/self/cgroup", "0::/box/a/child\n"), limit, below]), Some(0.6));
     }

@@ -44,6 +44,7 @@ pub use communicator::{Communicator, Received, Reduce, Status};
 pub use config::{Config, FabricName, VARIABLES, Variable, Wait};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result};
+pub use fabric::Peer;
 pub use fabrics::Lane;
 pub use group::{Comparison, Group};
 pub use lock::{Guard, Lock, Threads};

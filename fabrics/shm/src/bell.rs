@@ -59,3 +59,57 @@ pub fn wake(memory: &impl Memory, seat: Seat) {
 
 /// Short enough to bear after a missed wake-up, long enough to leave the processor to others.
 const UNENLISTED_SLEEP_MAX: Duration = Duration::from_micros(500);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use fabric::{Fabric, Peer};
+
+    use super::*;
+    use crate::{Settings, Shm};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn alone() -> (Segment, Shm) {
+        let segment = Segment::adopt(Segment::create(1).unwrap(), 1).unwrap();
+        let shm = Shm::open(segment.clone(), 0, vec![Peer(0)], Settings::default()).unwrap();
+        (segment, shm)
+    }
+
+    #[test]
+    fn another_thread_of_the_process_wakes_the_sleepers() {
+        let (_segment, shm) = alone();
+        let bell = shm.bell();
+        let since = Instant::now();
+        let armed = bell.arm();
+        std::thread::scope(|scope| {
+            let (bell, other) = (bell.clone(), bell.clone());
+            let sleeper = scope.spawn(move || bell.sleep(armed, PATIENCE));
+            other.ring();
+            sleeper.join().unwrap();
+        });
+        bell.disarm();
+        assert!(since.elapsed() < PATIENCE, "nobody was woken");
+    }
+
+    #[test]
+    fn a_sleep_ends_by_itself() {
+        let (_segment, shm) = alone();
+        let bell = shm.bell();
+        let armed = bell.arm();
+        bell.sleep(armed, Duration::from_millis(2));
+        bell.disarm();
+        assert_eq!(bell.arm(), armed, "nobody rang");
+    }
+
+    #[test]
+    fn who_is_not_enlisted_keeps_all_sleeps_short() {
+        let (segment, shm) = alone();
+        segment.count_unenlisted();
+        let bell = shm.bell();
+        let since = Instant::now();
+        bell.sleep(bell.arm(), PATIENCE);
+        assert!(since.elapsed() < PATIENCE, "a sleep that nobody may end lasted as long as it could");
+    }
+}

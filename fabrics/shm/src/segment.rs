@@ -4,7 +4,7 @@
 //! A launcher makes it ([`Segment::create`]) and hands the descriptor down; each process adopts it. What is used
 //! is reserved before it is touched, so a full memory is an error with a number in it, and never a SIGBUS.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -28,7 +28,12 @@ struct Inner {
     memory: Mapped,
     layout: Layout,
     identity: [u8; 16],
+    /// How memory is reserved; a test puts a full machine here.
+    reserve: Reserve,
 }
+
+/// Reserves a range of a file: offset, bytes.
+type Reserve = fn(&OwnedFd, u64, u64) -> Result<(), Errno>;
 
 /// Why there is no segment. The second line of each text is the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -97,8 +102,7 @@ impl Segment {
     /// [`SegmentError::Seats`], [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn create(seats: u32) -> Result<OwnedFd, SegmentError> {
         let layout = Layout::new(seats).ok_or(SegmentError::Seats(seats))?;
-        let name = CString::new("weft-shm").map_err(|error| system("naming the segment", error))?;
-        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        let file = anonymous(c"weft-shm")
             .map_err(|errno| exhausted("making anonymous memory", layout.segment_bytes(), errno))?;
         resize(&file, layout.segment_bytes())?;
         reserve(&file, 0, layout.rings_at() as u64)
@@ -120,7 +124,15 @@ impl Segment {
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)
             .map_err(|errno| system("keeping the descriptor to this process", errno))?;
         let mapping = map(&file, layout.segment_bytes())?;
-        Ok(Segment { inner: Arc::new(Inner { file, memory: Mapped::new(mapping), layout, identity }) })
+        let memory = Mapped::new(mapping);
+        Ok(Segment { inner: Arc::new(Inner { file, memory, layout, identity, reserve }) })
+    }
+
+    /// The segment, but on a machine without memory for more than is reserved already.
+    #[cfg(test)]
+    pub(crate) fn on_a_full_machine(self) -> Segment {
+        let Some(inner) = Arc::into_inner(self.inner) else { panic!("the segment is in use") };
+        Segment { inner: Arc::new(Inner { reserve: |_, _, _| Err(Errno::NOSPC), ..inner }) }
     }
 
     /// Seats of the segment.
@@ -152,7 +164,7 @@ impl Segment {
 
     /// Makes sure that the memory is there before it is touched.
     pub(crate) fn reserve(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        reserve(&self.inner.file, offset as u64, bytes as u64)
+        (self.inner.reserve)(&self.inner.file, offset as u64, bytes as u64)
     }
 
     /// Tells all that the barrier leaves this process out.
@@ -206,6 +218,16 @@ fn check(file: &OwnedFd, layout: &Layout) -> Result<[u8; 16], SegmentError> {
     let mut identity = [0; 16];
     identity.copy_from_slice(&head[IDENTITY_AT..]);
     Ok(identity)
+}
+
+/// An anonymous file. That it is never executed must be said where the kernel knows of it (6.3 and later), and
+/// some refuse to make one that could be.
+fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        made => made,
+    }
 }
 
 fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {

@@ -57,9 +57,9 @@ fn child(role: &str) {
 
 fn messages_of_every_size_go_both_ways() {
     for settings in [Settings { pull: true }, Settings { pull: false }] {
-        let file = Segment::create(2).unwrap();
-        let echo = start("echo", 1, &file);
-        let mut end = End::open(adopt(&file, 2), 0, settings);
+        let job = Job::new(2);
+        let echo = job.start("echo", 1);
+        let mut end = job.end(settings);
         for (number, bytes) in SIZES.iter().enumerate() {
             let number = number as u32;
             end.send(1, numbered(number), pattern(*bytes, number));
@@ -89,9 +89,9 @@ fn echo() {
 
 /// Both sides sleep for each message; a lost wake-up would sleep until the watchdog barks.
 fn sleepers_are_woken_every_time() {
-    let file = Segment::create(2).unwrap();
-    let napper = start("napper", 1, &file);
-    let mut end = End::open(adopt(&file, 2), 0, Settings::default());
+    let job = Job::new(2);
+    let napper = job.start("napper", 1);
+    let mut end = job.end(Settings::default());
     for number in 0..NAPS {
         end.send(1, numbered(number), Vec::new());
         assert_eq!(end.receive(1).0, numbered(number));
@@ -110,9 +110,9 @@ fn napper() {
 }
 
 fn memory_is_pulled_from_another_process() {
-    let file = Segment::create(2).unwrap();
-    let exposer = start("exposer", 1, &file);
-    let mut end = End::open(adopt(&file, 2), 0, Settings::default());
+    let job = Job::new(2);
+    let exposer = job.start("exposer", 1);
+    let mut end = job.end(Settings::default());
     let exposed = received_exposed(&mut end);
     let data = pattern(EXPOSED_BYTES, 42);
     let lane = end.lanes[1];
@@ -136,9 +136,9 @@ fn memory_is_pulled_from_another_process() {
 }
 
 fn without_pull_nothing_is_pulled() {
-    let file = Segment::create(2).unwrap();
-    let exposer = start("exposer", 1, &file);
-    let mut end = End::open(adopt(&file, 2), 0, Settings { pull: false });
+    let job = Job::new(2);
+    let exposer = job.start("exposer", 1);
+    let mut end = job.end(Settings { pull: false });
     let exposed = received_exposed(&mut end);
     let lane = end.lanes[1];
     assert!(!end.shm.limits(lane).pull);
@@ -150,6 +150,7 @@ fn without_pull_nothing_is_pulled() {
 
 /// Exposes memory; goes out of reach when asked to, and ends when told.
 fn exposer() {
+    become_ordinary();
     let mut end = own_end();
     let data = pattern(EXPOSED_BYTES, 42);
     let [start, bytes] = end.shm.expose(Payload::from(&data[..])).words;
@@ -165,25 +166,30 @@ fn exposer() {
     }
 }
 
+/// Gives up what root has: the right to read any process. The kernel lets nobody read a process with more rights.
+fn become_ordinary() {
+    let mut capabilities = rustix::thread::capabilities(None).unwrap();
+    capabilities.effective.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
+    capabilities.permitted.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
+    rustix::thread::set_capabilities(None, capabilities).unwrap();
+}
+
 fn received_exposed(end: &mut End) -> Exposed {
     let [low, high, bytes, ..] = end.receive(1).0.words;
     Exposed { words: [u64::from(low) | u64::from(high) << 32, bytes.into()] }
 }
 
 fn a_refusal_in_mid_run_is_an_answer() {
-    let file = Segment::create(2).unwrap();
-    let exposer = start("exposer", 1, &file);
-    let reader = start("reader", 0, &file);
+    let job = Job::new(2);
+    let exposer = job.start("exposer", 1);
+    let reader = job.start("reader", 0);
     succeeded("reader", reader);
     succeeded("exposer", exposer);
 }
 
-/// Gives up the right to read what it must not (which root has), reads, and is refused from some point on.
+/// Reads as long as it may, and is refused from some point on.
 fn reader() {
-    let mut capabilities = rustix::thread::capabilities(None).unwrap();
-    capabilities.effective.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
-    capabilities.permitted.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
-    rustix::thread::set_capabilities(None, capabilities).unwrap();
+    become_ordinary();
     let mut end = own_end();
     let exposed = received_exposed(&mut end);
     let lane = end.lanes[1];
@@ -200,10 +206,10 @@ fn reader() {
 /// One sender is killed in the midst of a message. The other's messages come, all of them, in order.
 fn a_killed_sender_holds_up_nobody_else() {
     for round in 0..5u64 {
-        let file = Segment::create(3).unwrap();
-        let mut streamer = start("streamer", 1, &file);
-        let counter = start("counter", 2, &file);
-        let mut end = End::open(adopt(&file, 3), 0, Settings::default());
+        let job = Job::new(3);
+        let mut streamer = job.start("streamer", 1);
+        let counter = job.start("counter", 2);
+        let mut end = job.end(Settings::default());
         end.until("the first of the stream", |end| end.heard.whole.get(&1).map(|_| ()));
         let kill_at = Instant::now() + Duration::from_millis(round * 3);
         let mut alive = true;
@@ -242,9 +248,9 @@ fn counter() {
 }
 
 fn a_seat_cannot_be_taken_twice() {
-    let file = Segment::create(2).unwrap();
-    let _end = End::open(adopt(&file, 2), 0, Settings::default());
-    let output = finish(start("latecomer", 0, &file));
+    let job = Job::new(2);
+    let _end = job.end(Settings::default());
+    let output = finish(job.start("latecomer", 0));
     assert!(output.contains("seat 0 of this node was taken before\nStart one MPI program"), "{output}");
 }
 
@@ -257,13 +263,13 @@ fn latecomer() {
 }
 
 fn limits_are_errors_with_numbers_and_remedies() {
-    let file = Segment::create(2).unwrap();
+    let job = Job::new(2);
     for (limit, texts) in [
         ("fsize", ["the limit on the size of files is 65536 bytes", "ulimit -f unlimited"]),
         ("nofile", ["bytes are needed", "ulimit -n"]),
         ("as", ["mapping the segment", "ulimit -v unlimited"]),
     ] {
-        let output = finish(start(limit, 1, &file));
+        let output = finish(job.start(limit, 1));
         for text in texts {
             assert!(output.contains(text), "{limit}: {output}");
         }
@@ -296,13 +302,13 @@ fn limited(limit: &str) {
 }
 
 fn a_segment_is_fetched_over_a_socket() {
-    let file = Segment::create(3).unwrap();
+    let job = Job::new(3);
     let (offer, card) = Offer::open().unwrap();
     let hex: String = card.iter().map(|byte| format!("{byte:02x}")).collect();
     let fetchers: Vec<Running> =
         (1..3).map(|seat| launch(command("fetcher", seat).env("WEFT_TEST_CARD", &hex))).collect();
-    offer.serve(file.as_fd(), 2, PATIENCE).unwrap();
-    let mut end = End::open(adopt(&file, 3), 0, Settings::default());
+    offer.serve(job.file.as_fd(), 2, PATIENCE).unwrap();
+    let mut end = job.end(Settings::default());
     for seat in 1..3 {
         assert_eq!(end.receive(seat).0, numbered(seat));
     }
@@ -338,11 +344,29 @@ fn command(role: &str, seat: u32) -> Command {
     command
 }
 
-/// Starts a child that inherits the segment, as a launcher does it.
-fn start(role: &str, seat: u32, file: &OwnedFd) -> Running {
-    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).unwrap();
-    let seats = Segment::adopt(file.try_clone().unwrap(), 2).map_or(3, |segment| segment.seats());
-    launch(command(role, seat).env(FILE, file.as_raw_fd().to_string()).env(SEATS, seats.to_string()))
+/// A segment and its number of seats.
+struct Job {
+    file: OwnedFd,
+    seats: u32,
+}
+
+impl Job {
+    fn new(seats: u32) -> Job {
+        let file = Segment::create(seats).unwrap();
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        Job { file, seats }
+    }
+
+    /// Starts a child that inherits the segment, as a launcher does it.
+    fn start(&self, role: &str, seat: u32) -> Running {
+        let number = self.file.as_raw_fd().to_string();
+        launch(command(role, seat).env(FILE, number).env(SEATS, self.seats.to_string()))
+    }
+
+    /// Takes seat 0.
+    fn end(&self, settings: Settings) -> End {
+        End::open(Segment::adopt(own_descriptor(self.file.as_raw_fd()), self.seats).unwrap(), 0, settings)
+    }
 }
 
 fn launch(command: &mut Command) -> Running {
@@ -363,14 +387,14 @@ fn finish(mut child: Running) -> String {
     output
 }
 
-fn adopt(file: &OwnedFd, seats: u32) -> Segment {
-    Segment::adopt(file.try_clone().unwrap(), seats).unwrap()
+/// A descriptor of this process, opened once more by its number.
+fn own_descriptor(number: i32) -> OwnedFd {
+    OpenOptions::new().read(true).write(true).open(format!("/proc/self/fd/{number}")).unwrap().into()
 }
 
-/// The inherited segment, opened once more by its number.
+/// The inherited segment.
 fn own_file() -> OwnedFd {
-    let path = format!("/proc/self/fd/{}", number_in(FILE));
-    OpenOptions::new().read(true).write(true).open(path).unwrap().into()
+    own_descriptor(number_in(FILE) as i32)
 }
 
 fn own_segment() -> Segment {

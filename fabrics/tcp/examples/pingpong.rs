@@ -17,6 +17,13 @@ fn main() {
     println!("{:>8} {:>16} {:>16} {:>14}  gate", "bytes", "raw", "fabric", "ratio");
     let both = compare(|| raw_bounce(BOUNCES), || fabric_bounce(BOUNCES));
     show(8, "us", both.map(|samples| [samples[0], samples[ROUNDS / 2]]), "<= 1.1");
+    let both = compare(|| raw_alone(ALONE), || fabric_alone(ALONE));
+    show(
+        8,
+        "us",
+        both.map(|samples| [samples[0], samples[ROUNDS / 2]]),
+        "one thread on both ends: cost alone",
+    );
     for bytes in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
         let both = compare(|| raw_stream(bytes), || fabric_stream(bytes));
         show(bytes, "GB/s", both.map(|samples| [samples[ROUNDS - 1], samples[ROUNDS / 2]]), ">= 0.95");
@@ -84,6 +91,40 @@ fn raw_bounce(count: usize) -> f64 {
             }
         },
     )
+}
+
+/// Half a round trip of one thread that plays both ends: what the calls cost, without the way between two cpus.
+/// The best of many short runs, so that it can be read on a busy machine too.
+fn raw_alone(count: usize) -> f64 {
+    let (mut left, mut right) = raw_pair();
+    let trip = |_| {
+        let began = Instant::now();
+        for _ in 0..ALONE_TRIPS {
+            left.write_all(&[1; 8]).expect("eight bytes go out");
+            spin_read(&mut right, &mut [0; 8]);
+            right.write_all(&[1; 8]).expect("eight bytes go out");
+            spin_read(&mut left, &mut [0; 8]);
+        }
+        half_trip(began, ALONE_TRIPS)
+    };
+    (0..count).map(trip).fold(f64::MAX, f64::min)
+}
+
+/// The same over the fabric.
+fn fabric_alone(count: usize) -> f64 {
+    let (mut left, mut right) = fabric_pair(8);
+    let trip = |_| {
+        (left.heard.whole, right.heard.whole) = (0, 0);
+        let began = Instant::now();
+        for number in 0..ALONE_TRIPS {
+            left.send(&[1; 8]);
+            right.wait(number + 1);
+            right.send(&[1; 8]);
+            left.wait(number + 1);
+        }
+        half_trip(began, ALONE_TRIPS)
+    };
+    (0..count).map(trip).fold(f64::MAX, f64::min)
 }
 
 fn half_trip(began: Instant, count: usize) -> f64 {
@@ -279,5 +320,8 @@ impl Side {
 /// Many short samples: on a busy machine the best of them was left alone.
 const ROUNDS: usize = 41;
 const BOUNCES: usize = 1000;
+/// Short runs in one sample of the one thread, and round trips in each.
+const ALONE: usize = 100;
+const ALONE_TRIPS: usize = 20;
 /// Bytes of one stream sample.
 const STREAM_BYTES: usize = 64 << 20;

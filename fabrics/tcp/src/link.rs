@@ -20,6 +20,8 @@ pub(crate) struct Open {
     peer: Peer,
     outgoing: Outgoing,
     incoming: Incoming,
+    /// The last message was a large one, so the next probably is, too.
+    is_streaming: bool,
     /// Which process it leads to, its host and its address, for messages.
     who: Box<str>,
 }
@@ -53,7 +55,7 @@ impl Turn {
 impl Open {
     pub(crate) fn new(socket: OwnedFd, peer: Peer, who: String) -> Open {
         let (outgoing, incoming) = (Outgoing::default(), Incoming::BETWEEN);
-        Open { socket, peer, outgoing, incoming, who: who.into() }
+        Open { socket, peer, outgoing, incoming, is_streaming: false, who: who.into() }
     }
 
     pub(crate) fn who(&self) -> &str {
@@ -251,15 +253,17 @@ impl Open {
         let Incoming::Between { cut } = &mut self.incoming else { return Ok(false) };
         debug_assert!(inbox.is_empty(), "the inbox still holds messages of somebody");
         let kept = cut.bytes().len();
+        let end = if self.is_streaming { STREAMING_BYTES } else { INBOX_BYTES };
         inbox.buffer[..kept].copy_from_slice(cut.bytes());
-        let received = rustix::net::recv(&self.socket, &mut inbox.buffer[kept..], RecvFlags::empty());
+        let received = rustix::net::recv(&self.socket, &mut inbox.buffer[kept..end], RecvFlags::empty());
         let Some(received) = self.received(received.map(|(bytes, _)| bytes))? else { return Ok(false) };
         if let Incoming::Between { cut } = &mut self.incoming {
             cut.drop_front(kept);
         }
         inbox.fill(kept + received);
+        self.is_streaming = false;
         self.deliver(inbox, sink, turn)?;
-        Ok(kept + received == INBOX_BYTES && inbox.is_empty())
+        Ok(kept + received == end && inbox.is_empty())
     }
 
     /// Reports the messages in the inbox, as many as the turn allows; what is left stays there.
@@ -278,6 +282,7 @@ impl Open {
                 }
                 Ok(Frame::Message { header, bytes }) => {
                     self.incoming = begin_landing(sink, self.peer, &header, bytes, rest);
+                    self.is_streaming = bytes > INBOX_BYTES;
                     inbox.clear();
                 }
                 Ok(Frame::Goodbye) => return Err(Ended::Goodbye),
@@ -462,9 +467,12 @@ const CALL_BYTES: usize = 32 << 10;
 const POST_BYTES_MAX: usize = 256 << 10;
 /// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.
 const JOINED_BYTES_MAX: usize = 256;
-/// What one read takes of small messages. Larger would copy more of a large payload twice; smaller would take
-/// fewer small messages per call.
+/// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller would
+/// take fewer small messages per call.
 const INBOX_BYTES: usize = 16 << 10;
+/// The same behind a large message: the frame of the next large one, with little of its payload, which is then
+/// copied only once.
+const STREAMING_BYTES: usize = 1 << 10;
 /// Payload bytes per read into their place.
 const LANDING_BYTES: usize = 128 << 10;
 /// Reads from one connection before the others have their turn.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use messaging::{Outcome, RequestId};
+use weft::claims::{Outcome, RequestId};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::bodies::point_to_point::conclude;

@@ -40,15 +40,7 @@ struct ErrorHandler {
 static HANDLERS: Mutex<Table<ErrorHandler>> = Mutex::new(Table::new(Kind::Errhandler));
 
 /// The error handler of files that are not open yet, which `MPI_FILE_NULL` stands for (MPI 5.0 §14.7).
-static OF_NEW_FILES: Mutex<Option<NewFiles>> = Mutex::new(None);
-
-/// A handle other than `MPI_ERRORS_RETURN`, with which it begins.
-struct NewFiles(MPI_Errhandler);
-
-// SAFETY: an error handler holds addresses of functions, which are the same on every thread.
-unsafe impl Send for ErrorHandler {}
-// SAFETY: a handle is a number in the form of a pointer, never dereferenced.
-unsafe impl Send for NewFiles {}
+static OF_NEW_FILES: Mutex<MPI_Errhandler> = Mutex::new(MPI_ERRORS_RETURN);
 
 impl Function {
     fn is_null(self) -> bool {
@@ -290,10 +282,8 @@ pub unsafe fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler
             }
         }
         retain(errhandler);
-        let former = lock(&OF_NEW_FILES).replace(NewFiles(errhandler));
-        if let Some(NewFiles(former)) = former {
-            release(former);
-        }
+        let former = std::mem::replace(&mut *lock(&OF_NEW_FILES), errhandler);
+        release(former);
         Ok(())
     })
 }
@@ -307,7 +297,7 @@ pub unsafe fn mpi_file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errha
         check_no_file(file)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(errhandler, "errhandler")? };
-        let current = lock(&OF_NEW_FILES).as_ref().map_or(MPI_ERRORS_RETURN, |files| files.0);
+        let current = *lock(&OF_NEW_FILES);
         place.set(another_reference(current));
         Ok(())
     })

@@ -3,6 +3,30 @@
 //! `cargo xtask bodies MPI_X` prints the signature that a body must have; `cargo xtask generate` wires it up.
 
 pub mod addresses;
+pub mod allocation;
+pub mod attributes;
+pub mod collectives;
+pub mod communicators;
+pub mod completion;
+pub mod datatype_constructors;
+pub mod datatype_contents;
+pub mod datatypes;
+pub mod environment;
+pub mod error_codes;
+pub mod error_handlers;
+pub mod groups;
 pub mod handles;
+pub mod info;
+pub mod operators;
+pub mod point_to_point;
+pub(crate) mod pointers;
+pub mod probes;
 pub mod profiling;
+pub mod reductions;
+pub mod statuses;
+#[cfg(test)]
+mod testing;
 pub mod timers;
+pub mod world;
+pub mod fortran_types;
+pub mod packing;

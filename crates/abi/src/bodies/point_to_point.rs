@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use messaging::{Mode, Receiving, RequestId, Sending};
+use weft::claims::{Mode, Receiving, RequestId, Sending};
 use weft::{Communicator, Error, Rank, Received, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
@@ -74,6 +74,44 @@ impl Send {
             Begun::Failed(_, error) => Err(error),
             Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
         }
+    }
+}
+
+impl Send {
+    /// A blocking send, as a call of C.
+    ///
+    /// # Safety
+    /// See [`arguments::outgoing`].
+    #[inline]
+    unsafe fn call(self, name: &'static str, comm: MPI_Comm, mode: Mode) -> c_int {
+        call(name, Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the caller's promise is handed on.
+            unsafe { self.block(runtime, &object.comm, mode) }
+        })
+    }
+
+    /// A nonblocking send, as a call of C.
+    ///
+    /// # Safety
+    /// See [`arguments::outgoing`]; `request` is null or writable.
+    #[inline]
+    unsafe fn call_nonblocking(
+        self,
+        name: &'static str,
+        comm: MPI_Comm,
+        mode: Mode,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        call(name, Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            check_request(request)?;
+            // SAFETY: the caller's promise is handed on; `request` is not null.
+            unsafe {
+                let begun = self.begin(runtime, &object.comm, mode)?;
+                hand_out(runtime, &object, comm, begun, request)
+            }
+        })
     }
 }
 
@@ -172,76 +210,118 @@ fn check_request(request: *mut MPI_Request) -> Result<()> {
     if request.is_null() { Err(null("request")) } else { Ok(()) }
 }
 
-macro_rules! blocking_send {
-    ($($body:ident $name:literal $mode:ident: $doc:literal;)*) => {
-        $(
-            #[doc = $doc]
-            ///
-            /// # Safety
-            /// `buf` holds `count` elements of `datatype`, readable.
-            #[inline]
-            pub unsafe fn $body(
-                buf: *const c_void,
-                count: MPI_Count,
-                datatype: MPI_Datatype,
-                dest: c_int,
-                tag: c_int,
-                comm: MPI_Comm,
-            ) -> c_int {
-                call($name, Target::Comm(comm), |runtime| {
-                    let object = runtime.comm(comm)?;
-                    let send = Send { buffer: buf, count, datatype, to: dest, tag };
-                    // SAFETY: the program's promise is handed on.
-                    unsafe { send.block(runtime, &object.comm, Mode::$mode) }
-                })
-            }
-        )*
-    };
+/// Sends, and returns when the buffer is free.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable.
+#[inline]
+pub unsafe fn mpi_send(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call("MPI_Send", comm, Mode::Standard) }
 }
 
-blocking_send! {
-    mpi_send "MPI_Send" Standard: "Sends, and returns when the buffer is free.";
-    mpi_ssend "MPI_Ssend" Synchronous: "Sends, and returns when the receive has begun.";
-    mpi_rsend "MPI_Rsend" Standard: "Sends to a receive that is posted already; the promise is not needed here.";
+/// Sends, and returns when the receive has begun.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable.
+#[inline]
+pub unsafe fn mpi_ssend(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call("MPI_Ssend", comm, Mode::Synchronous) }
 }
 
-macro_rules! nonblocking_send {
-    ($($body:ident $name:literal $mode:ident: $doc:literal;)*) => {
-        $(
-            #[doc = $doc]
-            ///
-            /// # Safety
-            /// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over;
-            /// `request` is null or writable.
-            #[inline]
-            pub unsafe fn $body(
-                buf: *const c_void,
-                count: MPI_Count,
-                datatype: MPI_Datatype,
-                dest: c_int,
-                tag: c_int,
-                comm: MPI_Comm,
-                request: *mut MPI_Request,
-            ) -> c_int {
-                call($name, Target::Comm(comm), |runtime| {
-                    let object = runtime.comm(comm)?;
-                    check_request(request)?;
-                    let send = Send { buffer: buf, count, datatype, to: dest, tag };
-                    // SAFETY: the program's promise is handed on; `request` is not null.
-                    unsafe {
-                        let begun = send.begin(runtime, &object.comm, Mode::$mode)?;
-                        hand_out(runtime, &object, comm, begun, request)
-                    }
-                })
-            }
-        )*
-    };
+/// Sends to a receive that is posted already; the promise is not needed here.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable.
+#[inline]
+pub unsafe fn mpi_rsend(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call("MPI_Rsend", comm, Mode::Standard) }
 }
 
-nonblocking_send! {
-    mpi_isend "MPI_Isend" Standard: "Begins a send.";
-    mpi_issend "MPI_Issend" Synchronous: "Begins a send that is over when the receive has begun.";
-    mpi_irsend "MPI_Irsend" Standard: "Begins a send to a receive that is posted already.";
+/// Begins a send.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
+/// writable.
+#[inline]
+pub unsafe fn mpi_isend(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call_nonblocking("MPI_Isend", comm, Mode::Standard, request) }
+}
+
+/// Begins a send that is over when the receive has begun.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
+/// writable.
+#[inline]
+pub unsafe fn mpi_issend(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call_nonblocking("MPI_Issend", comm, Mode::Synchronous, request) }
+}
+
+/// Begins a send to a receive that is posted already.
+///
+/// # Safety
+/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
+/// writable.
+#[inline]
+pub unsafe fn mpi_irsend(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let send = Send { buffer: buf, count, datatype, to: dest, tag };
+    // SAFETY: the program's promise is handed on.
+    unsafe { send.call_nonblocking("MPI_Irsend", comm, Mode::Standard, request) }
 }
 
 /// Receives.

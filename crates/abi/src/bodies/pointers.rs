@@ -38,20 +38,22 @@ pub(crate) fn check_count_out(place: CountOut, name: &str) -> Result<()> {
     if place.is_null() { Err(null(name)) } else { Ok(()) }
 }
 
+/// Refuses a null pointer where `count` elements are needed, and a negative count; for arrays of results.
+pub(crate) fn check_array<T>(start: *const T, count: i64, name: &str) -> Result<()> {
+    if length(count)? > 0 && start.is_null() { Err(null(name)) } else { Ok(()) }
+}
+
 /// An array of the program's; of no elements where `count` is 0, whatever the pointer.
 ///
 /// # Safety
 /// `start` is null, or has `count` elements that stay as they are until the MPI call returns.
 pub(crate) unsafe fn array<'a, T>(start: *const T, count: i64, name: &str) -> Result<&'a [T]> {
-    let count = length(count)?;
+    check_array(start, count, name)?;
     if count == 0 {
         return Ok(&[]);
     }
-    if start.is_null() {
-        return Err(null(name));
-    }
     // SAFETY: not null, and the caller promised that many elements.
-    Ok(unsafe { std::slice::from_raw_parts(start, count) })
+    Ok(unsafe { std::slice::from_raw_parts(start, length(count)?) })
 }
 
 /// The numbers of an array in either width.

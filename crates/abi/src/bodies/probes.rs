@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use messaging::{Message, Receiving};
+use weft::claims::{Message, Receiving};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Incoming, Partner};

@@ -129,7 +129,7 @@ fn two_threads_and_every_size() {
         let mut producer = producer(TINY);
         let watchdog = Instant::now();
         for number in 0..messages {
-            send_all(&mut producer, &*theirs, &message(number), watchdog);
+            send_all(&mut producer, &theirs, &message(number), watchdog);
         }
     });
     let mut wire = Wire::new(TINY);
@@ -267,7 +267,7 @@ fn producer(shape: RingShape) -> Producer {
 }
 
 fn pattern(bytes: usize, first: u8) -> Vec<u8> {
-    (0..bytes).map(|at| first.wrapping_add((at * 31 >> 3) as u8)).collect()
+    (0..bytes).map(|at| first.wrapping_add(((at * 31) >> 3) as u8)).collect()
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);

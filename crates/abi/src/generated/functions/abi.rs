@@ -18,7 +18,15 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_fortran_booleans" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::environment::mpi_abi_get_fortran_booleans(
+            logical_size,
+            logical_true,
+            logical_false,
+            is_set,
+        )
+    }
 }
 
 /// `PMPI_Abi_get_fortran_booleans`, in MPI since 5.0.
@@ -32,7 +40,15 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_fortran_booleans" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::environment::mpi_abi_get_fortran_booleans(
+            logical_size,
+            logical_true,
+            logical_false,
+            is_set,
+        )
+    }
 }
 
 /// `MPI_Abi_get_fortran_info`, in MPI since 5.0.
@@ -41,7 +57,8 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_fortran_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) }
 }
 
 /// `PMPI_Abi_get_fortran_info`, in MPI since 5.0.
@@ -50,7 +67,8 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_fortran_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) }
 }
 
 /// `MPI_Abi_get_info`, in MPI since 5.0.
@@ -59,7 +77,8 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_info(info) }
 }
 
 /// `PMPI_Abi_get_info`, in MPI since 5.0.
@@ -68,7 +87,8 @@ pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_info(info) }
 }
 
 /// `MPI_Abi_get_version`, in MPI since 5.0.
@@ -77,7 +97,8 @@ pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) }
 }
 
 /// `PMPI_Abi_get_version`, in MPI since 5.0.
@@ -89,7 +110,8 @@ pub unsafe extern "C" fn PMPI_Abi_get_version(
     abi_major: *mut c_int,
     abi_minor: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_get_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) }
 }
 
 /// `MPI_Abi_set_fortran_booleans`, in MPI since 5.0.
@@ -102,7 +124,14 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_set_fortran_booleans" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::environment::mpi_abi_set_fortran_booleans(
+            logical_size,
+            logical_true,
+            logical_false,
+        )
+    }
 }
 
 /// `PMPI_Abi_set_fortran_booleans`, in MPI since 5.0.
@@ -115,7 +144,14 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_set_fortran_booleans" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::environment::mpi_abi_set_fortran_booleans(
+            logical_size,
+            logical_true,
+            logical_false,
+        )
+    }
 }
 
 /// `MPI_Abi_set_fortran_info`, in MPI since 5.0.
@@ -124,7 +160,8 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_set_fortran_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) }
 }
 
 /// `PMPI_Abi_set_fortran_info`, in MPI since 5.0.
@@ -133,5 +170,6 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abi_set_fortran_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) }
 }

@@ -21,7 +21,18 @@ pub unsafe extern "C" fn MPI_Allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Allgather`, in MPI since 1.1.
@@ -38,7 +49,18 @@ pub unsafe extern "C" fn PMPI_Allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Allgather_c`, in MPI since 4.0.
@@ -55,7 +77,18 @@ pub unsafe extern "C" fn MPI_Allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Allgather_c`, in MPI since 4.0.
@@ -72,7 +105,18 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Allgather_init`, in MPI since 4.0.
@@ -166,7 +210,19 @@ pub unsafe extern "C" fn MPI_Allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Allgatherv`, in MPI since 1.1.
@@ -184,7 +240,19 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Allgatherv_c`, in MPI since 4.0.
@@ -202,7 +270,19 @@ pub unsafe extern "C" fn MPI_Allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Allgatherv_c`, in MPI since 4.0.
@@ -220,7 +300,19 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Allgatherv_init`, in MPI since 4.0.
@@ -316,7 +408,17 @@ pub unsafe extern "C" fn MPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Allreduce`, in MPI since 1.1.
@@ -332,7 +434,17 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Allreduce_c`, in MPI since 4.0.
@@ -348,7 +460,8 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `PMPI_Allreduce_c`, in MPI since 4.0.
@@ -364,7 +477,8 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Allreduce_init`, in MPI since 4.0.
@@ -453,7 +567,18 @@ pub unsafe extern "C" fn MPI_Alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoall`, in MPI since 1.1.
@@ -470,7 +595,18 @@ pub unsafe extern "C" fn PMPI_Alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoall_c`, in MPI since 4.0.
@@ -487,7 +623,18 @@ pub unsafe extern "C" fn MPI_Alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoall_c`, in MPI since 4.0.
@@ -504,7 +651,18 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoall_init`, in MPI since 4.0.
@@ -599,7 +757,20 @@ pub unsafe extern "C" fn MPI_Alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoallv`, in MPI since 1.1.
@@ -618,7 +789,20 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoallv_c`, in MPI since 4.0.
@@ -637,7 +821,20 @@ pub unsafe extern "C" fn MPI_Alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoallv_c`, in MPI since 4.0.
@@ -656,7 +853,20 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoallv_init`, in MPI since 4.0.
@@ -759,7 +969,20 @@ pub unsafe extern "C" fn MPI_Alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoallw`, in MPI since 2.0.
@@ -778,7 +1001,20 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoallw_c`, in MPI since 4.0.
@@ -797,7 +1033,20 @@ pub unsafe extern "C" fn MPI_Alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Alltoallw_c`, in MPI since 4.0.
@@ -816,7 +1065,20 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Alltoallw_init`, in MPI since 4.0.
@@ -909,7 +1171,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Barrier" }, Target::Comm(comm))
+    crate::bodies::collectives::mpi_barrier(comm)
 }
 
 /// `PMPI_Barrier`, in MPI since 1.1.
@@ -918,7 +1180,7 @@ pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Barrier" }, Target::Comm(comm))
+    crate::bodies::collectives::mpi_barrier(comm)
 }
 
 /// `MPI_Barrier_init`, in MPI since 4.0.
@@ -959,7 +1221,8 @@ pub unsafe extern "C" fn MPI_Bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count as MPI_Count, datatype, root, comm) }
 }
 
 /// `PMPI_Bcast`, in MPI since 1.1.
@@ -974,7 +1237,8 @@ pub unsafe extern "C" fn PMPI_Bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count as MPI_Count, datatype, root, comm) }
 }
 
 /// `MPI_Bcast_c`, in MPI since 4.0.
@@ -989,7 +1253,8 @@ pub unsafe extern "C" fn MPI_Bcast_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm) }
 }
 
 /// `PMPI_Bcast_c`, in MPI since 4.0.
@@ -1004,7 +1269,8 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Bcast_init`, in MPI since 4.0.
@@ -1088,7 +1354,8 @@ pub unsafe extern "C" fn MPI_Exscan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
 }
 
 /// `PMPI_Exscan`, in MPI since 2.0.
@@ -1104,7 +1371,8 @@ pub unsafe extern "C" fn PMPI_Exscan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
 }
 
 /// `MPI_Exscan_c`, in MPI since 4.0.
@@ -1120,7 +1388,8 @@ pub unsafe extern "C" fn MPI_Exscan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `PMPI_Exscan_c`, in MPI since 4.0.
@@ -1136,7 +1405,8 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Exscan_init`, in MPI since 4.0.
@@ -1226,7 +1496,19 @@ pub unsafe extern "C" fn MPI_Gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Gather`, in MPI since 1.1.
@@ -1244,7 +1526,19 @@ pub unsafe extern "C" fn PMPI_Gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Gather_c`, in MPI since 4.0.
@@ -1262,7 +1556,19 @@ pub unsafe extern "C" fn MPI_Gather_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Gather_c`, in MPI since 4.0.
@@ -1280,7 +1586,19 @@ pub unsafe extern "C" fn PMPI_Gather_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Gather_init`, in MPI since 4.0.
@@ -1379,7 +1697,20 @@ pub unsafe extern "C" fn MPI_Gatherv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Gatherv`, in MPI since 1.1.
@@ -1398,7 +1729,20 @@ pub unsafe extern "C" fn PMPI_Gatherv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Gatherv_c`, in MPI since 4.0.
@@ -1417,7 +1761,20 @@ pub unsafe extern "C" fn MPI_Gatherv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Gatherv_c`, in MPI since 4.0.
@@ -1436,7 +1793,20 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Gatherv_init`, in MPI since 4.0.
@@ -2715,7 +3085,8 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_commutative" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) }
 }
 
 /// `PMPI_Op_commutative`, in MPI since 2.2.
@@ -2724,7 +3095,8 @@ pub unsafe extern "C" fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_commutative" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) }
 }
 
 /// `MPI_Op_create`, in MPI since 1.1.
@@ -2737,7 +3109,8 @@ pub unsafe extern "C" fn MPI_Op_create(
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) }
 }
 
 /// `PMPI_Op_create`, in MPI since 1.1.
@@ -2750,7 +3123,8 @@ pub unsafe extern "C" fn PMPI_Op_create(
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) }
 }
 
 /// `MPI_Op_create_c`, in MPI since 4.0.
@@ -2763,7 +3137,8 @@ pub unsafe extern "C" fn MPI_Op_create_c(
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_create_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) }
 }
 
 /// `PMPI_Op_create_c`, in MPI since 4.0.
@@ -2776,7 +3151,8 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_create_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) }
 }
 
 /// `MPI_Op_free`, in MPI since 1.1.
@@ -2785,7 +3161,8 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_free(op) }
 }
 
 /// `PMPI_Op_free`, in MPI since 1.1.
@@ -2794,7 +3171,8 @@ pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Op_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_op_free(op) }
 }
 
 /// `MPI_Reduce`, in MPI since 1.1.
@@ -2811,7 +3189,18 @@ pub unsafe extern "C" fn MPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Reduce`, in MPI since 1.1.
@@ -2828,7 +3217,18 @@ pub unsafe extern "C" fn PMPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_c`, in MPI since 4.0.
@@ -2845,7 +3245,8 @@ pub unsafe extern "C" fn MPI_Reduce_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `PMPI_Reduce_c`, in MPI since 4.0.
@@ -2862,7 +3263,8 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Reduce_init`, in MPI since 4.0.
@@ -2953,7 +3355,8 @@ pub unsafe extern "C" fn MPI_Reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_local" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count as MPI_Count, datatype, op) }
 }
 
 /// `PMPI_Reduce_local`, in MPI since 2.2.
@@ -2968,7 +3371,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_local" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count as MPI_Count, datatype, op) }
 }
 
 /// `MPI_Reduce_local_c`, in MPI since 4.0.
@@ -2983,7 +3387,8 @@ pub unsafe extern "C" fn MPI_Reduce_local_c(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_local_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) }
 }
 
 /// `PMPI_Reduce_local_c`, in MPI since 4.0.
@@ -2998,7 +3403,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_local_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) }
 }
 
 /// `MPI_Reduce_scatter`, in MPI since 1.1.
@@ -3014,7 +3420,17 @@ pub unsafe extern "C" fn MPI_Reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter`, in MPI since 1.1.
@@ -3030,7 +3446,17 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_c`, in MPI since 4.0.
@@ -3046,7 +3472,17 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_c`, in MPI since 4.0.
@@ -3062,7 +3498,17 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_block`, in MPI since 2.2.
@@ -3078,7 +3524,17 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_block`, in MPI since 2.2.
@@ -3094,7 +3550,17 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_block_c`, in MPI since 4.0.
@@ -3110,7 +3576,17 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_block_c`, in MPI since 4.0.
@@ -3126,7 +3602,17 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_block_init`, in MPI since 4.0.
@@ -3286,7 +3772,8 @@ pub unsafe extern "C" fn MPI_Scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
 }
 
 /// `PMPI_Scan`, in MPI since 1.1.
@@ -3302,7 +3789,8 @@ pub unsafe extern "C" fn PMPI_Scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
 }
 
 /// `MPI_Scan_c`, in MPI since 4.0.
@@ -3318,7 +3806,8 @@ pub unsafe extern "C" fn MPI_Scan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `PMPI_Scan_c`, in MPI since 4.0.
@@ -3334,7 +3823,8 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Scan_init`, in MPI since 4.0.
@@ -3424,7 +3914,19 @@ pub unsafe extern "C" fn MPI_Scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Scatter`, in MPI since 1.1.
@@ -3442,7 +3944,19 @@ pub unsafe extern "C" fn PMPI_Scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Scatter_c`, in MPI since 4.0.
@@ -3460,7 +3974,19 @@ pub unsafe extern "C" fn MPI_Scatter_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Scatter_c`, in MPI since 4.0.
@@ -3478,7 +4004,19 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Scatter_init`, in MPI since 4.0.
@@ -3577,7 +4115,20 @@ pub unsafe extern "C" fn MPI_Scatterv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Scatterv`, in MPI since 1.1.
@@ -3596,7 +4147,20 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Scatterv_c`, in MPI since 4.0.
@@ -3615,7 +4179,20 @@ pub unsafe extern "C" fn MPI_Scatterv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Scatterv_c`, in MPI since 4.0.
@@ -3634,7 +4211,20 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Scatterv_init`, in MPI since 4.0.
@@ -3731,7 +4321,8 @@ pub unsafe extern "C" fn MPI_Type_get_value_index(
     index_type: MPI_Datatype,
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_value_index" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_get_value_index(value_type, index_type, pair_type) }
 }
 
 /// `PMPI_Type_get_value_index`, in MPI since 4.1.
@@ -3744,5 +4335,6 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     index_type: MPI_Datatype,
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_value_index" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_get_value_index(value_type, index_type, pair_type) }
 }

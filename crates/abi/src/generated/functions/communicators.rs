@@ -17,7 +17,8 @@ pub unsafe extern "C" fn MPI_Comm_compare(
     comm2: MPI_Comm,
     result: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_compare" }, Target::Comm(comm1))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) }
 }
 
 /// `PMPI_Comm_compare`, in MPI since 1.1.
@@ -30,7 +31,8 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
     comm2: MPI_Comm,
     result: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_compare" }, Target::Comm(comm1))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) }
 }
 
 /// `MPI_Comm_create`, in MPI since 1.1.
@@ -43,7 +45,8 @@ pub unsafe extern "C" fn MPI_Comm_create(
     group: MPI_Group,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) }
 }
 
 /// `PMPI_Comm_create`, in MPI since 1.1.
@@ -56,7 +59,8 @@ pub unsafe extern "C" fn PMPI_Comm_create(
     group: MPI_Group,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) }
 }
 
 /// `MPI_Comm_create_from_group`, in MPI since 4.0.
@@ -128,7 +132,15 @@ pub unsafe extern "C" fn MPI_Comm_create_keyval(
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_comm_create_keyval(
+            comm_copy_attr_fn,
+            comm_delete_attr_fn,
+            comm_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `PMPI_Comm_create_keyval`, in MPI since 2.0.
@@ -142,7 +154,15 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_comm_create_keyval(
+            comm_copy_attr_fn,
+            comm_delete_attr_fn,
+            comm_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `MPI_Comm_delete_attr`, in MPI since 2.0.
@@ -151,7 +171,8 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_delete_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) }
 }
 
 /// `PMPI_Comm_delete_attr`, in MPI since 2.0.
@@ -160,7 +181,8 @@ pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_delete_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) }
 }
 
 /// `MPI_Comm_dup`, in MPI since 1.1.
@@ -169,7 +191,8 @@ pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_dup" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) }
 }
 
 /// `PMPI_Comm_dup`, in MPI since 1.1.
@@ -178,7 +201,8 @@ pub unsafe extern "C" fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_dup" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) }
 }
 
 /// `MPI_Comm_dup_with_info`, in MPI since 3.0.
@@ -191,7 +215,8 @@ pub unsafe extern "C" fn MPI_Comm_dup_with_info(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_dup_with_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) }
 }
 
 /// `PMPI_Comm_dup_with_info`, in MPI since 3.0.
@@ -204,7 +229,8 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_dup_with_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) }
 }
 
 /// `MPI_Comm_free`, in MPI since 1.1.
@@ -213,7 +239,8 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_free(comm) }
 }
 
 /// `PMPI_Comm_free`, in MPI since 1.1.
@@ -222,7 +249,8 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_free(comm) }
 }
 
 /// `MPI_Comm_free_keyval`, in MPI since 2.0.
@@ -231,7 +259,8 @@ pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) }
 }
 
 /// `PMPI_Comm_free_keyval`, in MPI since 2.0.
@@ -240,7 +269,8 @@ pub unsafe extern "C" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) }
 }
 
 /// `MPI_Comm_get_attr`, in MPI since 2.0.
@@ -254,7 +284,8 @@ pub unsafe extern "C" fn MPI_Comm_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) }
 }
 
 /// `PMPI_Comm_get_attr`, in MPI since 2.0.
@@ -268,7 +299,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) }
 }
 
 /// `MPI_Comm_get_info`, in MPI since 3.0.
@@ -299,7 +331,8 @@ pub unsafe extern "C" fn MPI_Comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_name" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) }
 }
 
 /// `PMPI_Comm_get_name`, in MPI since 2.0.
@@ -312,7 +345,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_name" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) }
 }
 
 /// `MPI_Comm_group`, in MPI since 1.1.
@@ -321,7 +355,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_comm_group(comm, group) }
 }
 
 /// `PMPI_Comm_group`, in MPI since 1.1.
@@ -330,7 +365,8 @@ pub unsafe extern "C" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_comm_group(comm, group) }
 }
 
 /// `MPI_Comm_idup`, in MPI since 3.0.
@@ -393,7 +429,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_rank" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) }
 }
 
 /// `PMPI_Comm_rank`, in MPI since 1.1.
@@ -402,7 +439,8 @@ pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_rank" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) }
 }
 
 /// `MPI_Comm_remote_group`, in MPI since 1.1.
@@ -451,7 +489,8 @@ pub unsafe extern "C" fn MPI_Comm_set_attr(
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) }
 }
 
 /// `PMPI_Comm_set_attr`, in MPI since 2.0.
@@ -464,7 +503,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_attr" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) }
 }
 
 /// `MPI_Comm_set_info`, in MPI since 3.0.
@@ -491,7 +531,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_name" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) }
 }
 
 /// `PMPI_Comm_set_name`, in MPI since 2.0.
@@ -500,7 +541,8 @@ pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_name" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) }
 }
 
 /// `MPI_Comm_size`, in MPI since 1.1.
@@ -509,7 +551,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) }
 }
 
 /// `PMPI_Comm_size`, in MPI since 1.1.
@@ -518,7 +561,8 @@ pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) }
 }
 
 /// `MPI_Comm_split`, in MPI since 1.1.
@@ -532,7 +576,8 @@ pub unsafe extern "C" fn MPI_Comm_split(
     key: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_split" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) }
 }
 
 /// `PMPI_Comm_split`, in MPI since 1.1.
@@ -546,7 +591,8 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     key: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_split" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) }
 }
 
 /// `MPI_Comm_split_type`, in MPI since 3.0.
@@ -585,7 +631,8 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_test_inter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) }
 }
 
 /// `PMPI_Comm_test_inter`, in MPI since 1.1.
@@ -594,7 +641,8 @@ pub unsafe extern "C" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_test_inter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) }
 }
 
 /// `MPI_Group_compare`, in MPI since 1.1.
@@ -607,7 +655,8 @@ pub unsafe extern "C" fn MPI_Group_compare(
     group2: MPI_Group,
     result: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_compare" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) }
 }
 
 /// `PMPI_Group_compare`, in MPI since 1.1.
@@ -620,7 +669,8 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     group2: MPI_Group,
     result: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_compare" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) }
 }
 
 /// `MPI_Group_difference`, in MPI since 1.1.
@@ -633,7 +683,8 @@ pub unsafe extern "C" fn MPI_Group_difference(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_difference" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) }
 }
 
 /// `PMPI_Group_difference`, in MPI since 1.1.
@@ -646,7 +697,8 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_difference" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) }
 }
 
 /// `MPI_Group_excl`, in MPI since 1.1.
@@ -660,7 +712,8 @@ pub unsafe extern "C" fn MPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_excl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) }
 }
 
 /// `PMPI_Group_excl`, in MPI since 1.1.
@@ -674,7 +727,8 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_excl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) }
 }
 
 /// `MPI_Group_free`, in MPI since 1.1.
@@ -683,7 +737,8 @@ pub unsafe extern "C" fn PMPI_Group_excl(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_free(group) }
 }
 
 /// `PMPI_Group_free`, in MPI since 1.1.
@@ -692,7 +747,8 @@ pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_free(group) }
 }
 
 /// `MPI_Group_from_session_pset`, in MPI since 4.0.
@@ -732,7 +788,8 @@ pub unsafe extern "C" fn MPI_Group_incl(
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_incl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) }
 }
 
 /// `PMPI_Group_incl`, in MPI since 1.1.
@@ -746,7 +803,8 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_incl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) }
 }
 
 /// `MPI_Group_intersection`, in MPI since 1.1.
@@ -759,7 +817,8 @@ pub unsafe extern "C" fn MPI_Group_intersection(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_intersection" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) }
 }
 
 /// `PMPI_Group_intersection`, in MPI since 1.1.
@@ -772,7 +831,8 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_intersection" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) }
 }
 
 /// `MPI_Group_range_excl`, in MPI since 1.1.
@@ -786,7 +846,8 @@ pub unsafe extern "C" fn MPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_range_excl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) }
 }
 
 /// `PMPI_Group_range_excl`, in MPI since 1.1.
@@ -800,7 +861,8 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_range_excl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) }
 }
 
 /// `MPI_Group_range_incl`, in MPI since 1.1.
@@ -814,7 +876,8 @@ pub unsafe extern "C" fn MPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_range_incl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) }
 }
 
 /// `PMPI_Group_range_incl`, in MPI since 1.1.
@@ -828,7 +891,8 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_range_incl" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) }
 }
 
 /// `MPI_Group_rank`, in MPI since 1.1.
@@ -837,7 +901,8 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_rank" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_rank(group, rank) }
 }
 
 /// `PMPI_Group_rank`, in MPI since 1.1.
@@ -846,7 +911,8 @@ pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_rank" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_rank(group, rank) }
 }
 
 /// `MPI_Group_size`, in MPI since 1.1.
@@ -855,7 +921,8 @@ pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_size(group, size) }
 }
 
 /// `PMPI_Group_size`, in MPI since 1.1.
@@ -864,7 +931,8 @@ pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_size(group, size) }
 }
 
 /// `MPI_Group_translate_ranks`, in MPI since 1.1.
@@ -879,7 +947,8 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
     group2: MPI_Group,
     ranks2: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_translate_ranks" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) }
 }
 
 /// `PMPI_Group_translate_ranks`, in MPI since 1.1.
@@ -894,7 +963,8 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     group2: MPI_Group,
     ranks2: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_translate_ranks" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) }
 }
 
 /// `MPI_Group_union`, in MPI since 1.1.
@@ -907,7 +977,8 @@ pub unsafe extern "C" fn MPI_Group_union(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_union" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) }
 }
 
 /// `PMPI_Group_union`, in MPI since 1.1.
@@ -920,7 +991,8 @@ pub unsafe extern "C" fn PMPI_Group_union(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_union" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) }
 }
 
 /// `MPI_Intercomm_create`, in MPI since 1.1.
@@ -1028,7 +1100,15 @@ pub unsafe extern "C" fn MPI_Type_create_keyval(
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_type_create_keyval(
+            type_copy_attr_fn,
+            type_delete_attr_fn,
+            type_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `PMPI_Type_create_keyval`, in MPI since 2.0.
@@ -1042,7 +1122,15 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_type_create_keyval(
+            type_copy_attr_fn,
+            type_delete_attr_fn,
+            type_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `MPI_Type_delete_attr`, in MPI since 2.0.
@@ -1051,7 +1139,8 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_delete_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) }
 }
 
 /// `PMPI_Type_delete_attr`, in MPI since 2.0.
@@ -1060,7 +1149,8 @@ pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyva
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_delete_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) }
 }
 
 /// `MPI_Type_free_keyval`, in MPI since 2.0.
@@ -1069,7 +1159,8 @@ pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyv
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) }
 }
 
 /// `PMPI_Type_free_keyval`, in MPI since 2.0.
@@ -1078,7 +1169,8 @@ pub unsafe extern "C" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) }
 }
 
 /// `MPI_Type_get_attr`, in MPI since 2.0.
@@ -1092,7 +1184,8 @@ pub unsafe extern "C" fn MPI_Type_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_get_attr(datatype, type_keyval, attribute_val, flag) }
 }
 
 /// `PMPI_Type_get_attr`, in MPI since 2.0.
@@ -1106,7 +1199,8 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_get_attr(datatype, type_keyval, attribute_val, flag) }
 }
 
 /// `MPI_Type_get_name`, in MPI since 2.0.
@@ -1119,7 +1213,8 @@ pub unsafe extern "C" fn MPI_Type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) }
 }
 
 /// `PMPI_Type_get_name`, in MPI since 2.0.
@@ -1132,7 +1227,8 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) }
 }
 
 /// `MPI_Type_set_attr`, in MPI since 2.0.
@@ -1145,7 +1241,8 @@ pub unsafe extern "C" fn MPI_Type_set_attr(
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_set_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) }
 }
 
 /// `PMPI_Type_set_attr`, in MPI since 2.0.
@@ -1158,7 +1255,8 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_set_attr" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) }
 }
 
 /// `MPI_Type_set_name`, in MPI since 2.0.
@@ -1170,7 +1268,8 @@ pub unsafe extern "C" fn MPI_Type_set_name(
     datatype: MPI_Datatype,
     type_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_set_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) }
 }
 
 /// `PMPI_Type_set_name`, in MPI since 2.0.
@@ -1182,7 +1281,8 @@ pub unsafe extern "C" fn PMPI_Type_set_name(
     datatype: MPI_Datatype,
     type_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_set_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) }
 }
 
 /// `MPI_Win_create_keyval`, in MPI since 2.0.

@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_address" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_address(location, address) }
 }
 
 /// `PMPI_Get_address`, in MPI since 2.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Get_address(location: *const c_void, address: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_address" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_address(location, address) }
 }
 
 /// `MPI_Get_elements`, in MPI since 1.1.
@@ -35,7 +37,8 @@ pub unsafe extern "C" fn MPI_Get_elements(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) }
 }
 
 /// `PMPI_Get_elements`, in MPI since 1.1.
@@ -48,7 +51,8 @@ pub unsafe extern "C" fn PMPI_Get_elements(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) }
 }
 
 /// `MPI_Get_elements_c`, in MPI since 4.0.
@@ -61,7 +65,8 @@ pub unsafe extern "C" fn MPI_Get_elements_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
 }
 
 /// `PMPI_Get_elements_c`, in MPI since 4.0.
@@ -74,7 +79,8 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
 }
 
 /// `MPI_Get_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -87,7 +93,8 @@ pub unsafe extern "C" fn MPI_Get_elements_x(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
 }
 
 /// `PMPI_Get_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -100,7 +107,8 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_elements_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
 }
 
 /// `MPI_Pack`, in MPI since 1.1.
@@ -117,7 +125,18 @@ pub unsafe extern "C" fn MPI_Pack(
     position: *mut c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack(
+            inbuf,
+            incount as MPI_Count,
+            datatype,
+            outbuf,
+            outsize as MPI_Count,
+            CountOut::Int(position),
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Pack`, in MPI since 1.1.
@@ -134,7 +153,18 @@ pub unsafe extern "C" fn PMPI_Pack(
     position: *mut c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack(
+            inbuf,
+            incount as MPI_Count,
+            datatype,
+            outbuf,
+            outsize as MPI_Count,
+            CountOut::Int(position),
+            comm,
+        )
+    }
 }
 
 /// `MPI_Pack_c`, in MPI since 4.0.
@@ -151,7 +181,18 @@ pub unsafe extern "C" fn MPI_Pack_c(
     position: *mut MPI_Count,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack(
+            inbuf,
+            incount,
+            datatype,
+            outbuf,
+            outsize,
+            CountOut::Count(position),
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Pack_c`, in MPI since 4.0.
@@ -168,7 +209,18 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     position: *mut MPI_Count,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack(
+            inbuf,
+            incount,
+            datatype,
+            outbuf,
+            outsize,
+            CountOut::Count(position),
+            comm,
+        )
+    }
 }
 
 /// `MPI_Pack_external`, in MPI since 2.0.
@@ -306,7 +358,15 @@ pub unsafe extern "C" fn MPI_Pack_size(
     comm: MPI_Comm,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack_size(
+            incount as MPI_Count,
+            datatype,
+            comm,
+            CountOut::Int(size),
+        )
+    }
 }
 
 /// `PMPI_Pack_size`, in MPI since 1.1.
@@ -320,7 +380,15 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     comm: MPI_Comm,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_pack_size(
+            incount as MPI_Count,
+            datatype,
+            comm,
+            CountOut::Int(size),
+        )
+    }
 }
 
 /// `MPI_Pack_size_c`, in MPI since 4.0.
@@ -334,7 +402,8 @@ pub unsafe extern "C" fn MPI_Pack_size_c(
     comm: MPI_Comm,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_size_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) }
 }
 
 /// `PMPI_Pack_size_c`, in MPI since 4.0.
@@ -348,7 +417,8 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     comm: MPI_Comm,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_size_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) }
 }
 
 /// `MPI_Type_commit`, in MPI since 1.1.
@@ -357,7 +427,8 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_commit" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) }
 }
 
 /// `PMPI_Type_commit`, in MPI since 1.1.
@@ -366,7 +437,8 @@ pub unsafe extern "C" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_commit" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) }
 }
 
 /// `MPI_Type_contiguous`, in MPI since 1.1.
@@ -379,7 +451,8 @@ pub unsafe extern "C" fn MPI_Type_contiguous(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_contiguous" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) }
 }
 
 /// `PMPI_Type_contiguous`, in MPI since 1.1.
@@ -392,7 +465,8 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_contiguous" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) }
 }
 
 /// `MPI_Type_contiguous_c`, in MPI since 4.0.
@@ -405,7 +479,8 @@ pub unsafe extern "C" fn MPI_Type_contiguous_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_contiguous_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) }
 }
 
 /// `PMPI_Type_contiguous_c`, in MPI since 4.0.
@@ -418,7 +493,8 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_contiguous_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) }
 }
 
 /// `MPI_Type_create_darray`, in MPI since 2.0.
@@ -513,7 +589,16 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Displacements::Aint(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hindexed`, in MPI since 2.0.
@@ -528,7 +613,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Displacements::Aint(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hindexed_c`, in MPI since 4.0.
@@ -543,7 +637,16 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Displacements::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hindexed_c`, in MPI since 4.0.
@@ -558,7 +661,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Displacements::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hindexed_block`, in MPI since 3.0.
@@ -573,7 +685,16 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_block" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
+            count as MPI_Count,
+            blocklength as MPI_Count,
+            Displacements::Aint(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hindexed_block`, in MPI since 3.0.
@@ -588,7 +709,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_block" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
+            count as MPI_Count,
+            blocklength as MPI_Count,
+            Displacements::Aint(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hindexed_block_c`, in MPI since 4.0.
@@ -603,7 +733,16 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_block_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
+            count,
+            blocklength,
+            Displacements::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hindexed_block_c`, in MPI since 4.0.
@@ -618,7 +757,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hindexed_block_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
+            count,
+            blocklength,
+            Displacements::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hvector`, in MPI since 2.0.
@@ -633,7 +781,16 @@ pub unsafe extern "C" fn MPI_Type_create_hvector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hvector" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hvector(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hvector`, in MPI since 2.0.
@@ -648,7 +805,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hvector" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hvector(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hvector_c`, in MPI since 4.0.
@@ -663,7 +829,16 @@ pub unsafe extern "C" fn MPI_Type_create_hvector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hvector_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hvector_c(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_hvector_c`, in MPI since 4.0.
@@ -678,7 +853,16 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_hvector_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_hvector_c(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_indexed_block`, in MPI since 2.0.
@@ -693,7 +877,16 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_indexed_block" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
+            count as MPI_Count,
+            blocklength as MPI_Count,
+            Counts::Int(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_indexed_block`, in MPI since 2.0.
@@ -708,7 +901,16 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_indexed_block" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
+            count as MPI_Count,
+            blocklength as MPI_Count,
+            Counts::Int(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_indexed_block_c`, in MPI since 4.0.
@@ -723,7 +925,16 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_indexed_block_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
+            count,
+            blocklength,
+            Counts::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_indexed_block_c`, in MPI since 4.0.
@@ -738,7 +949,16 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_indexed_block_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
+            count,
+            blocklength,
+            Counts::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_resized`, in MPI since 2.0.
@@ -752,7 +972,8 @@ pub unsafe extern "C" fn MPI_Type_create_resized(
     extent: MPI_Aint,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_resized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, newtype) }
 }
 
 /// `PMPI_Type_create_resized`, in MPI since 2.0.
@@ -766,7 +987,8 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     extent: MPI_Aint,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_resized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, newtype) }
 }
 
 /// `MPI_Type_create_resized_c`, in MPI since 4.0.
@@ -780,7 +1002,8 @@ pub unsafe extern "C" fn MPI_Type_create_resized_c(
     extent: MPI_Count,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_resized_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, newtype) }
 }
 
 /// `PMPI_Type_create_resized_c`, in MPI since 4.0.
@@ -794,7 +1017,8 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     extent: MPI_Count,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_resized_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, newtype) }
 }
 
 /// `MPI_Type_create_struct`, in MPI since 2.0.
@@ -809,7 +1033,16 @@ pub unsafe extern "C" fn MPI_Type_create_struct(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_struct" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_struct(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Displacements::Aint(array_of_displacements),
+            array_of_types,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_struct`, in MPI since 2.0.
@@ -824,7 +1057,16 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_struct" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_struct(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Displacements::Aint(array_of_displacements),
+            array_of_types,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_struct_c`, in MPI since 4.0.
@@ -839,7 +1081,16 @@ pub unsafe extern "C" fn MPI_Type_create_struct_c(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_struct_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_struct(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Displacements::Count(array_of_displacements),
+            array_of_types,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_struct_c`, in MPI since 4.0.
@@ -854,7 +1105,16 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_struct_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_struct(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Displacements::Count(array_of_displacements),
+            array_of_types,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_subarray`, in MPI since 2.0.
@@ -871,7 +1131,18 @@ pub unsafe extern "C" fn MPI_Type_create_subarray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_subarray" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_subarray(
+            ndims,
+            Counts::Int(array_of_sizes),
+            Counts::Int(array_of_subsizes),
+            Counts::Int(array_of_starts),
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_subarray`, in MPI since 2.0.
@@ -888,7 +1159,18 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_subarray" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_subarray(
+            ndims,
+            Counts::Int(array_of_sizes),
+            Counts::Int(array_of_subsizes),
+            Counts::Int(array_of_starts),
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_subarray_c`, in MPI since 4.0.
@@ -905,7 +1187,18 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_subarray_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_subarray(
+            ndims,
+            Counts::Count(array_of_sizes),
+            Counts::Count(array_of_subsizes),
+            Counts::Count(array_of_starts),
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_subarray_c`, in MPI since 4.0.
@@ -922,7 +1215,18 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_subarray_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_subarray(
+            ndims,
+            Counts::Count(array_of_sizes),
+            Counts::Count(array_of_subsizes),
+            Counts::Count(array_of_starts),
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_dup`, in MPI since 2.0.
@@ -931,7 +1235,8 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_dup" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) }
 }
 
 /// `PMPI_Type_dup`, in MPI since 2.0.
@@ -940,7 +1245,8 @@ pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_D
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_dup" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) }
 }
 
 /// `MPI_Type_free`, in MPI since 1.1.
@@ -949,7 +1255,8 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_free(datatype) }
 }
 
 /// `PMPI_Type_free`, in MPI since 1.1.
@@ -958,7 +1265,8 @@ pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_free(datatype) }
 }
 
 /// `MPI_Type_get_contents`, in MPI since 2.0.
@@ -975,7 +1283,18 @@ pub unsafe extern "C" fn MPI_Type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_contents" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_contents(
+            datatype,
+            max_integers,
+            max_addresses,
+            max_datatypes,
+            array_of_integers,
+            array_of_addresses,
+            array_of_datatypes,
+        )
+    }
 }
 
 /// `PMPI_Type_get_contents`, in MPI since 2.0.
@@ -992,7 +1311,18 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_contents" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_contents(
+            datatype,
+            max_integers,
+            max_addresses,
+            max_datatypes,
+            array_of_integers,
+            array_of_addresses,
+            array_of_datatypes,
+        )
+    }
 }
 
 /// `MPI_Type_get_contents_c`, in MPI since 4.0.
@@ -1011,7 +1341,20 @@ pub unsafe extern "C" fn MPI_Type_get_contents_c(
     array_of_large_counts: *mut MPI_Count,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_contents_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_contents_c(
+            datatype,
+            max_integers,
+            max_addresses,
+            max_large_counts,
+            max_datatypes,
+            array_of_integers,
+            array_of_addresses,
+            array_of_large_counts,
+            array_of_datatypes,
+        )
+    }
 }
 
 /// `PMPI_Type_get_contents_c`, in MPI since 4.0.
@@ -1030,7 +1373,20 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     array_of_large_counts: *mut MPI_Count,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_contents_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_contents_c(
+            datatype,
+            max_integers,
+            max_addresses,
+            max_large_counts,
+            max_datatypes,
+            array_of_integers,
+            array_of_addresses,
+            array_of_large_counts,
+            array_of_datatypes,
+        )
+    }
 }
 
 /// `MPI_Type_get_envelope`, in MPI since 2.0.
@@ -1045,7 +1401,16 @@ pub unsafe extern "C" fn MPI_Type_get_envelope(
     num_datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_envelope" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_envelope(
+            datatype,
+            num_integers,
+            num_addresses,
+            num_datatypes,
+            combiner,
+        )
+    }
 }
 
 /// `PMPI_Type_get_envelope`, in MPI since 2.0.
@@ -1060,7 +1425,16 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     num_datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_envelope" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_envelope(
+            datatype,
+            num_integers,
+            num_addresses,
+            num_datatypes,
+            combiner,
+        )
+    }
 }
 
 /// `MPI_Type_get_envelope_c`, in MPI since 4.0.
@@ -1076,7 +1450,17 @@ pub unsafe extern "C" fn MPI_Type_get_envelope_c(
     num_datatypes: *mut MPI_Count,
     combiner: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_envelope_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_envelope_c(
+            datatype,
+            num_integers,
+            num_addresses,
+            num_large_counts,
+            num_datatypes,
+            combiner,
+        )
+    }
 }
 
 /// `PMPI_Type_get_envelope_c`, in MPI since 4.0.
@@ -1092,7 +1476,17 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     num_datatypes: *mut MPI_Count,
     combiner: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_envelope_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_contents::mpi_type_get_envelope_c(
+            datatype,
+            num_integers,
+            num_addresses,
+            num_large_counts,
+            num_datatypes,
+            combiner,
+        )
+    }
 }
 
 /// `MPI_Type_get_extent`, in MPI since 2.0.
@@ -1105,7 +1499,14 @@ pub unsafe extern "C" fn MPI_Type_get_extent(
     lb: *mut MPI_Aint,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Aint(lb),
+            CountOut::Aint(extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_extent`, in MPI since 2.0.
@@ -1118,7 +1519,14 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     lb: *mut MPI_Aint,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Aint(lb),
+            CountOut::Aint(extent),
+        )
+    }
 }
 
 /// `MPI_Type_get_extent_c`, in MPI since 4.0.
@@ -1131,7 +1539,14 @@ pub unsafe extern "C" fn MPI_Type_get_extent_c(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Count(lb),
+            CountOut::Count(extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_extent_c`, in MPI since 4.0.
@@ -1144,7 +1559,14 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Count(lb),
+            CountOut::Count(extent),
+        )
+    }
 }
 
 /// `MPI_Type_get_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1157,7 +1579,14 @@ pub unsafe extern "C" fn MPI_Type_get_extent_x(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Count(lb),
+            CountOut::Count(extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1170,7 +1599,14 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_extent_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_extent(
+            datatype,
+            CountOut::Count(lb),
+            CountOut::Count(extent),
+        )
+    }
 }
 
 /// `MPI_Type_get_true_extent`, in MPI since 2.0.
@@ -1183,7 +1619,14 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent(
     true_lb: *mut MPI_Aint,
     true_extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Aint(true_lb),
+            CountOut::Aint(true_extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_true_extent`, in MPI since 2.0.
@@ -1196,7 +1639,14 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     true_lb: *mut MPI_Aint,
     true_extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Aint(true_lb),
+            CountOut::Aint(true_extent),
+        )
+    }
 }
 
 /// `MPI_Type_get_true_extent_c`, in MPI since 4.0.
@@ -1209,7 +1659,14 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent_c(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Count(true_lb),
+            CountOut::Count(true_extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_true_extent_c`, in MPI since 4.0.
@@ -1222,7 +1679,14 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Count(true_lb),
+            CountOut::Count(true_extent),
+        )
+    }
 }
 
 /// `MPI_Type_get_true_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1235,7 +1699,14 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent_x(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Count(true_lb),
+            CountOut::Count(true_extent),
+        )
+    }
 }
 
 /// `PMPI_Type_get_true_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1248,7 +1719,14 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_get_true_extent_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatypes::mpi_type_get_true_extent(
+            datatype,
+            CountOut::Count(true_lb),
+            CountOut::Count(true_extent),
+        )
+    }
 }
 
 /// `MPI_Type_indexed`, in MPI since 1.1.
@@ -1263,7 +1741,16 @@ pub unsafe extern "C" fn MPI_Type_indexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_indexed" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_indexed(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Counts::Int(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_indexed`, in MPI since 1.1.
@@ -1278,7 +1765,16 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_indexed" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_indexed(
+            count as MPI_Count,
+            Counts::Int(array_of_blocklengths),
+            Counts::Int(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_indexed_c`, in MPI since 4.0.
@@ -1293,7 +1789,16 @@ pub unsafe extern "C" fn MPI_Type_indexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_indexed_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_indexed(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Counts::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_indexed_c`, in MPI since 4.0.
@@ -1308,7 +1813,16 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_indexed_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_indexed(
+            count,
+            Counts::Count(array_of_blocklengths),
+            Counts::Count(array_of_displacements),
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_size`, in MPI since 1.1.
@@ -1317,7 +1831,8 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) }
 }
 
 /// `PMPI_Type_size`, in MPI since 1.1.
@@ -1326,7 +1841,8 @@ pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) }
 }
 
 /// `MPI_Type_size_c`, in MPI since 4.0.
@@ -1335,7 +1851,8 @@ pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
 }
 
 /// `PMPI_Type_size_c`, in MPI since 4.0.
@@ -1344,7 +1861,8 @@ pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
 }
 
 /// `MPI_Type_size_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1353,7 +1871,8 @@ pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
 }
 
 /// `PMPI_Type_size_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1362,7 +1881,8 @@ pub unsafe extern "C" fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_size_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
 }
 
 /// `MPI_Type_vector`, in MPI since 1.1.
@@ -1377,7 +1897,16 @@ pub unsafe extern "C" fn MPI_Type_vector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_vector" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_vector(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_vector`, in MPI since 1.1.
@@ -1392,7 +1921,16 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_vector" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_vector(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_vector_c`, in MPI since 4.0.
@@ -1407,7 +1945,16 @@ pub unsafe extern "C" fn MPI_Type_vector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_vector_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_vector_c(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_vector_c`, in MPI since 4.0.
@@ -1422,7 +1969,16 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_vector_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_vector_c(
+            count,
+            blocklength,
+            stride,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Unpack`, in MPI since 1.1.
@@ -1439,7 +1995,18 @@ pub unsafe extern "C" fn MPI_Unpack(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_unpack(
+            inbuf,
+            insize as MPI_Count,
+            CountOut::Int(position),
+            outbuf,
+            outcount as MPI_Count,
+            datatype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Unpack`, in MPI since 1.1.
@@ -1456,7 +2023,18 @@ pub unsafe extern "C" fn PMPI_Unpack(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_unpack(
+            inbuf,
+            insize as MPI_Count,
+            CountOut::Int(position),
+            outbuf,
+            outcount as MPI_Count,
+            datatype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Unpack_c`, in MPI since 4.0.
@@ -1473,7 +2051,18 @@ pub unsafe extern "C" fn MPI_Unpack_c(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_unpack(
+            inbuf,
+            insize,
+            CountOut::Count(position),
+            outbuf,
+            outcount,
+            datatype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Unpack_c`, in MPI since 4.0.
@@ -1490,7 +2079,18 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::packing::mpi_unpack(
+            inbuf,
+            insize,
+            CountOut::Count(position),
+            outbuf,
+            outcount,
+            datatype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Unpack_external`, in MPI since 2.0.

@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_delete" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) }
 }
 
 /// `PMPI_Attr_delete`, in MPI since 1.1, deprecated in 2.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_delete" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) }
 }
 
 /// `MPI_Attr_get`, in MPI since 1.1, deprecated in 2.0.
@@ -36,7 +38,8 @@ pub unsafe extern "C" fn MPI_Attr_get(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) }
 }
 
 /// `PMPI_Attr_get`, in MPI since 1.1, deprecated in 2.0.
@@ -50,7 +53,8 @@ pub unsafe extern "C" fn PMPI_Attr_get(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) }
 }
 
 /// `MPI_Attr_put`, in MPI since 1.1, deprecated in 2.0.
@@ -63,7 +67,8 @@ pub unsafe extern "C" fn MPI_Attr_put(
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_put" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) }
 }
 
 /// `PMPI_Attr_put`, in MPI since 1.1, deprecated in 2.0.
@@ -76,7 +81,8 @@ pub unsafe extern "C" fn PMPI_Attr_put(
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Attr_put" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) }
 }
 
 /// `MPI_Info_get`, in MPI since 2.0, deprecated in 4.0.
@@ -91,7 +97,8 @@ pub unsafe extern "C" fn MPI_Info_get(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) }
 }
 
 /// `PMPI_Info_get`, in MPI since 2.0, deprecated in 4.0.
@@ -106,7 +113,8 @@ pub unsafe extern "C" fn PMPI_Info_get(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) }
 }
 
 /// `MPI_Info_get_valuelen`, in MPI since 2.0, deprecated in 4.0.
@@ -120,7 +128,8 @@ pub unsafe extern "C" fn MPI_Info_get_valuelen(
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_valuelen" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) }
 }
 
 /// `PMPI_Info_get_valuelen`, in MPI since 2.0, deprecated in 4.0.
@@ -134,7 +143,8 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_valuelen" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) }
 }
 
 /// `MPI_Keyval_create`, in MPI since 1.1, deprecated in 2.0.
@@ -148,7 +158,8 @@ pub unsafe extern "C" fn MPI_Keyval_create(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Keyval_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) }
 }
 
 /// `PMPI_Keyval_create`, in MPI since 1.1, deprecated in 2.0.
@@ -162,7 +173,8 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Keyval_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) }
 }
 
 /// `MPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.
@@ -171,7 +183,8 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Keyval_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) }
 }
 
 /// `PMPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.
@@ -180,5 +193,6 @@ pub unsafe extern "C" fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Keyval_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) }
 }

@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) }
 }
 
 /// `PMPI_Add_error_class`, in MPI since 2.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) }
 }
 
 /// `MPI_Add_error_code`, in MPI since 2.0.
@@ -31,7 +33,8 @@ pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_code" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) }
 }
 
 /// `PMPI_Add_error_code`, in MPI since 2.0.
@@ -40,7 +43,8 @@ pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_code" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) }
 }
 
 /// `MPI_Add_error_string`, in MPI since 2.0.
@@ -49,7 +53,8 @@ pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) }
 }
 
 /// `PMPI_Add_error_string`, in MPI since 2.0.
@@ -58,7 +63,8 @@ pub unsafe extern "C" fn MPI_Add_error_string(errorcode: c_int, string: *const c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Add_error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) }
 }
 
 /// `MPI_Alloc_mem`, in MPI since 2.0.
@@ -71,7 +77,8 @@ pub unsafe extern "C" fn MPI_Alloc_mem(
     info: MPI_Info,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alloc_mem" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) }
 }
 
 /// `PMPI_Alloc_mem`, in MPI since 2.0.
@@ -84,7 +91,8 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(
     info: MPI_Info,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alloc_mem" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) }
 }
 
 /// `MPI_Comm_call_errhandler`, in MPI since 2.0.
@@ -93,7 +101,8 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_call_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) }
 }
 
 /// `PMPI_Comm_call_errhandler`, in MPI since 2.0.
@@ -102,7 +111,8 @@ pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_i
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_call_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) }
 }
 
 /// `MPI_Comm_create_errhandler`, in MPI since 2.0.
@@ -114,7 +124,8 @@ pub unsafe extern "C" fn MPI_Comm_create_errhandler(
     comm_errhandler_fn: MPI_Comm_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, errhandler) }
 }
 
 /// `PMPI_Comm_create_errhandler`, in MPI since 2.0.
@@ -126,7 +137,8 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
     comm_errhandler_fn: MPI_Comm_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, errhandler) }
 }
 
 /// `MPI_Comm_get_errhandler`, in MPI since 2.0.
@@ -138,7 +150,8 @@ pub unsafe extern "C" fn MPI_Comm_get_errhandler(
     comm: MPI_Comm,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) }
 }
 
 /// `PMPI_Comm_get_errhandler`, in MPI since 2.0.
@@ -150,7 +163,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(
     comm: MPI_Comm,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) }
 }
 
 /// `MPI_Comm_set_errhandler`, in MPI since 2.0.
@@ -162,7 +176,8 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(
     comm: MPI_Comm,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) }
 }
 
 /// `PMPI_Comm_set_errhandler`, in MPI since 2.0.
@@ -174,7 +189,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(
     comm: MPI_Comm,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_errhandler" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) }
 }
 
 /// `MPI_Errhandler_free`, in MPI since 1.1.
@@ -183,7 +199,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Errhandler_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) }
 }
 
 /// `PMPI_Errhandler_free`, in MPI since 1.1.
@@ -192,7 +209,8 @@ pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Errhandler_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) }
 }
 
 /// `MPI_Error_class`, in MPI since 1.1.
@@ -201,7 +219,8 @@ pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) }
 }
 
 /// `PMPI_Error_class`, in MPI since 1.1.
@@ -210,7 +229,8 @@ pub unsafe extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) }
 }
 
 /// `MPI_Error_string`, in MPI since 1.1.
@@ -223,7 +243,8 @@ pub unsafe extern "C" fn MPI_Error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) }
 }
 
 /// `PMPI_Error_string`, in MPI since 1.1.
@@ -236,7 +257,8 @@ pub unsafe extern "C" fn PMPI_Error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) }
 }
 
 /// `MPI_File_call_errhandler`, in MPI since 2.0.
@@ -266,7 +288,8 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
     file_errhandler_fn: MPI_File_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, errhandler) }
 }
 
 /// `PMPI_File_create_errhandler`, in MPI since 2.0.
@@ -278,7 +301,8 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
     file_errhandler_fn: MPI_File_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, errhandler) }
 }
 
 /// `MPI_File_get_errhandler`, in MPI since 2.0.
@@ -290,7 +314,8 @@ pub unsafe extern "C" fn MPI_File_get_errhandler(
     file: MPI_File,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_errhandler" }, Target::File(file))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) }
 }
 
 /// `PMPI_File_get_errhandler`, in MPI since 2.0.
@@ -302,7 +327,8 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(
     file: MPI_File,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_errhandler" }, Target::File(file))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) }
 }
 
 /// `MPI_File_set_errhandler`, in MPI since 2.0.
@@ -314,7 +340,8 @@ pub unsafe extern "C" fn MPI_File_set_errhandler(
     file: MPI_File,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_errhandler" }, Target::File(file))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) }
 }
 
 /// `PMPI_File_set_errhandler`, in MPI since 2.0.
@@ -326,7 +353,8 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(
     file: MPI_File,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_errhandler" }, Target::File(file))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) }
 }
 
 /// `MPI_Free_mem`, in MPI since 2.0.
@@ -335,7 +363,8 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Free_mem" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::allocation::mpi_free_mem(base) }
 }
 
 /// `PMPI_Free_mem`, in MPI since 2.0.
@@ -344,7 +373,8 @@ pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Free_mem" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::allocation::mpi_free_mem(base) }
 }
 
 /// `MPI_Get_hw_resource_info`, in MPI since 4.1.
@@ -353,7 +383,8 @@ pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_hw_resource_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) }
 }
 
 /// `PMPI_Get_hw_resource_info`, in MPI since 4.1.
@@ -362,7 +393,8 @@ pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_i
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_hw_resource_info" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) }
 }
 
 /// `MPI_Get_library_version`, in MPI since 3.0.
@@ -374,7 +406,8 @@ pub unsafe extern "C" fn MPI_Get_library_version(
     version: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_library_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) }
 }
 
 /// `PMPI_Get_library_version`, in MPI since 3.0.
@@ -386,7 +419,8 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
     version: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_library_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) }
 }
 
 /// `MPI_Get_processor_name`, in MPI since 1.1.
@@ -395,7 +429,8 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_processor_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) }
 }
 
 /// `PMPI_Get_processor_name`, in MPI since 1.1.
@@ -404,7 +439,8 @@ pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *m
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_processor_name" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) }
 }
 
 /// `MPI_Get_version`, in MPI since 1.2.
@@ -413,7 +449,8 @@ pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_version(version, subversion) }
 }
 
 /// `PMPI_Get_version`, in MPI since 1.2.
@@ -422,7 +459,8 @@ pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_version" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::environment::mpi_get_version(version, subversion) }
 }
 
 /// `MPI_Remove_error_class`, in MPI since 4.1.
@@ -431,7 +469,8 @@ pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) }
 }
 
 /// `PMPI_Remove_error_class`, in MPI since 4.1.
@@ -440,7 +479,8 @@ pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_class" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) }
 }
 
 /// `MPI_Remove_error_code`, in MPI since 4.1.
@@ -449,7 +489,8 @@ pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_code" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) }
 }
 
 /// `PMPI_Remove_error_code`, in MPI since 4.1.
@@ -458,7 +499,8 @@ pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_code" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) }
 }
 
 /// `MPI_Remove_error_string`, in MPI since 4.1.
@@ -467,7 +509,8 @@ pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) }
 }
 
 /// `PMPI_Remove_error_string`, in MPI since 4.1.
@@ -476,7 +519,8 @@ pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Remove_error_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) }
 }
 
 /// `MPI_Session_call_errhandler`, in MPI since 4.0.
@@ -512,7 +556,8 @@ pub unsafe extern "C" fn MPI_Session_create_errhandler(
     session_errhandler_fn: MPI_Session_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, errhandler) }
 }
 
 /// `PMPI_Session_create_errhandler`, in MPI since 4.0.
@@ -524,7 +569,8 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
     session_errhandler_fn: MPI_Session_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, errhandler) }
 }
 
 /// `MPI_Session_get_errhandler`, in MPI since 4.0.
@@ -602,7 +648,8 @@ pub unsafe extern "C" fn MPI_Win_create_errhandler(
     win_errhandler_fn: MPI_Win_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) }
 }
 
 /// `PMPI_Win_create_errhandler`, in MPI since 2.0.
@@ -614,7 +661,8 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
     win_errhandler_fn: MPI_Win_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_errhandler" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) }
 }
 
 /// `MPI_Win_get_errhandler`, in MPI since 2.0.

@@ -61,7 +61,8 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_cancelled" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) }
 }
 
 /// `PMPI_Status_set_cancelled`, in MPI since 2.0.
@@ -70,7 +71,8 @@ pub unsafe extern "C" fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag:
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_cancelled" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) }
 }
 
 /// `MPI_Status_set_elements`, in MPI since 2.0.
@@ -83,7 +85,8 @@ pub unsafe extern "C" fn MPI_Status_set_elements(
     datatype: MPI_Datatype,
     count: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) }
 }
 
 /// `PMPI_Status_set_elements`, in MPI since 2.0.
@@ -96,7 +99,8 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
     datatype: MPI_Datatype,
     count: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) }
 }
 
 /// `MPI_Status_set_elements_c`, in MPI since 4.0.
@@ -109,7 +113,8 @@ pub unsafe extern "C" fn MPI_Status_set_elements_c(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
 }
 
 /// `PMPI_Status_set_elements_c`, in MPI since 4.0.
@@ -122,7 +127,8 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
 }
 
 /// `MPI_Status_set_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -135,7 +141,8 @@ pub unsafe extern "C" fn MPI_Status_set_elements_x(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
 }
 
 /// `PMPI_Status_set_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -148,7 +155,8 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_elements_x" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
 }
 
 /// `MPI_Status_set_error`, in MPI since 4.1.
@@ -157,7 +165,8 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_error" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) }
 }
 
 /// `PMPI_Status_set_error`, in MPI since 4.1.
@@ -166,7 +175,8 @@ pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_error" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) }
 }
 
 /// `MPI_Status_set_source`, in MPI since 4.1.
@@ -175,7 +185,8 @@ pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_source" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) }
 }
 
 /// `PMPI_Status_set_source`, in MPI since 4.1.
@@ -184,7 +195,8 @@ pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_source" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) }
 }
 
 /// `MPI_Status_set_tag`, in MPI since 4.1.
@@ -193,7 +205,8 @@ pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source:
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_tag" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) }
 }
 
 /// `PMPI_Status_set_tag`, in MPI since 4.1.
@@ -202,5 +215,6 @@ pub unsafe extern "C" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_set_tag" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) }
 }

@@ -17,7 +17,8 @@ pub unsafe extern "C" fn MPI_Type_create_f90_complex(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_complex" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) }
 }
 
 /// `PMPI_Type_create_f90_complex`, in MPI since 2.0.
@@ -30,7 +31,8 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_complex" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) }
 }
 
 /// `MPI_Type_create_f90_integer`, in MPI since 2.0.
@@ -39,7 +41,8 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_integer" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) }
 }
 
 /// `PMPI_Type_create_f90_integer`, in MPI since 2.0.
@@ -51,7 +54,8 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_integer" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) }
 }
 
 /// `MPI_Type_create_f90_real`, in MPI since 2.0.
@@ -64,7 +68,8 @@ pub unsafe extern "C" fn MPI_Type_create_f90_real(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_real" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) }
 }
 
 /// `PMPI_Type_create_f90_real`, in MPI since 2.0.
@@ -77,7 +82,8 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_f90_real" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) }
 }
 
 /// `MPI_Type_match_size`, in MPI since 2.0.
@@ -90,7 +96,8 @@ pub unsafe extern "C" fn MPI_Type_match_size(
     size: c_int,
     datatype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_match_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) }
 }
 
 /// `PMPI_Type_match_size`, in MPI since 2.0.
@@ -103,5 +110,6 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
     size: c_int,
     datatype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_match_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) }
 }

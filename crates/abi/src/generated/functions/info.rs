@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_create(info) }
 }
 
 /// `PMPI_Info_create`, in MPI since 2.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_create(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_create(info) }
 }
 
 /// `MPI_Info_create_env`, in MPI since 4.0.
@@ -35,7 +37,8 @@ pub unsafe extern "C" fn MPI_Info_create_env(
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_create_env" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) }
 }
 
 /// `PMPI_Info_create_env`, in MPI since 4.0.
@@ -48,7 +51,8 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_create_env" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) }
 }
 
 /// `MPI_Info_delete`, in MPI since 2.0.
@@ -57,7 +61,8 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_delete" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_delete(info, key) }
 }
 
 /// `PMPI_Info_delete`, in MPI since 2.0.
@@ -66,7 +71,8 @@ pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_delete" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_delete(info, key) }
 }
 
 /// `MPI_Info_dup`, in MPI since 2.0.
@@ -75,7 +81,8 @@ pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_dup" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) }
 }
 
 /// `PMPI_Info_dup`, in MPI since 2.0.
@@ -84,7 +91,8 @@ pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_dup" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) }
 }
 
 /// `MPI_Info_free`, in MPI since 2.0.
@@ -93,7 +101,8 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_free(info) }
 }
 
 /// `PMPI_Info_free`, in MPI since 2.0.
@@ -102,7 +111,8 @@ pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_free(info) }
 }
 
 /// `MPI_Info_get_nkeys`, in MPI since 2.0.
@@ -111,7 +121,8 @@ pub unsafe extern "C" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_nkeys" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) }
 }
 
 /// `PMPI_Info_get_nkeys`, in MPI since 2.0.
@@ -120,7 +131,8 @@ pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_nkeys" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) }
 }
 
 /// `MPI_Info_get_nthkey`, in MPI since 2.0.
@@ -129,7 +141,8 @@ pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_nthkey" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) }
 }
 
 /// `PMPI_Info_get_nthkey`, in MPI since 2.0.
@@ -138,7 +151,8 @@ pub unsafe extern "C" fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_nthkey" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) }
 }
 
 /// `MPI_Info_get_string`, in MPI since 4.0.
@@ -153,7 +167,8 @@ pub unsafe extern "C" fn MPI_Info_get_string(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) }
 }
 
 /// `PMPI_Info_get_string`, in MPI since 4.0.
@@ -168,7 +183,8 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_get_string" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) }
 }
 
 /// `MPI_Info_set`, in MPI since 2.0.
@@ -181,7 +197,8 @@ pub unsafe extern "C" fn MPI_Info_set(
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_set" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_set(info, key, value) }
 }
 
 /// `PMPI_Info_set`, in MPI since 2.0.
@@ -194,5 +211,6 @@ pub unsafe extern "C" fn PMPI_Info_set(
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Info_set" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::info::mpi_info_set(info, key, value) }
 }

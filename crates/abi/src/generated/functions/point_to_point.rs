@@ -259,7 +259,8 @@ pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cancel" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_cancel(request) }
 }
 
 /// `PMPI_Cancel`, in MPI since 1.1.
@@ -268,7 +269,8 @@ pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cancel" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_cancel(request) }
 }
 
 /// `MPI_Comm_attach_buffer`, in MPI since 4.1.
@@ -424,7 +426,8 @@ pub unsafe extern "C" fn MPI_Get_count(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_count" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) }
 }
 
 /// `PMPI_Get_count`, in MPI since 1.1.
@@ -437,7 +440,8 @@ pub unsafe extern "C" fn PMPI_Get_count(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_count" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) }
 }
 
 /// `MPI_Get_count_c`, in MPI since 4.0.
@@ -450,7 +454,8 @@ pub unsafe extern "C" fn MPI_Get_count_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_count_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) }
 }
 
 /// `PMPI_Get_count_c`, in MPI since 4.0.
@@ -463,7 +468,8 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_count_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) }
 }
 
 /// `MPI_Ibsend`, in MPI since 1.1.
@@ -547,7 +553,8 @@ pub unsafe extern "C" fn MPI_Improbe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Improbe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) }
 }
 
 /// `PMPI_Improbe`, in MPI since 3.0.
@@ -563,7 +570,8 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Improbe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) }
 }
 
 /// `MPI_Imrecv`, in MPI since 3.0.
@@ -578,7 +586,8 @@ pub unsafe extern "C" fn MPI_Imrecv(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Imrecv" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) }
 }
 
 /// `PMPI_Imrecv`, in MPI since 3.0.
@@ -593,7 +602,8 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Imrecv" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) }
 }
 
 /// `MPI_Imrecv_c`, in MPI since 4.0.
@@ -608,7 +618,8 @@ pub unsafe extern "C" fn MPI_Imrecv_c(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Imrecv_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) }
 }
 
 /// `PMPI_Imrecv_c`, in MPI since 4.0.
@@ -623,7 +634,8 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Imrecv_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) }
 }
 
 /// `MPI_Iprobe`, in MPI since 1.1.
@@ -638,7 +650,8 @@ pub unsafe extern "C" fn MPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iprobe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) }
 }
 
 /// `PMPI_Iprobe`, in MPI since 1.1.
@@ -653,7 +666,8 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iprobe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) }
 }
 
 /// `MPI_Irecv`, in MPI since 1.1.
@@ -670,7 +684,18 @@ pub unsafe extern "C" fn MPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_irecv(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Irecv`, in MPI since 1.1.
@@ -687,7 +712,18 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_irecv(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Irecv_c`, in MPI since 4.0.
@@ -704,7 +740,8 @@ pub unsafe extern "C" fn MPI_Irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_irecv(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `PMPI_Irecv_c`, in MPI since 4.0.
@@ -721,7 +758,8 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_irecv(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irsend`, in MPI since 1.1.
@@ -738,7 +776,18 @@ pub unsafe extern "C" fn MPI_Irsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_irsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Irsend`, in MPI since 1.1.
@@ -755,7 +804,18 @@ pub unsafe extern "C" fn PMPI_Irsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_irsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Irsend_c`, in MPI since 4.0.
@@ -772,7 +832,8 @@ pub unsafe extern "C" fn MPI_Irsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_irsend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Irsend_c`, in MPI since 4.0.
@@ -789,7 +850,8 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Irsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_irsend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isend`, in MPI since 1.1.
@@ -806,7 +868,18 @@ pub unsafe extern "C" fn MPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_isend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Isend`, in MPI since 1.1.
@@ -823,7 +896,18 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_isend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Isend_c`, in MPI since 4.0.
@@ -840,7 +924,8 @@ pub unsafe extern "C" fn MPI_Isend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_isend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Isend_c`, in MPI since 4.0.
@@ -857,7 +942,8 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_isend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isendrecv`, in MPI since 4.0.
@@ -1038,7 +1124,18 @@ pub unsafe extern "C" fn MPI_Issend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Issend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_issend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Issend`, in MPI since 1.1.
@@ -1055,7 +1152,18 @@ pub unsafe extern "C" fn PMPI_Issend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Issend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_issend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Issend_c`, in MPI since 4.0.
@@ -1072,7 +1180,8 @@ pub unsafe extern "C" fn MPI_Issend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Issend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_issend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Issend_c`, in MPI since 4.0.
@@ -1089,7 +1198,8 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Issend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_issend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Mprobe`, in MPI since 3.0.
@@ -1104,7 +1214,8 @@ pub unsafe extern "C" fn MPI_Mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mprobe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) }
 }
 
 /// `PMPI_Mprobe`, in MPI since 3.0.
@@ -1119,7 +1230,8 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mprobe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) }
 }
 
 /// `MPI_Mrecv`, in MPI since 3.0.
@@ -1134,7 +1246,8 @@ pub unsafe extern "C" fn MPI_Mrecv(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mrecv" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) }
 }
 
 /// `PMPI_Mrecv`, in MPI since 3.0.
@@ -1149,7 +1262,8 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mrecv" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) }
 }
 
 /// `MPI_Mrecv_c`, in MPI since 4.0.
@@ -1164,7 +1278,8 @@ pub unsafe extern "C" fn MPI_Mrecv_c(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mrecv_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) }
 }
 
 /// `PMPI_Mrecv_c`, in MPI since 4.0.
@@ -1179,7 +1294,8 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Mrecv_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) }
 }
 
 /// `MPI_Probe`, in MPI since 1.1.
@@ -1193,7 +1309,8 @@ pub unsafe extern "C" fn MPI_Probe(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Probe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) }
 }
 
 /// `PMPI_Probe`, in MPI since 1.1.
@@ -1207,7 +1324,8 @@ pub unsafe extern "C" fn PMPI_Probe(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Probe" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) }
 }
 
 /// `MPI_Recv`, in MPI since 1.1.
@@ -1224,7 +1342,18 @@ pub unsafe extern "C" fn MPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_recv(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Recv`, in MPI since 1.1.
@@ -1241,7 +1370,18 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_recv(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `MPI_Recv_c`, in MPI since 4.0.
@@ -1258,7 +1398,8 @@ pub unsafe extern "C" fn MPI_Recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_recv(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `PMPI_Recv_c`, in MPI since 4.0.
@@ -1275,7 +1416,8 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_recv(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Recv_init`, in MPI since 1.1.
@@ -1352,7 +1494,8 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_request_free(request) }
 }
 
 /// `PMPI_Request_free`, in MPI since 1.1.
@@ -1361,7 +1504,8 @@ pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_request_free(request) }
 }
 
 /// `MPI_Request_get_status`, in MPI since 2.0.
@@ -1374,7 +1518,8 @@ pub unsafe extern "C" fn MPI_Request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_request_get_status(request, flag, status) }
 }
 
 /// `PMPI_Request_get_status`, in MPI since 2.0.
@@ -1387,7 +1532,8 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_request_get_status(request, flag, status) }
 }
 
 /// `MPI_Request_get_status_all`, in MPI since 4.1.
@@ -1491,7 +1637,8 @@ pub unsafe extern "C" fn MPI_Rsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Rsend`, in MPI since 1.1.
@@ -1507,7 +1654,8 @@ pub unsafe extern "C" fn PMPI_Rsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Rsend_c`, in MPI since 4.0.
@@ -1523,7 +1671,8 @@ pub unsafe extern "C" fn MPI_Rsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Rsend_c`, in MPI since 4.0.
@@ -1539,7 +1688,8 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Rsend_init`, in MPI since 1.1.
@@ -1623,7 +1773,8 @@ pub unsafe extern "C" fn MPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_send(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Send`, in MPI since 1.1.
@@ -1639,7 +1790,8 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_send(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Send_c`, in MPI since 4.0.
@@ -1655,7 +1807,8 @@ pub unsafe extern "C" fn MPI_Send_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Send_c`, in MPI since 4.0.
@@ -1671,7 +1824,8 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Send_init`, in MPI since 1.1.
@@ -1761,7 +1915,23 @@ pub unsafe extern "C" fn MPI_Sendrecv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Sendrecv`, in MPI since 1.1.
@@ -1783,7 +1953,23 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `MPI_Sendrecv_c`, in MPI since 4.0.
@@ -1805,7 +1991,23 @@ pub unsafe extern "C" fn MPI_Sendrecv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Sendrecv_c`, in MPI since 4.0.
@@ -1827,7 +2029,23 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `MPI_Sendrecv_replace`, in MPI since 1.1.
@@ -1846,7 +2064,20 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_replace" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv_replace(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Sendrecv_replace`, in MPI since 1.1.
@@ -1865,7 +2096,20 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_replace" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv_replace(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `MPI_Sendrecv_replace_c`, in MPI since 4.0.
@@ -1884,7 +2128,20 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_replace_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv_replace(
+            buf,
+            count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Sendrecv_replace_c`, in MPI since 4.0.
@@ -1903,7 +2160,20 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Sendrecv_replace_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::point_to_point::mpi_sendrecv_replace(
+            buf,
+            count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    }
 }
 
 /// `MPI_Session_attach_buffer`, in MPI since 4.1.
@@ -2065,7 +2335,8 @@ pub unsafe extern "C" fn MPI_Ssend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Ssend`, in MPI since 1.1.
@@ -2081,7 +2352,8 @@ pub unsafe extern "C" fn PMPI_Ssend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Ssend_c`, in MPI since 4.0.
@@ -2097,7 +2369,8 @@ pub unsafe extern "C" fn MPI_Ssend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Ssend_c`, in MPI since 4.0.
@@ -2113,7 +2386,8 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Ssend_init`, in MPI since 1.1.
@@ -2229,7 +2503,8 @@ pub unsafe extern "C" fn MPI_Status_get_error(
     status: *const MPI_Status,
     error: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_error" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) }
 }
 
 /// `PMPI_Status_get_error`, in MPI since 4.1.
@@ -2241,7 +2516,8 @@ pub unsafe extern "C" fn PMPI_Status_get_error(
     status: *const MPI_Status,
     error: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_error" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) }
 }
 
 /// `MPI_Status_get_source`, in MPI since 4.1.
@@ -2253,7 +2529,8 @@ pub unsafe extern "C" fn MPI_Status_get_source(
     status: *const MPI_Status,
     source: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_source" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) }
 }
 
 /// `PMPI_Status_get_source`, in MPI since 4.1.
@@ -2265,7 +2542,8 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
     status: *const MPI_Status,
     source: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_source" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) }
 }
 
 /// `MPI_Status_get_tag`, in MPI since 4.1.
@@ -2274,7 +2552,8 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_tag" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) }
 }
 
 /// `PMPI_Status_get_tag`, in MPI since 4.1.
@@ -2283,7 +2562,8 @@ pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Status_get_tag" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) }
 }
 
 /// `MPI_Test`, in MPI since 1.1.
@@ -2296,7 +2576,8 @@ pub unsafe extern "C" fn MPI_Test(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Test" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_test(request, flag, status) }
 }
 
 /// `PMPI_Test`, in MPI since 1.1.
@@ -2309,7 +2590,8 @@ pub unsafe extern "C" fn PMPI_Test(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Test" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_test(request, flag, status) }
 }
 
 /// `MPI_Test_cancelled`, in MPI since 1.1.
@@ -2318,7 +2600,8 @@ pub unsafe extern "C" fn PMPI_Test(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Test_cancelled" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) }
 }
 
 /// `PMPI_Test_cancelled`, in MPI since 1.1.
@@ -2327,7 +2610,8 @@ pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mu
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Test_cancelled" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) }
 }
 
 /// `MPI_Testall`, in MPI since 1.1.
@@ -2341,7 +2625,8 @@ pub unsafe extern "C" fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_testall(count, array_of_requests, flag, array_of_statuses) }
 }
 
 /// `PMPI_Testall`, in MPI since 1.1.
@@ -2355,7 +2640,8 @@ pub unsafe extern "C" fn PMPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_testall(count, array_of_requests, flag, array_of_statuses) }
 }
 
 /// `MPI_Testany`, in MPI since 1.1.
@@ -2370,7 +2656,8 @@ pub unsafe extern "C" fn MPI_Testany(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testany" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) }
 }
 
 /// `PMPI_Testany`, in MPI since 1.1.
@@ -2385,7 +2672,8 @@ pub unsafe extern "C" fn PMPI_Testany(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testany" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) }
 }
 
 /// `MPI_Testsome`, in MPI since 1.1.
@@ -2400,7 +2688,16 @@ pub unsafe extern "C" fn MPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testsome" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::completion::mpi_testsome(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `PMPI_Testsome`, in MPI since 1.1.
@@ -2415,7 +2712,16 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Testsome" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::completion::mpi_testsome(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `MPI_Wait`, in MPI since 1.1.
@@ -2424,7 +2730,8 @@ pub unsafe extern "C" fn PMPI_Testsome(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Wait" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_wait(request, status) }
 }
 
 /// `PMPI_Wait`, in MPI since 1.1.
@@ -2433,7 +2740,8 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Wait" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_wait(request, status) }
 }
 
 /// `MPI_Waitall`, in MPI since 1.1.
@@ -2446,7 +2754,8 @@ pub unsafe extern "C" fn MPI_Waitall(
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) }
 }
 
 /// `PMPI_Waitall`, in MPI since 1.1.
@@ -2459,7 +2768,8 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) }
 }
 
 /// `MPI_Waitany`, in MPI since 1.1.
@@ -2473,7 +2783,8 @@ pub unsafe extern "C" fn MPI_Waitany(
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitany" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) }
 }
 
 /// `PMPI_Waitany`, in MPI since 1.1.
@@ -2487,7 +2798,8 @@ pub unsafe extern "C" fn PMPI_Waitany(
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitany" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) }
 }
 
 /// `MPI_Waitsome`, in MPI since 1.1.
@@ -2502,7 +2814,16 @@ pub unsafe extern "C" fn MPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitsome" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::completion::mpi_waitsome(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `PMPI_Waitsome`, in MPI since 1.1.
@@ -2517,5 +2838,14 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Waitsome" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::completion::mpi_waitsome(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }

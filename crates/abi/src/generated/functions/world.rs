@@ -13,7 +13,7 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abort" }, Target::Comm(comm))
+    crate::bodies::world::mpi_abort(comm, errorcode)
 }
 
 /// `PMPI_Abort`, in MPI since 1.1.
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Abort" }, Target::Comm(comm))
+    crate::bodies::world::mpi_abort(comm, errorcode)
 }
 
 /// `MPI_Finalize`, in MPI since 1.1.
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Finalize" }, Target::World)
+    crate::bodies::world::mpi_finalize()
 }
 
 /// `PMPI_Finalize`, in MPI since 1.1.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Finalize" }, Target::World)
+    crate::bodies::world::mpi_finalize()
 }
 
 /// `MPI_Finalized`, in MPI since 1.1.
@@ -49,7 +49,8 @@ pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Finalized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_finalized(flag) }
 }
 
 /// `PMPI_Finalized`, in MPI since 1.1.
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Finalized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_finalized(flag) }
 }
 
 /// `MPI_Init`, in MPI since 1.1.
@@ -67,7 +69,8 @@ pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Init" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_init(argc, argv) }
 }
 
 /// `PMPI_Init`, in MPI since 1.1.
@@ -76,7 +79,8 @@ pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Init" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_init(argc, argv) }
 }
 
 /// `MPI_Init_thread`, in MPI since 2.0.
@@ -90,7 +94,8 @@ pub unsafe extern "C" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Init_thread" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) }
 }
 
 /// `PMPI_Init_thread`, in MPI since 2.0.
@@ -104,7 +109,8 @@ pub unsafe extern "C" fn PMPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Init_thread" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) }
 }
 
 /// `MPI_Initialized`, in MPI since 1.1.
@@ -113,7 +119,8 @@ pub unsafe extern "C" fn PMPI_Init_thread(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Initialized(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Initialized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_initialized(flag) }
 }
 
 /// `PMPI_Initialized`, in MPI since 1.1.
@@ -122,7 +129,8 @@ pub unsafe extern "C" fn MPI_Initialized(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Initialized" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_initialized(flag) }
 }
 
 /// `MPI_Is_thread_main`, in MPI since 2.0.
@@ -131,7 +139,8 @@ pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Is_thread_main" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_is_thread_main(flag) }
 }
 
 /// `PMPI_Is_thread_main`, in MPI since 2.0.
@@ -140,7 +149,8 @@ pub unsafe extern "C" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Is_thread_main" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_is_thread_main(flag) }
 }
 
 /// `MPI_Query_thread`, in MPI since 2.0.
@@ -149,7 +159,8 @@ pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Query_thread" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_query_thread(provided) }
 }
 
 /// `PMPI_Query_thread`, in MPI since 2.0.
@@ -158,5 +169,6 @@ pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Query_thread" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::world::mpi_query_thread(provided) }
 }

@@ -1,0 +1,522 @@
+//! Blocking collective operations that move data (MPI 5.0 §6.3 to §6.8).
+
+use std::ffi::{c_int, c_void};
+
+use weft::collectives::{self, Schedule, Shape};
+use weft::{Class, Communicator, Error, Rank, Result};
+
+use crate::arguments::{self, bytes_of};
+use crate::bodies::datatypes::resolve_committed;
+use crate::convert::{Counts, Displacements};
+use crate::entry::Target;
+use crate::generated::constants::*;
+use crate::parts::{Input, Output, Piece};
+use crate::state::{Runtime, call};
+use crate::types::*;
+
+/// Whether a buffer argument says that the data stands in the other buffer.
+pub(crate) fn is_in_place(buffer: *const c_void) -> bool {
+    buffer.addr() == MPI_IN_PLACE.addr()
+}
+
+pub(crate) fn shape(comm: &Communicator) -> Shape {
+    Shape::new(comm.rank(), comm.size())
+}
+
+/// One piece at the beginning of a buffer.
+pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype) -> Result<[Piece; 1]> {
+    Ok([Piece { offset: 0, count, datatype: resolve_committed(runtime, datatype)? }])
+}
+
+/// `count` elements for each rank, one behind the other.
+fn for_each_rank(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Result<([Piece; 1], usize)> {
+    let datatype = resolve_committed(runtime, datatype)?;
+    let bytes = bytes_of(count, &datatype)?;
+    let total = count.checked_mul(i64::from(comm.size()));
+    let total = total.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
+    Ok(([Piece { offset: 0, count: total, datatype }], bytes))
+}
+
+/// Moves data by a schedule, and brings it to its places.
+fn run(comm: &Communicator, schedule: Schedule, input: &Input, mut output: Output) -> Result<()> {
+    comm.run(schedule, input.payload, output.lend(), &mut |_, _| {})?;
+    output.finish()
+}
+
+/// What a rank gives itself must be what it expects from itself.
+fn check_same(gives: usize, expects: usize) -> Result<()> {
+    if gives == expects {
+        return Ok(());
+    }
+    let class = if gives > expects { Class::Truncated } else { Class::Count };
+    Err(Error::new(class, format!("this rank sends itself {gives} bytes and expects {expects}")))
+}
+
+/// Returns when all members have called it.
+pub fn mpi_barrier(comm: MPI_Comm) -> c_int {
+    call("MPI_Barrier", Target::Comm(comm), |runtime| runtime.comm(comm)?.comm.barrier())
+}
+
+/// Brings the root's data to all.
+///
+/// # Safety
+/// `buffer` holds `count` elements of `datatype`, writable unless this is the root.
+pub unsafe fn mpi_bcast(
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Bcast", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let root = arguments::root(comm, root)?;
+        refuse_in_place(buffer)?;
+        let pieces = whole(runtime, count, datatype)?;
+        let bytes = bytes_of(count, &pieces[0].datatype)?;
+        // SAFETY: the program's promise is handed on.
+        let mut output = unsafe { Output::new(buffer, &pieces, comm.rank() == root)? };
+        let schedule = collectives::bcast(&shape(comm), root, bytes);
+        comm.run(schedule, Input::none().payload, output.lend(), &mut |_, _| {})?;
+        if comm.rank() == root { Ok(()) } else { output.finish() }
+    })
+}
+
+pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
+    if is_in_place(buffer) {
+        return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is not allowed here"));
+    }
+    Ok(())
+}
+
+/// Brings everybody's data to the root, in rank order.
+///
+/// # Safety
+/// `sendbuf` holds `sendcount` elements; at the root `recvbuf` has room for `recvcount` elements of every rank.
+pub unsafe fn mpi_gather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Gather", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let root = arguments::root(comm, root)?;
+        let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
+        if !here {
+            refuse_in_place(sendbuf)?;
+        }
+        // SAFETY: the program's promises are handed on, here and below.
+        let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
+        if !here {
+            let schedule = collectives::gather(&shape(comm), root, input.payload.bytes(), false);
+            return run(comm, schedule, &input, Output::none());
+        }
+        refuse_in_place(recvbuf)?;
+        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        if !in_place {
+            check_same(input.payload.bytes(), bytes)?;
+        }
+        // SAFETY: as above.
+        let output = unsafe { Output::new(recvbuf, &pieces, in_place)? };
+        run(comm, collectives::gather(&shape(comm), root, bytes, in_place), &input, output)
+    })
+}
+
+/// What a rank gives: a whole buffer, or nothing where the data stands in the other one.
+///
+/// # Safety
+/// See [`Input::new`].
+pub(crate) unsafe fn give(
+    runtime: &'static Runtime,
+    buffer: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    in_place: bool,
+) -> Result<Input> {
+    if in_place {
+        return Ok(Input::none());
+    }
+    let pieces = whole(runtime, count, datatype)?;
+    // SAFETY: the caller's promise is handed on.
+    unsafe { Input::new(buffer, &pieces) }
+}
+
+/// The pieces that arrays of counts and displacements describe.
+///
+/// # Safety
+/// Both arrays have an entry for every rank.
+unsafe fn listed(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    counts: Counts,
+    displacements: Displacements,
+    datatype: MPI_Datatype,
+) -> Result<Vec<Piece>> {
+    if counts.is_null() || displacements.is_null() {
+        let what = if counts.is_null() { "counts" } else { "displacements" };
+        return Err(crate::bodies::world::null(&format!("the array of {what}")));
+    }
+    let extent = resolve_committed(runtime, datatype)?.extent();
+    let piece = |index: usize| {
+        // SAFETY: the caller promised an entry for every rank.
+        let (count, displacement) = unsafe { (counts.at(index), displacements.at(index)) };
+        let offset = displacement.checked_mul(extent).ok_or_else(|| {
+            Error::new(Class::Argument, format!("the displacement of rank {index} is {displacement}"))
+        })?;
+        if count < 0 {
+            return Err(Error::new(Class::Count, format!("the count of rank {index} is {count}")));
+        }
+        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+    };
+    (0..comm.size() as usize).map(piece).collect()
+}
+
+/// Brings everybody's data to the root, as much from each as the root says.
+///
+/// # Safety
+/// As for [`mpi_gather`]; at the root the arrays have an entry for every rank.
+pub unsafe fn mpi_gatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    displs: Displacements,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Gatherv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let root = arguments::root(comm, root)?;
+        let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
+        if !here {
+            refuse_in_place(sendbuf)?;
+        }
+        // SAFETY: the program's promises are handed on, here and below.
+        let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
+        if !here {
+            let schedule = collectives::gatherv(&shape(comm), root, input.payload.bytes(), &[], false);
+            return run(comm, schedule, &input, Output::none());
+        }
+        // SAFETY: as above.
+        let output = unsafe {
+            let pieces = listed(runtime, comm, recvcounts, displs, recvtype)?;
+            Output::new(recvbuf, &pieces, in_place)?
+        };
+        let mine = output.blocks[comm.rank().0 as usize].bytes;
+        if !in_place {
+            check_same(input.payload.bytes(), mine)?;
+        }
+        let schedule = collectives::gatherv(&shape(comm), root, mine, &output.blocks, in_place);
+        run(comm, schedule, &input, output)
+    })
+}
+
+/// Deals the root's data out, in rank order.
+///
+/// # Safety
+/// At the root `sendbuf` holds `sendcount` elements for every rank; `recvbuf` has room for `recvcount` elements.
+pub unsafe fn mpi_scatter(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Scatter", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let root = arguments::root(comm, root)?;
+        let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
+        if !here {
+            refuse_in_place(recvbuf)?;
+        }
+        // SAFETY: the program's promises are handed on, here and below.
+        let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
+        if !here {
+            let schedule = collectives::scatter(&shape(comm), root, output.memory.bytes(), false);
+            return run(comm, schedule, &Input::none(), output);
+        }
+        refuse_in_place(sendbuf)?;
+        let (pieces, bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
+        // SAFETY: as above.
+        let input = unsafe { Input::new(sendbuf, &pieces)? };
+        if !in_place {
+            check_same(bytes, output.memory.bytes())?;
+        }
+        run(comm, collectives::scatter(&shape(comm), root, bytes, in_place), &input, output)
+    })
+}
+
+/// What a rank gets: a whole buffer, or nothing where its part stays where it is.
+///
+/// # Safety
+/// See [`Output::new`].
+unsafe fn get(
+    runtime: &'static Runtime,
+    buffer: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    in_place: bool,
+) -> Result<Output> {
+    if in_place {
+        return Ok(Output::none());
+    }
+    let pieces = whole(runtime, count, datatype)?;
+    // SAFETY: the caller's promise is handed on.
+    unsafe { Output::new(buffer, &pieces, false) }
+}
+
+/// Deals the root's data out, as much to each as the root says.
+///
+/// # Safety
+/// As for [`mpi_scatter`]; at the root the arrays have an entry for every rank.
+pub unsafe fn mpi_scatterv(
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    displs: Displacements,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Scatterv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let root = arguments::root(comm, root)?;
+        let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
+        if !here {
+            refuse_in_place(recvbuf)?;
+        }
+        // SAFETY: the program's promises are handed on, here and below.
+        let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
+        if !here {
+            let schedule = collectives::scatterv(&shape(comm), root, &[], output.memory.bytes(), false);
+            return run(comm, schedule, &Input::none(), output);
+        }
+        // SAFETY: as above.
+        let input = unsafe {
+            let pieces = listed(runtime, comm, sendcounts, displs, sendtype)?;
+            Input::new(sendbuf, &pieces)?
+        };
+        let mine = input.blocks[comm.rank().0 as usize].bytes;
+        if !in_place {
+            check_same(mine, output.memory.bytes())?;
+        }
+        run(comm, collectives::scatterv(&shape(comm), root, &input.blocks, mine, in_place), &input, output)
+    })
+}
+
+/// Brings everybody's data to everybody, in rank order.
+///
+/// # Safety
+/// `sendbuf` holds `sendcount` elements, `recvbuf` has room for `recvcount` elements of every rank.
+pub unsafe fn mpi_allgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Allgather", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let in_place = is_in_place(sendbuf);
+        refuse_in_place(recvbuf)?;
+        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        // SAFETY: the program's promises are handed on.
+        let (input, output) = unsafe {
+            (give(runtime, sendbuf, sendcount, sendtype, in_place)?, Output::new(recvbuf, &pieces, in_place)?)
+        };
+        if !in_place {
+            check_same(input.payload.bytes(), bytes)?;
+        }
+        run(comm, collectives::allgather(&shape(comm), bytes, in_place), &input, output)
+    })
+}
+
+/// Brings everybody's data to everybody, parts of different length.
+///
+/// # Safety
+/// As for [`mpi_allgather`]; the arrays have an entry for every rank.
+pub unsafe fn mpi_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    displs: Displacements,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Allgatherv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let in_place = is_in_place(sendbuf);
+        // SAFETY: the program's promises are handed on.
+        let (input, output) = unsafe {
+            let pieces = listed(runtime, comm, recvcounts, displs, recvtype)?;
+            (give(runtime, sendbuf, sendcount, sendtype, in_place)?, Output::new(recvbuf, &pieces, in_place)?)
+        };
+        if !in_place {
+            check_same(input.payload.bytes(), output.blocks[comm.rank().0 as usize].bytes)?;
+        }
+        let schedule = collectives::allgatherv(&shape(comm), &output.blocks, in_place);
+        run(comm, schedule, &input, output)
+    })
+}
+
+/// Everybody sends a part to everybody.
+///
+/// # Safety
+/// `sendbuf` holds `sendcount` elements for every rank, `recvbuf` has room for `recvcount` elements of every rank.
+pub unsafe fn mpi_alltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Alltoall", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let in_place = is_in_place(sendbuf);
+        refuse_in_place(recvbuf)?;
+        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        // SAFETY: the program's promises are handed on, here and below.
+        let output = unsafe { Output::new(recvbuf, &pieces, in_place)? };
+        let input = if in_place {
+            Input::none()
+        } else {
+            let (pieces, gives) = for_each_rank(runtime, comm, sendcount, sendtype)?;
+            check_same(gives, bytes)?;
+            // SAFETY: as above.
+            unsafe { Input::new(sendbuf, &pieces)? }
+        };
+        run(comm, collectives::alltoall(&shape(comm), bytes, in_place), &input, output)
+    })
+}
+
+/// Everybody sends a part to everybody, of different lengths.
+///
+/// # Safety
+/// All arrays have an entry for every rank, and the buffers what they say.
+pub unsafe fn mpi_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: Displacements,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: Displacements,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Alltoallv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let in_place = is_in_place(sendbuf);
+        // SAFETY: the program's promises are handed on.
+        let (input, output) = unsafe {
+            let pieces = listed(runtime, comm, recvcounts, rdispls, recvtype)?;
+            let output = Output::new(recvbuf, &pieces, in_place)?;
+            let input = match in_place {
+                true => Input::none(),
+                false => Input::new(sendbuf, &listed(runtime, comm, sendcounts, sdispls, sendtype)?)?,
+            };
+            (input, output)
+        };
+        all_to_all(comm, &input, output, in_place)
+    })
+}
+
+fn all_to_all(comm: &Communicator, input: &Input, output: Output, in_place: bool) -> Result<()> {
+    let Rank(here) = comm.rank();
+    if !in_place {
+        check_same(input.blocks[here as usize].bytes, output.blocks[here as usize].bytes)?;
+    }
+    let schedule = collectives::alltoallv(&shape(comm), &input.blocks, &output.blocks, in_place);
+    run(comm, schedule, input, output)
+}
+
+/// The pieces that arrays of counts, displacements in bytes and datatypes describe.
+///
+/// # Safety
+/// All arrays have an entry for every rank.
+unsafe fn listed_with_types(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    counts: Counts,
+    displacements: Displacements,
+    datatypes: *const MPI_Datatype,
+) -> Result<Vec<Piece>> {
+    if counts.is_null() || displacements.is_null() || datatypes.is_null() {
+        return Err(crate::bodies::world::null("an array of counts, displacements or datatypes"));
+    }
+    let piece = |index: usize| {
+        // SAFETY: the caller promised an entry for every rank.
+        let (count, offset, datatype) =
+            unsafe { (counts.at(index), displacements.at(index), datatypes.add(index).read()) };
+        if count < 0 {
+            return Err(Error::new(Class::Count, format!("the count of rank {index} is {count}")));
+        }
+        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+    };
+    (0..comm.size() as usize).map(piece).collect()
+}
+
+/// Everybody sends a part to everybody, of different lengths and types.
+///
+/// # Safety
+/// All arrays have an entry for every rank, and the buffers what they say.
+pub unsafe fn mpi_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: Displacements,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: Displacements,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    call("MPI_Alltoallw", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let comm = &object.comm;
+        let in_place = is_in_place(sendbuf);
+        // SAFETY: the program's promises are handed on.
+        let (input, output) = unsafe {
+            let pieces = listed_with_types(runtime, comm, recvcounts, rdispls, recvtypes)?;
+            let output = Output::new(recvbuf, &pieces, in_place)?;
+            let input = match in_place {
+                true => Input::none(),
+                false => Input::new(sendbuf, &listed_with_types(runtime, comm, sendcounts, sdispls, sendtypes)?)?,
+            };
+            (input, output)
+        };
+        all_to_all(comm, &input, output, in_place)
+    })
+}

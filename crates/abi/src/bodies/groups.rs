@@ -1,0 +1,482 @@
+//! Groups (MPI 5.0 §7.3).
+//!
+//! A group without members is always `MPI_GROUP_EMPTY`: programs compare with it, and they free what the calls here
+//! gave them without looking. So freeing that handle is allowed, and changes nothing but the program's variable.
+
+use std::ffi::c_int;
+
+use weft::{Class, Comparison, Error, Group, Rank, Result};
+
+use crate::bodies::pointers::{Place, array, check_array};
+use crate::entry::Target;
+use crate::generated::constants::*;
+use crate::state::{Runtime, call, too_many};
+use crate::types::*;
+
+/// The group of a handle.
+pub(crate) fn resolve(runtime: &'static Runtime, group: MPI_Group) -> Result<Group> {
+    if group == MPI_GROUP_EMPTY {
+        return Ok(Group::empty());
+    }
+    runtime.objects().groups.find(group.value()).cloned().ok_or_else(|| no_group(group))
+}
+
+#[cold]
+fn no_group(group: MPI_Group) -> Error {
+    if group == MPI_GROUP_NULL {
+        return Error::new(Class::Group, "the group is MPI_GROUP_NULL");
+    }
+    Error::new(Class::Group, format!("{:#x} is not a group, or not any more", group.value()))
+}
+
+/// A handle for a new group.
+pub(crate) fn adopt(runtime: &'static Runtime, group: Group) -> Result<MPI_Group> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    runtime.objects().groups.insert(group).map(MPI_Group::from_value).ok_or_else(too_many)
+}
+
+/// The members of a communicator.
+///
+/// # Safety
+/// `group` is null or writable.
+pub unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    call("MPI_Comm_group", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(group, "group")? };
+        place.set(adopt(runtime, object.comm.group().clone())?);
+        Ok(())
+    })
+}
+
+/// The number of members.
+///
+/// # Safety
+/// `size` is null or writable.
+pub unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int {
+    call("MPI_Group_size", Target::World, |runtime| {
+        let group = resolve(runtime, group)?;
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(size, "size")? }.set(group.size() as c_int);
+        Ok(())
+    })
+}
+
+/// This process's rank, `MPI_UNDEFINED` when it is not a member.
+///
+/// # Safety
+/// `rank` is null or writable.
+pub unsafe fn mpi_group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
+    call("MPI_Group_rank", Target::World, |runtime| {
+        let group = resolve(runtime, group)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(rank, "rank")? };
+        let world = runtime.comm(MPI_COMM_WORLD)?;
+        place.set(number(group.rank(world.comm.process().here())));
+        Ok(())
+    })
+}
+
+fn number(rank: Option<Rank>) -> c_int {
+    rank.map_or(MPI_UNDEFINED, |Rank(rank)| rank as c_int)
+}
+
+/// The ranks in one group of members of another; `MPI_UNDEFINED` for those that are not in it.
+///
+/// # Safety
+/// `ranks1` and `ranks2` are null or have `n` elements.
+pub unsafe fn mpi_group_translate_ranks(
+    group1: MPI_Group,
+    n: c_int,
+    ranks1: *const c_int,
+    group2: MPI_Group,
+    ranks2: *mut c_int,
+) -> c_int {
+    call("MPI_Group_translate_ranks", Target::World, |runtime| {
+        let (from, to) = (resolve(runtime, group1)?, resolve(runtime, group2)?);
+        // SAFETY: the program's promise is handed on.
+        let given = unsafe { array(ranks1, i64::from(n), "ranks1")? };
+        check_array(ranks2, i64::from(n), "ranks2")?;
+        let translated: Result<Vec<c_int>> = given.iter().map(|&rank| translate(&from, rank, &to)).collect();
+        for (index, rank) in translated?.into_iter().enumerate() {
+            // SAFETY: not null where there are ranks, and the program promised `n` elements. They may be the very
+            // elements of `ranks1`, of which no reference is used any more.
+            unsafe { ranks2.add(index).write(rank) };
+        }
+        Ok(())
+    })
+}
+
+fn translate(from: &Group, rank: c_int, to: &Group) -> Result<c_int> {
+    if rank == MPI_PROC_NULL {
+        return Ok(MPI_PROC_NULL);
+    }
+    let peer = from.peer(check_rank(from, i64::from(rank))?);
+    Ok(number(peer.and_then(|peer| to.rank(peer))))
+}
+
+fn check_rank(group: &Group, rank: i64) -> Result<Rank> {
+    match u32::try_from(rank) {
+        Ok(rank) if rank < group.size() => Ok(Rank(rank)),
+        _ => Err(Error::new(Class::Rank, format!("rank {rank} is not in a group of {}", group.size()))),
+    }
+}
+
+/// How two groups compare.
+///
+/// # Safety
+/// `result` is null or writable.
+pub unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
+    call("MPI_Group_compare", Target::World, |runtime| {
+        let (first, second) = (resolve(runtime, group1)?, resolve(runtime, group2)?);
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(result, "result")? }.set(match first.compare(&second) {
+            Comparison::Identical => MPI_IDENT,
+            Comparison::Similar => MPI_SIMILAR,
+            Comparison::Unequal => MPI_UNEQUAL,
+        });
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `newgroup` is null or writable.
+unsafe fn combine(
+    name: &'static str,
+    groups: [MPI_Group; 2],
+    newgroup: *mut MPI_Group,
+    combination: impl FnOnce(&Group, &Group) -> Group,
+) -> c_int {
+    call(name, Target::World, |runtime| {
+        let [first, second] = groups;
+        let (first, second) = (resolve(runtime, first)?, resolve(runtime, second)?);
+        // SAFETY: the caller's promise is handed on.
+        let place = unsafe { Place::new(newgroup, "newgroup")? };
+        place.set(adopt(runtime, combination(&first, &second))?);
+        Ok(())
+    })
+}
+
+/// Members of the first group, then the others of the second.
+///
+/// # Safety
+/// `newgroup` is null or writable.
+pub unsafe fn mpi_group_union(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { combine("MPI_Group_union", [group1, group2], newgroup, Group::union) }
+}
+
+/// Members of both groups, in the order of the first.
+///
+/// # Safety
+/// `newgroup` is null or writable.
+pub unsafe fn mpi_group_intersection(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { combine("MPI_Group_intersection", [group1, group2], newgroup, Group::intersection) }
+}
+
+/// Members of the first group that are not in the second.
+///
+/// # Safety
+/// `newgroup` is null or writable.
+pub unsafe fn mpi_group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { combine("MPI_Group_difference", [group1, group2], newgroup, Group::difference) }
+}
+
+/// # Safety
+/// `newgroup` is null or writable.
+unsafe fn choose(
+    name: &'static str,
+    group: MPI_Group,
+    newgroup: *mut MPI_Group,
+    choice: impl FnOnce(&Group) -> Result<Group>,
+) -> c_int {
+    call(name, Target::World, |runtime| {
+        let group = resolve(runtime, group)?;
+        // SAFETY: the caller's promise is handed on.
+        let place = unsafe { Place::new(newgroup, "newgroup")? };
+        place.set(adopt(runtime, choice(&group)?)?);
+        Ok(())
+    })
+}
+
+/// The members at the ranks given, in that order.
+///
+/// # Safety
+/// `ranks` is null or has `n` elements; `newgroup` is null or writable.
+pub unsafe fn mpi_group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe {
+        choose("MPI_Group_incl", group, newgroup, |group| {
+            group.include(&listed(group, array(ranks, i64::from(n), "ranks")?)?)
+        })
+    }
+}
+
+/// All members but those at the ranks given.
+///
+/// # Safety
+/// As for [`mpi_group_incl`].
+pub unsafe fn mpi_group_excl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe {
+        choose("MPI_Group_excl", group, newgroup, |group| {
+            group.exclude(&listed(group, array(ranks, i64::from(n), "ranks")?)?)
+        })
+    }
+}
+
+/// The members at the ranks of all ranges, in that order.
+///
+/// # Safety
+/// `ranges` is null or has `n` triples; `newgroup` is null or writable.
+pub unsafe fn mpi_group_range_incl(
+    group: MPI_Group,
+    n: c_int,
+    ranges: *mut [c_int; 3],
+    newgroup: *mut MPI_Group,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe {
+        choose("MPI_Group_range_incl", group, newgroup, |group| {
+            group.include(&expanded(group, array(ranges, i64::from(n), "ranges")?)?)
+        })
+    }
+}
+
+/// All members but those at the ranks of the ranges.
+///
+/// # Safety
+/// As for [`mpi_group_range_incl`].
+pub unsafe fn mpi_group_range_excl(
+    group: MPI_Group,
+    n: c_int,
+    ranges: *mut [c_int; 3],
+    newgroup: *mut MPI_Group,
+) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe {
+        choose("MPI_Group_range_excl", group, newgroup, |group| {
+            group.exclude(&expanded(group, array(ranges, i64::from(n), "ranges")?)?)
+        })
+    }
+}
+
+fn listed(group: &Group, ranks: &[c_int]) -> Result<Vec<Rank>> {
+    ranks.iter().map(|&rank| check_rank(group, i64::from(rank))).collect()
+}
+
+/// The ranks of `first, last, stride` triples (MPI 5.0 §7.3.2).
+fn expanded(group: &Group, ranges: &[[c_int; 3]]) -> Result<Vec<Rank>> {
+    let mut ranks = Vec::new();
+    for range in ranges {
+        let [first, last, stride] = range.map(i64::from);
+        if stride == 0 || (last - first).signum() == -stride.signum() {
+            let what = format!("the range from {first} to {last} in steps of {stride} never ends");
+            return Err(Error::new(Class::Argument, what));
+        }
+        let steps = (last - first) / stride;
+        // Both ends are in the group, so a range is no longer than it.
+        check_rank(group, first)?;
+        check_rank(group, first + steps * stride)?;
+        ranks.extend((0..=steps).map(|step| Rank((first + step * stride) as u32)));
+        if ranks.len() > group.size() as usize {
+            return Err(Error::new(Class::Rank, "the ranges overlap: a rank is named twice"));
+        }
+    }
+    Ok(ranks)
+}
+
+/// Frees a group.
+///
+/// # Safety
+/// `group` is null or a group, writable.
+pub unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
+    call("MPI_Group_free", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(group, "group")? };
+        let handle = place.value();
+        if handle != MPI_GROUP_EMPTY {
+            runtime.objects().groups.remove(handle.value()).ok_or_else(|| no_group(handle))?;
+        }
+        place.set(MPI_GROUP_NULL);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::testing;
+    use std::ptr::{null, null_mut};
+
+    /// Processes that need not exist, by number.
+    fn everybody() -> Group {
+        Group::world(100)
+    }
+
+    fn of(peers: &[u32]) -> MPI_Group {
+        let ranks: Vec<Rank> = peers.iter().copied().map(Rank).collect();
+        adopt(testing::start(), everybody().include(&ranks).unwrap()).unwrap()
+    }
+
+    fn peers(group: MPI_Group) -> Vec<u32> {
+        let group = resolve(testing::start(), group).unwrap();
+        group.peers().map(|peer| everybody().rank(peer).unwrap().0).collect()
+    }
+
+    fn made(make: impl FnOnce(*mut MPI_Group) -> c_int) -> Result<Vec<u32>, c_int> {
+        let mut group = MPI_GROUP_NULL;
+        match make(&raw mut group) {
+            MPI_SUCCESS => Ok(peers(group)),
+            code => {
+                assert_eq!(group, MPI_GROUP_NULL, "nothing is touched");
+                Err(code)
+            }
+        }
+    }
+
+    fn incl(group: MPI_Group, ranks: &[c_int]) -> Result<Vec<u32>, c_int> {
+        // SAFETY: the array has so many ranks, and the place is writable.
+        made(|new| unsafe { mpi_group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
+    }
+
+    fn excl(group: MPI_Group, ranks: &[c_int]) -> Result<Vec<u32>, c_int> {
+        // SAFETY: as above.
+        made(|new| unsafe { mpi_group_excl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
+    }
+
+    fn range_incl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Result<Vec<u32>, c_int> {
+        // SAFETY: as above.
+        made(|new| unsafe { mpi_group_range_incl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
+    }
+
+    fn range_excl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Result<Vec<u32>, c_int> {
+        // SAFETY: as above.
+        made(|new| unsafe { mpi_group_range_excl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
+    }
+
+    fn number_of(ask: impl FnOnce(*mut c_int) -> c_int) -> Result<c_int, c_int> {
+        let mut answer = -99;
+        match ask(&raw mut answer) {
+            MPI_SUCCESS => Ok(answer),
+            code => Err(code),
+        }
+    }
+
+    #[test]
+    fn the_world_has_this_process() {
+        testing::start();
+        let mut world = MPI_GROUP_NULL;
+        // SAFETY: writable places.
+        unsafe {
+            assert_eq!(mpi_comm_group(MPI_COMM_WORLD, &raw mut world), MPI_SUCCESS);
+            assert_eq!(number_of(|size| mpi_group_size(world, size)), Ok(1));
+            assert_eq!(number_of(|rank| mpi_group_rank(world, rank)), Ok(0));
+            assert_eq!(number_of(|rank| mpi_group_rank(of(&[7, 8]), rank)), Ok(MPI_UNDEFINED));
+            assert_eq!(mpi_comm_group(MPI_COMM_NULL, &raw mut world), MPI_ERR_COMM);
+            assert_eq!(mpi_comm_group(MPI_COMM_WORLD, null_mut()), MPI_ERR_ARG);
+        }
+    }
+
+    #[test]
+    fn sets_are_combined() {
+        let (first, second) = (of(&[5, 1, 3]), of(&[3, 9, 5]));
+        // SAFETY: writable places.
+        unsafe {
+            assert_eq!(made(|new| mpi_group_union(first, second, new)), Ok(vec![5, 1, 3, 9]));
+            assert_eq!(made(|new| mpi_group_intersection(first, second, new)), Ok(vec![5, 3]));
+            assert_eq!(made(|new| mpi_group_difference(first, second, new)), Ok(vec![1]));
+            assert_eq!(made(|new| mpi_group_union(MPI_GROUP_NULL, second, new)), Err(MPI_ERR_GROUP));
+            assert_eq!(mpi_group_union(first, second, null_mut()), MPI_ERR_ARG);
+            let mut empty = MPI_GROUP_NULL;
+            assert_eq!(mpi_group_difference(first, first, &raw mut empty), MPI_SUCCESS);
+            assert_eq!(empty, MPI_GROUP_EMPTY);
+            for (other, relation) in [(of(&[5, 1, 3]), MPI_IDENT), (of(&[1, 3, 5]), MPI_SIMILAR), (second, MPI_UNEQUAL)] {
+                assert_eq!(number_of(|result| mpi_group_compare(first, other, result)), Ok(relation));
+            }
+            assert_eq!(number_of(|result| mpi_group_compare(first, MPI_GROUP_NULL, result)), Err(MPI_ERR_GROUP));
+        }
+    }
+
+    #[test]
+    fn ranks_are_included_and_excluded() {
+        let group = of(&[10, 11, 12, 13, 14, 15]);
+        assert_eq!(incl(group, &[4, 0]), Ok(vec![14, 10]));
+        assert_eq!(incl(group, &[]), Ok(vec![]));
+        assert_eq!(excl(group, &[4, 0]), Ok(vec![11, 12, 13, 15]));
+        for wrong in [&[6][..], &[-1], &[2, 2], &[MPI_PROC_NULL]] {
+            assert_eq!((incl(group, wrong), excl(group, wrong)), (Err(MPI_ERR_RANK), Err(MPI_ERR_RANK)), "{wrong:?}");
+        }
+        // SAFETY: null pointers and negative numbers are refused.
+        unsafe {
+            assert_eq!(made(|new| mpi_group_incl(group, -1, [0].as_ptr(), new)), Err(MPI_ERR_ARG));
+            assert_eq!(made(|new| mpi_group_incl(group, 1, null(), new)), Err(MPI_ERR_ARG));
+            assert_eq!(made(|new| mpi_group_range_incl(group, 1, null_mut(), new)), Err(MPI_ERR_ARG));
+        }
+    }
+
+    #[test]
+    fn ranges_are_expanded() {
+        let group = of(&[10, 11, 12, 13, 14, 15]);
+        assert_eq!(range_incl(group, &mut [[0, 5, 2], [1, 1, -7]]), Ok(vec![10, 12, 14, 11]));
+        assert_eq!(range_incl(group, &mut [[5, 0, -3]]), Ok(vec![15, 12]));
+        assert_eq!(range_incl(group, &mut []), Ok(vec![]));
+        assert_eq!(range_excl(group, &mut [[5, 0, -2]]), Ok(vec![10, 12, 14]));
+        assert_eq!(range_incl(group, &mut [[0, 7, 5]]), Ok(vec![10, 15]), "7 itself is not reached");
+        let wrong: [(&mut [[c_int; 3]], c_int); 6] = [
+            (&mut [[0, 5, 0]], MPI_ERR_ARG),
+            (&mut [[5, 0, 1]], MPI_ERR_ARG),
+            (&mut [[0, 6, 1]], MPI_ERR_RANK),
+            (&mut [[-1, 3, 1]], MPI_ERR_RANK),
+            (&mut [[0, c_int::MAX, 1]], MPI_ERR_RANK),
+            (&mut [[0, 3, 1], [2, 4, 1]], MPI_ERR_RANK),
+        ];
+        for (ranges, code) in wrong {
+            assert_eq!(range_incl(group, ranges), Err(code), "{ranges:?}");
+            assert_eq!(range_excl(group, ranges), Err(code), "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_translated_also_in_place() {
+        let (from, to) = (of(&[10, 11, 12]), of(&[12, 10]));
+        let mut ranks = [0, 1, 2, MPI_PROC_NULL];
+        // SAFETY: both arrays are the same four elements.
+        unsafe {
+            let (given, place) = (ranks.as_ptr(), ranks.as_mut_ptr());
+            assert_eq!(mpi_group_translate_ranks(from, 4, given, to, place), MPI_SUCCESS);
+        }
+        assert_eq!(ranks, [1, MPI_UNDEFINED, 0, MPI_PROC_NULL]);
+        let mut untouched = [7, 7];
+        // SAFETY: both arrays have two elements; null pointers are refused.
+        unsafe {
+            let place = untouched.as_mut_ptr();
+            assert_eq!(mpi_group_translate_ranks(from, 2, [0, 3].as_ptr(), to, place), MPI_ERR_RANK);
+            assert_eq!(mpi_group_translate_ranks(from, 2, null(), to, place), MPI_ERR_ARG);
+            assert_eq!(mpi_group_translate_ranks(from, 2, [0, 1].as_ptr(), to, null_mut()), MPI_ERR_ARG);
+            assert_eq!(mpi_group_translate_ranks(from, -1, [0].as_ptr(), to, place), MPI_ERR_ARG);
+        }
+        assert_eq!(untouched, [7, 7]);
+    }
+
+    #[test]
+    fn freed_groups_are_gone() {
+        let mut group = of(&[1, 2]);
+        let copy = group;
+        let mut empty = MPI_GROUP_EMPTY;
+        // SAFETY: writable places.
+        unsafe {
+            assert_eq!(mpi_group_free(&raw mut group), MPI_SUCCESS);
+            assert_eq!(group, MPI_GROUP_NULL);
+            assert_eq!(mpi_group_free(&raw mut group), MPI_ERR_GROUP);
+            assert_eq!(number_of(|size| mpi_group_size(copy, size)), Err(MPI_ERR_GROUP));
+            assert_eq!(mpi_group_free(&raw mut empty), MPI_SUCCESS);
+            assert_eq!(mpi_group_free(null_mut()), MPI_ERR_ARG);
+        }
+        assert_eq!(empty, MPI_GROUP_NULL);
+    }
+}

@@ -1,0 +1,345 @@
+//! Reduction operators: the predefined ones and those of the program (MPI 5.0 §6.9.2, §6.9.5).
+//!
+//! Collective operations combine packed elements. A function of the program sees elements as they stand in an array
+//! of its datatype: in place where they are dense and aligned, and in a copy with gaps otherwise.
+
+use std::ffi::{c_int, c_void};
+
+use datatype::{Datatype, Operator, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
+use weft::claims::{Payload, UserMemory};
+use weft::{Class, Error, Result};
+
+use crate::arguments::{buffer_span, bytes_of};
+use crate::bodies::datatypes::{self, resolve_committed};
+use crate::bodies::pointers::Place;
+use crate::convert::UserFunction;
+use crate::entry::Target;
+use crate::generated::constants::*;
+use crate::objects::{OpObject, Type};
+use crate::state::{Runtime, call, too_many};
+use crate::types::*;
+
+/// An operator together with the datatype that it combines, checked to fit each other.
+pub(crate) enum Operation {
+    /// The library's own.
+    Predefined(Operator, Predefined),
+    /// A function of the program.
+    User { object: OpObject, handle: MPI_Datatype, datatype: Datatype },
+}
+
+impl Operation {
+    /// Whether the order of the operands makes no difference.
+    pub(crate) fn commutative(&self) -> bool {
+        match self {
+            Operation::Predefined(operator, _) => operator.is_commutative(),
+            Operation::User { object, .. } => object.commutative,
+        }
+    }
+
+    /// Combines packed elements: `inout = input op inout`, as far as both reach.
+    pub(crate) fn apply(&self, input: Payload<'_>, inout: &mut UserMemory) {
+        let bytes = input.bytes().min(inout.bytes());
+        match self {
+            Operation::Predefined(operator, predefined) => {
+                let element_bytes = predefined.size().unwrap_or(0) as usize;
+                let count = bytes.checked_div(element_bytes).unwrap_or(0);
+                reduce_packed(*operator, *predefined, count, input, inout)
+                    .expect("`resolve` has checked that the operator is defined for the datatype");
+            }
+            Operation::User { object, handle, datatype } => {
+                let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
+                Call { function: object.function, handle: *handle, datatype }.packed(count, input, inout);
+            }
+        }
+    }
+}
+
+/// The operator of a handle for elements of a datatype.
+pub(crate) fn resolve(
+    runtime: &'static Runtime,
+    op: MPI_Op,
+    datatype: &Type,
+    handle: MPI_Datatype,
+) -> Result<Operation> {
+    if let Some(operator) = predefined(op) {
+        return match datatype.predefined() {
+            Some(predefined) if operator.is_collective() && operator.is_legal(datatype) => {
+                Ok(Operation::Predefined(operator, predefined))
+            }
+            _ => Err(illegal(runtime, operator, handle)),
+        };
+    }
+    let object = user(runtime, op)?;
+    Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype) })
+}
+
+fn predefined(op: MPI_Op) -> Option<Operator> {
+    OPERATORS.iter().find(|(handle, _)| *handle == op).map(|&(_, operator)| operator)
+}
+
+fn user(runtime: &'static Runtime, op: MPI_Op) -> Result<OpObject> {
+    runtime.objects().ops.find(op.value()).copied().ok_or_else(|| no_operator(op))
+}
+
+#[cold]
+fn no_operator(op: MPI_Op) -> Error {
+    if op == MPI_OP_NULL {
+        return Error::new(Class::Operator, "the operator is MPI_OP_NULL");
+    }
+    Error::new(Class::Operator, format!("{:#x} is not an operator, or not any more", op.value()))
+}
+
+#[cold]
+fn illegal(runtime: &'static Runtime, operator: Operator, handle: MPI_Datatype) -> Error {
+    if !operator.is_collective() {
+        let what = format!("{operator} is for one-sided communication only");
+        return Error::new(Class::Operator, what);
+    }
+    let name = datatypes::name(runtime, handle).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    let name = if name.is_empty() { "a datatype made by a constructor" } else { &*name };
+    Error::new(Class::Operator, format!("{operator} is not defined for {name}"))
+        .remedy("use a predefined datatype that the operator takes, or make an operator with MPI_Op_create")
+}
+
+/// A function of the program, about to be called.
+struct Call<'a> {
+    function: UserFunction,
+    handle: MPI_Datatype,
+    datatype: &'a Datatype,
+}
+
+impl Call<'_> {
+    /// Combines `count` packed elements.
+    fn packed(&self, count: i64, input: Payload<'_>, inout: &mut UserMemory) {
+        let offset = self.datatype.true_lower_bound() as isize;
+        let left = input.start().cast_mut().wrapping_offset(-offset);
+        let right = inout.start().wrapping_offset(-offset);
+        if self.datatype.is_dense() && self.is_aligned(left) && self.is_aligned(right) {
+            // SAFETY: dense elements in packed form are an array of them, and both claims cover `count`.
+            unsafe { self.array(left, right, count) };
+        } else {
+            self.spread(count, input, inout);
+        }
+    }
+
+    /// Whether elements there are aligned, whatever they are made of: to the greatest power of two that divides
+    /// the extent, but no more than C ever asks for.
+    fn is_aligned(&self, start: *const u8) -> bool {
+        let extent = self.datatype.extent().unsigned_abs() as usize;
+        let alignment_bytes = 1 << extent.trailing_zeros().min(ALIGNMENT_BYTES_MAX.trailing_zeros());
+        start.addr().is_multiple_of(alignment_bytes)
+    }
+
+    /// Spreads packed elements as they stand in an array, a piece at a time, and packs the results.
+    fn spread(&self, count: i64, input: Payload<'_>, inout: &mut UserMemory) {
+        let size = self.datatype.size();
+        let each = (PIECE_BYTES / self.datatype.extent().unsigned_abs().max(1) as i64).clamp(1, count.max(1));
+        let (mut left, mut right) = (Scratch::new(self.datatype, each), Scratch::new(self.datatype, each));
+        for first in (0..count).step_by(each as usize) {
+            let elements = each.min(count - first);
+            let (at, bytes) = ((first * size) as usize, (elements * size) as usize);
+            left.fill(self.datatype, elements, input.part(at, bytes));
+            right.fill(self.datatype, elements, inout.payload().part(at, bytes));
+            // SAFETY: both are arrays of as many elements.
+            unsafe { self.array(left.origin(), right.origin(), elements) };
+            right.empty(self.datatype, elements, &mut inout.part(at, bytes));
+        }
+    }
+
+    /// Calls the function, more than once where its length is an `int` and does not hold `count`.
+    ///
+    /// # Safety
+    /// `left` and `right` are the addresses of arrays of `count` elements.
+    unsafe fn array(&self, left: *mut u8, right: *mut u8, count: i64) {
+        let mut handle = self.handle;
+        let each = match self.function {
+            UserFunction::Int(_) => i64::from(c_int::MAX),
+            UserFunction::Count(_) => i64::MAX,
+        };
+        let mut first = 0;
+        while first < count {
+            let mut length = each.min(count - first);
+            let distance = (first * self.datatype.extent()) as isize;
+            let input = left.wrapping_offset(distance).cast::<c_void>();
+            let inout = right.wrapping_offset(distance).cast::<c_void>();
+            // SAFETY: the program gave functions of these types, and MPI_Op_create refuses null; the arrays go on
+            // for `length` elements. What the function does is its own affair.
+            unsafe {
+                match self.function {
+                    UserFunction::Int(function) => {
+                        let mut short = length as c_int;
+                        function.function().inspect(|f| f(input, inout, &raw mut short, &raw mut handle));
+                    }
+                    UserFunction::Count(function) => {
+                        function.function().inspect(|f| f(input, inout, &raw mut length, &raw mut handle));
+                    }
+                }
+            }
+            first += each.min(count - first);
+        }
+    }
+}
+
+/// Room for an array of elements with their gaps, aligned for whatever they are.
+struct Scratch {
+    room: Vec<u128>,
+    /// Bytes from the beginning of the room to the elements' data.
+    lead_bytes: usize,
+    /// Where the data begins, counted from the address of the first element.
+    start: i64,
+}
+
+impl Scratch {
+    fn new(datatype: &Datatype, count: i64) -> Scratch {
+        let span = datatype.span(count).unwrap_or(datatype::Span { start: 0, bytes: 0 });
+        // The address of the first element is to be a multiple of the unit, wherever its data begins.
+        let lead_bytes = span.start.rem_euclid(ALIGNMENT_BYTES_MAX as i64) as usize;
+        let units = (lead_bytes + span.bytes as usize).div_ceil(ALIGNMENT_BYTES_MAX);
+        Scratch { room: vec![0; units], lead_bytes, start: span.start }
+    }
+
+    fn data(&mut self) -> *mut u8 {
+        self.room.as_mut_ptr().cast::<u8>().wrapping_add(self.lead_bytes)
+    }
+
+    /// The address of the first element.
+    fn origin(&mut self) -> *mut u8 {
+        self.data().wrapping_offset(-self.start as isize)
+    }
+
+    fn memory(&mut self) -> UserMemory {
+        let bytes = self.room.len() * ALIGNMENT_BYTES_MAX - self.lead_bytes;
+        // SAFETY: the room goes on for that many bytes, and is not used otherwise while the claim is.
+        unsafe { UserMemory::claim(self.data(), bytes) }
+    }
+
+    fn fill(&mut self, datatype: &Datatype, count: i64, packed: Payload<'_>) {
+        unpack(datatype, count, packed, &mut self.memory(), 0).expect("the room was made for that many elements");
+    }
+
+    fn empty(&mut self, datatype: &Datatype, count: i64, packed: &mut UserMemory) {
+        pack_memory(datatype, count, self.memory().payload(), packed, 0)
+            .expect("the room was made for that many elements");
+    }
+}
+
+/// Makes an operator of a function.
+///
+/// # Safety
+/// The function is null or of its type; `op` is null or writable.
+pub unsafe fn mpi_op_create(user_fn: UserFunction, commute: c_int, op: *mut MPI_Op) -> c_int {
+    call("MPI_Op_create", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(op, "op")? };
+        if user_fn.is_null() {
+            return Err(Error::new(Class::Argument, "the function of an operator is a null pointer"));
+        }
+        let object = OpObject { function: user_fn, commutative: commute != 0 };
+        let handle = runtime.objects().ops.insert(object).ok_or_else(too_many)?;
+        place.set(MPI_Op::from_value(handle));
+        Ok(())
+    })
+}
+
+/// Gives an operator up. Operations that are under way go on with it.
+///
+/// # Safety
+/// `op` is null or an operator, writable.
+pub unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
+    call("MPI_Op_free", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(op, "op")? };
+        let handle = place.value();
+        if let Some(operator) = predefined(handle) {
+            return Err(Error::new(Class::Operator, format!("{operator} cannot be freed")));
+        }
+        runtime.objects().ops.remove(handle.value()).ok_or_else(|| no_operator(handle))?;
+        place.set(MPI_OP_NULL);
+        Ok(())
+    })
+}
+
+/// Whether the order of the operands makes no difference.
+///
+/// # Safety
+/// `commute` is null or writable.
+pub unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
+    call("MPI_Op_commutative", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(commute, "commute")? };
+        let commutative = match predefined(op) {
+            Some(operator) => operator.is_commutative(),
+            None => user(runtime, op)?.commutative,
+        };
+        place.set(c_int::from(commutative));
+        Ok(())
+    })
+}
+
+/// Combines the elements of two buffers of this process.
+///
+/// # Safety
+/// `inbuf` and `inoutbuf` hold `count` elements and do not overlap; `inoutbuf` is writable.
+pub unsafe fn mpi_reduce_local(
+    inbuf: *const c_void,
+    inoutbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> c_int {
+    call("MPI_Reduce_local", Target::World, |runtime| {
+        let resolved = resolve_committed(runtime, datatype)?;
+        let operation = resolve(runtime, op, &resolved, datatype)?;
+        bytes_of(count, &resolved)?;
+        let (start, bytes) = buffer_span(inbuf, count, &resolved)?;
+        buffer_span(inoutbuf, count, &resolved)?;
+        if inbuf == inoutbuf.cast_const() && bytes > 0 {
+            return Err(Error::new(Class::Buffer, "inbuf and inoutbuf are the same buffer"));
+        }
+        match operation {
+            // SAFETY: the program promised the elements in both buffers.
+            Operation::Predefined(operator, predefined) => unsafe {
+                let input = Payload::claim(inbuf.cast::<u8>().wrapping_offset(start), bytes);
+                let mut inout = UserMemory::claim(inoutbuf.cast::<u8>().wrapping_offset(start), bytes);
+                reduce_elements(operator, predefined, count as usize, input, &mut inout)
+                    .map_err(|error| Error::new(Class::Operator, error.to_string()))
+            },
+            Operation::User { object, handle, datatype } => {
+                let call = Call { function: object.function, handle, datatype: &datatype };
+                // SAFETY: the program promised arrays of that many elements.
+                unsafe { call.array(inbuf.cast_mut().cast(), inoutbuf.cast(), count) };
+                Ok(())
+            }
+        }
+    })
+}
+
+/// The handles of the predefined operators.
+const OPERATORS: [(MPI_Op, Operator); 14] = [
+    (MPI_SUM, Operator::Sum),
+    (MPI_MIN, Operator::Min),
+    (MPI_MAX, Operator::Max),
+    (MPI_PROD, Operator::Prod),
+    (MPI_BAND, Operator::BitAnd),
+    (MPI_BOR, Operator::BitOr),
+    (MPI_BXOR, Operator::BitXor),
+    (MPI_LAND, Operator::LogicalAnd),
+    (MPI_LOR, Operator::LogicalOr),
+    (MPI_LXOR, Operator::LogicalXor),
+    (MPI_MINLOC, Operator::MinLocation),
+    (MPI_MAXLOC, Operator::MaxLocation),
+    (MPI_REPLACE, Operator::Replace),
+    (MPI_NO_OP, Operator::NoOperation),
+];
+
+/// The strictest alignment of any C type, which is that of the units of scratch room.
+const ALIGNMENT_BYTES_MAX: usize = align_of::<u128>();
+const _: () = assert!(ALIGNMENT_BYTES_MAX == size_of::<u128>());
+
+/// Elements with gaps are spread in pieces of about so many bytes, which stay in a cache.
+const PIECE_BYTES: i64 = 1 << 14;
+
+#[cfg(test)]
+#[path = "operators_tests.rs"]
+mod tests;

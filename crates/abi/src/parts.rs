@@ -1,0 +1,204 @@
+//! Buffers of collective operations: what a rank gives and what it gets, as packed bytes.
+//!
+//! Schedules move packed bytes. Where the program's elements stand packed already, its own memory is used;
+//! elsewhere they are packed into memory of ours before, and unpacked after.
+
+use std::ffi::c_void;
+
+use datatype::Datatype;
+use weft::claims::{Heap, Payload, UserMemory};
+use weft::collectives::Block;
+use weft::{Class, Error, Result};
+
+use crate::arguments::bytes_of;
+use crate::objects::Type;
+
+/// Some elements of a buffer, meant for or coming from one rank.
+pub(crate) struct Piece {
+    /// Where they stand, in bytes from the buffer's address.
+    pub offset: i64,
+    /// How many.
+    pub count: i64,
+    /// Of what.
+    pub datatype: Type,
+}
+
+/// What a rank gets: room for packed bytes, and how they come to their places.
+pub(crate) struct Output {
+    pub memory: UserMemory,
+    /// Where each piece stands in `memory`.
+    pub blocks: Vec<Block>,
+    scattered: Option<Scattered>,
+}
+
+/// Packed room of ours and the places that its bytes belong to.
+struct Scattered {
+    packed: Heap,
+    places: Vec<Place>,
+}
+
+struct Place {
+    memory: UserMemory,
+    count: i64,
+    datatype: Datatype,
+}
+
+/// What a rank gives, as packed bytes.
+pub(crate) struct Input {
+    pub payload: Payload<'static>,
+    /// Where each piece stands in `payload`.
+    pub blocks: Vec<Block>,
+    /// Keeps packed data of ours.
+    _keeps: Option<Heap>,
+}
+
+impl Output {
+    /// Nothing: a rank that gets nothing.
+    pub(crate) fn none() -> Output {
+        Output { memory: UserMemory::EMPTY, blocks: Vec::new(), scattered: None }
+    }
+
+    /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
+    ///
+    /// # Safety
+    /// The program's promise to MPI: every piece is memory that is its to give until the operation is over.
+    pub(crate) unsafe fn new(buffer: *mut c_void, pieces: &[Piece], loaded: bool) -> Result<Output> {
+        let extent = Extent::of(buffer, pieces)?;
+        if extent.dense {
+            // SAFETY: the extent covers the pieces, which the caller vouched for. What lies between them is claimed
+            // as well and never touched, since schedules touch blocks only.
+            let memory = unsafe { UserMemory::claim(extent.start(buffer), extent.bytes) };
+            return Ok(Output { memory, blocks: extent.blocks, scattered: None });
+        }
+        // SAFETY: the caller's promise is handed on.
+        let places = unsafe { places(buffer, pieces)? };
+        let blocks = behind_each_other(pieces)?;
+        let packed = Heap::new(blocks.iter().map(|block| block.bytes).sum());
+        if loaded {
+            for (place, block) in places.iter().zip(&blocks) {
+                let mut into = packed.memory().part(block.offset, block.bytes);
+                datatype::pack_memory(&place.datatype, place.count, place.memory.payload(), &mut into, 0)
+                    .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+            }
+        }
+        let memory = packed.memory();
+        Ok(Output { memory, blocks, scattered: Some(Scattered { packed, places }) })
+    }
+
+    /// The room, handed to the schedule.
+    pub(crate) fn lend(&mut self) -> UserMemory {
+        self.memory.part(0, self.memory.bytes())
+    }
+
+    /// Brings the packed bytes to their places.
+    pub(crate) fn finish(self) -> Result<()> {
+        let Some(Scattered { packed, places }) = self.scattered else { return Ok(()) };
+        for (mut place, block) in places.into_iter().zip(&self.blocks) {
+            let bytes = packed.payload().part(block.offset, block.bytes);
+            datatype::unpack(&place.datatype, place.count, bytes, &mut place.memory, 0)
+                .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Nothing: a rank that gives nothing, or whose contribution stands in the output.
+    pub(crate) fn none() -> Input {
+        Input { payload: Payload::EMPTY, blocks: Vec::new(), _keeps: None }
+    }
+
+    /// The pieces of a buffer.
+    ///
+    /// # Safety
+    /// The program's promise to MPI: every piece is readable and stays as it is until the operation is over.
+    pub(crate) unsafe fn new(buffer: *const c_void, pieces: &[Piece]) -> Result<Input> {
+        let extent = Extent::of(buffer, pieces)?;
+        if extent.dense {
+            // SAFETY: as in `Output::new`.
+            let payload = unsafe { Payload::claim(extent.start(buffer.cast_mut()), extent.bytes) };
+            return Ok(Input { payload, blocks: extent.blocks, _keeps: None });
+        }
+        // SAFETY: the caller's promise is handed on; an output that is only packed and never finished reads only.
+        let loaded = unsafe { Output::new(buffer.cast_mut(), pieces, true)? };
+        let keeps = loaded.scattered.map(|scattered| scattered.packed);
+        Ok(Input { payload: loaded.memory.reading(), blocks: loaded.blocks, _keeps: keeps })
+    }
+}
+
+/// The part of memory that the pieces of a buffer span.
+struct Extent {
+    /// Whether every piece stands packed in memory.
+    dense: bool,
+    /// From the buffer's address to the first byte.
+    low: i64,
+    bytes: usize,
+    blocks: Vec<Block>,
+}
+
+impl Extent {
+    fn of(buffer: *const c_void, pieces: &[Piece]) -> Result<Extent> {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        let mut spans = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let bytes = bytes_of(piece.count, &piece.datatype)?;
+            let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
+            let start = piece.offset.checked_add(span.start).ok_or_else(|| too_far(&"a displacement"))?;
+            if bytes > 0 {
+                low = low.min(start);
+                high = high.max(start.checked_add(span.bytes).ok_or_else(|| too_far(&"a displacement"))?);
+            }
+            spans.push((start, bytes));
+        }
+        if low > high {
+            (low, high) = (0, 0);
+        }
+        if buffer.is_null() && low < high && low >= 0 && low < NOT_AN_ADDRESS {
+            return Err(Error::new(Class::Buffer, "the buffer is a null pointer, and counts are not 0"));
+        }
+        let block = |&(start, bytes): &(i64, usize)| Block { offset: (start - low).max(0) as usize, bytes };
+        let blocks = spans.iter().map(|span| if span.1 == 0 { EMPTY } else { block(span) }).collect();
+        let dense = pieces.iter().all(|piece| piece.datatype.is_dense() || piece.count == 0);
+        let bytes = high.checked_sub(low).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_far(&"the buffer"))?;
+        Ok(Extent { dense, low, bytes, blocks })
+    }
+
+    fn start(&self, buffer: *mut c_void) -> *mut u8 {
+        buffer.cast::<u8>().wrapping_offset(self.low as isize)
+    }
+}
+
+/// # Safety
+/// As for [`Output::new`].
+unsafe fn places(buffer: *mut c_void, pieces: &[Piece]) -> Result<Vec<Place>> {
+    let place = |piece: &Piece| {
+        let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
+        let start = buffer.cast::<u8>().wrapping_offset((piece.offset + span.start) as isize);
+        // SAFETY: the caller promised that the piece is the program's to give, and the span is where it stands.
+        let memory = unsafe { UserMemory::claim(start, span.bytes as usize) };
+        Ok(Place { memory, count: piece.count, datatype: Datatype::clone(&piece.datatype) })
+    };
+    pieces.iter().map(place).collect()
+}
+
+/// Blocks for pieces that are packed one behind the other.
+fn behind_each_other(pieces: &[Piece]) -> Result<Vec<Block>> {
+    let mut offset = 0;
+    let block = |piece: &Piece| {
+        let bytes = bytes_of(piece.count, &piece.datatype)?;
+        let block = Block { offset, bytes };
+        offset += bytes;
+        Ok(block)
+    };
+    pieces.iter().map(block).collect()
+}
+
+#[cold]
+fn too_far(what: &dyn std::fmt::Display) -> Error {
+    Error::new(Class::Count, format!("{what} reaches beyond what can be addressed"))
+}
+
+const EMPTY: Block = Block { offset: 0, bytes: 0 };
+/// No object of a program lies below: displacements that small from a null pointer are no absolute addresses.
+const NOT_AN_ADDRESS: i64 = 4096;
