@@ -45,8 +45,10 @@ int main(int argc, char **argv) {
     memory = malloc((size_t)bytes);
     OK(MPI_Buffer_attach(memory, bytes));
     send_before_receive(next, previous);
-    nonblocking(next, previous);
     section("detach");
+    OK(MPI_Buffer_detach(&detached, &bytes_detached)); /* waits until all of it has been sent */
+    OK(MPI_Buffer_attach(memory, bytes));
+    nonblocking(next, previous);
     OK(MPI_Buffer_detach(&detached, &bytes_detached));
     CHECK(detached == memory);
     SAME(bytes_detached, bytes);

@@ -9,6 +9,7 @@ use weft::{Communicator, Error, Group, Rank};
 
 use crate::bodies::attributes::Attributes;
 use crate::bodies::datatype_contents::Made;
+use crate::bodies::buffered::Attached;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
 use crate::table::Table;
@@ -159,6 +160,8 @@ pub(crate) struct Objects {
     pub messages: Table<MessageObject>,
     /// Requests that were freed before they were over.
     pub detached: Vec<RequestObject>,
+    /// What buffered sends may use.
+    pub attached: Option<Attached>,
 }
 
 impl Objects {
@@ -171,6 +174,7 @@ impl Objects {
             requests: Table::new(Kind::Request),
             messages: Table::new(Kind::Message),
             detached: Vec::new(),
+            attached: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub struct Reaped {
 pub fn reap() -> Reaped {
     let mut ended = Vec::new();
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        // Any child: also one that has left this process group.
+        match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => {
                 let code = status.exit_status().map(Ending::Code);
                 let ending = code.or(status.terminating_signal().map(Ending::Signal));

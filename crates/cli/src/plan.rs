@@ -30,7 +30,7 @@ pub struct Plan {
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
-    /// Whether the ranks may use shared memory.
+    /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
     /// Whether lines of output get labels.
     pub label: bool,
@@ -91,8 +91,7 @@ impl Plan {
         let cores = cores::allowed();
         let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
-        let fabrics = variable("WEFT_FABRIC").filter(|fabrics| !fabrics.is_empty());
-        let shares_memory = fabrics.is_none_or(|fabrics| fabrics.to_string_lossy().split(',').any(|one| one == "shm"));
+        let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -169,6 +168,12 @@ fn threads(variable: Option<&OsStr>) -> usize {
     first.filter(|threads| *threads != 0).unwrap_or(1)
 }
 
+/// Whether a list of fabrics includes shared memory; no list includes all.
+fn names_shm(fabrics: Option<&OsStr>) -> bool {
+    let list = fabrics.map(OsStr::to_string_lossy).unwrap_or_default();
+    list.is_empty() || list.split(',').any(|fabric| fabric.trim() == "shm")
+}
+
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -183,6 +188,13 @@ mod tests {
         assert_eq!(threads_of("4"), 4);
         assert_eq!(threads_of("8,2"), 8);
         assert_eq!((threads_of("0"), threads_of("many"), threads(None)), (1, 1, 1));
+    }
+
+    #[test]
+    fn shared_memory_is_left_out_only_by_a_list_without_it() {
+        let names = |list: &str| names_shm(Some(OsStr::new(list)));
+        assert!(names("shm") && names("tcp, shm") && names("") && names_shm(None));
+        assert!(!names("tcp") && !names("tcp,libfabric:shm"));
     }
 
     #[test]

@@ -177,6 +177,15 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_made_only_where_ranks_can_share_it() {
+        let made =
+            |ranks, shares_memory| segment(&Plan { ranks, shares_memory, ..plan("") }).unwrap().is_some();
+        assert!(made(4, true));
+        assert!(!made(4, false), "the fabrics that may be used do not include shared memory");
+        assert!(!made(1, true), "one rank has nobody to share with");
+    }
+
+    #[test]
     fn variables_of_other_launchers_are_known() {
         for name in ["PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
             assert!(is_of_another_launcher(&name.into()), "{name}");

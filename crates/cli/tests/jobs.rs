@@ -267,6 +267,19 @@ fn a_job_that_takes_too_long_is_ended() {
 }
 
 #[test]
+fn ranks_that_leave_the_process_group_are_still_the_launchers() {
+    let script = "test $PMI_RANK = 1 && exec setsid sh -c 'sleep 0.1; exit 3'; exec setsid sleep 1000";
+    assert_eq!(run_script(&["-n", "3"], script).code(), 3);
+}
+
+#[test]
+fn ranks_find_shared_memory_where_it_may_be_used() {
+    let script = r#"test -n "$WEFT_SHM_FD" && test -e /proc/self/fd/$WEFT_SHM_FD && echo shared"#;
+    assert_eq!(run_script(&["-n", "2"], script).output, "shared\nshared\n");
+    assert_eq!(run_script(&["-n", "2", "--fabric", "tcp"], r#"test -z "$WEFT_SHM_FD""#).code(), 0);
+}
+
+#[test]
 fn ranks_that_do_not_want_to_end_are_killed() {
     let script = "trap '' TERM INT HUP; test $PMI_RANK = 0 && exit 3; while :; do sleep 1000; done";
     assert_eq!(run_script(&["-n", "3"], script).code(), 3);

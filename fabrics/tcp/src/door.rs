@@ -33,7 +33,7 @@ pub(crate) struct Door {
     /// Given up when no other descriptor is left, so that who knocks can be told why it cannot come in.
     spare: Option<OwnedFd>,
     /// While nobody can be let in, the poller does not watch the listener.
-    closed_until: Option<Instant>,
+    closed: Option<Closed>,
 }
 
 /// A connection that has proved that it belongs to the job, before it becomes a link.
@@ -42,6 +42,13 @@ pub(crate) struct Arrived {
     pub(crate) peer: Peer,
     pub(crate) host: String,
     pub(crate) remote: Option<SocketAddr>,
+}
+
+/// A door that lets nobody in.
+struct Closed {
+    until: Instant,
+    /// It opens as soon as one of the guests leaves.
+    is_crowded: bool,
 }
 
 impl Door {
@@ -55,7 +62,7 @@ impl Door {
         poller.add(&listener, Token::Door, Interest::Read)?;
         let guests = Vec::new();
         let spare = Some(spare()?);
-        Ok(Door { listener, here, secret, entrances, guests, next_serial: 0, spare, closed_until: None })
+        Ok(Door { listener, here, secret, entrances, guests, next_serial: 0, spare, closed: None })
     }
 
     pub(crate) fn has_guests(&self) -> bool {
@@ -66,14 +73,14 @@ impl Door {
     pub(crate) fn open(&mut self, now: Instant, poller: &Poller) -> usize {
         for count in 0..GUESTS_PER_TURN {
             if self.guests.len() == GUESTS_MAX && !self.make_room(now) {
-                self.close_for(GUEST_PATIENCE, now, poller);
+                self.close(self.room_at(now), true, poller);
                 return count;
             }
             match accept(&self.listener) {
                 Ok(socket) => self.seat(socket, now, poller),
                 Err(errno) if is_out_of_descriptors(errno) => {
                     self.refuse_one();
-                    self.close_for(DESCRIPTORS_PAUSE, now, poller);
+                    self.close(now + DESCRIPTORS_PAUSE, false, poller);
                     return count;
                 }
                 // The one who knocked has left again, or an error of the network that concerns only it.
@@ -87,34 +94,33 @@ impl Door {
     /// What is due by time: opens the door again, and shows out those who have stood for too long.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) {
         self.guests.retain(|guest| !guest.stage.is_unproved() || now < guest.since + GUEST_TIME_MAX);
-        if self.closed_until.is_some_and(|until| until <= now) {
-            self.closed_until = None;
-            // Registered since the beginning, so a change cannot fail.
-            let _ = poller.change(&self.listener, Token::Door, Interest::Read);
+        if self.closed.as_ref().is_some_and(|closed| closed.until <= now) {
+            self.reopen(poller);
         }
     }
 
     /// When `tick` has something to do.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let oldest = self.guests.iter().filter(|guest| guest.stage.is_unproved()).map(|guest| guest.since);
-        let leaves = oldest.min().map(|since| since + GUEST_TIME_MAX);
-        [self.closed_until, leaves].into_iter().flatten().min()
+        let leaves = self.oldest().map(|(_, since)| since + GUEST_TIME_MAX);
+        let opens = self.closed.as_ref().map(|closed| closed.until);
+        [opens, leaves].into_iter().flatten().min()
     }
 
     /// Goes on with a guest from whom something came. Whoever has proved itself is returned, and stands at the
     /// door no more unless it is asked to [`wait`](Door::wait).
-    pub(crate) fn attend(&mut self, serial: u32) -> Option<Arrived> {
+    pub(crate) fn attend(&mut self, serial: u32, poller: &Poller) -> Option<Arrived> {
         let at = self.guests.iter().position(|guest| guest.serial == serial)?;
-        match self.guests[at].go_on(self.here, &self.secret) {
-            Step::Stay => None,
-            Step::Leave => {
-                self.guests.swap_remove(at);
-                None
-            }
-            Step::Arrive { peer, host } => {
-                let Guest { socket, remote, .. } = self.guests.swap_remove(at);
-                Some(Arrived { socket, peer, host, remote })
-            }
+        let step = self.guests[at].go_on(self.here, &self.secret);
+        if let Step::Stay = step {
+            return None;
+        }
+        let Guest { socket, remote, .. } = self.guests.swap_remove(at);
+        if self.closed.as_ref().is_some_and(|closed| closed.is_crowded) {
+            self.reopen(poller);
+        }
+        match step {
+            Step::Arrive { peer, host } => Some(Arrived { socket, peer, host, remote }),
+            Step::Leave | Step::Stay => None,
         }
     }
 
@@ -163,9 +169,8 @@ impl Door {
 
     /// Shows out the unproved guest that has stood longest, if it has had its time.
     fn make_room(&mut self, now: Instant) -> bool {
-        let unproved = self.guests.iter().enumerate().filter(|(_, guest)| guest.stage.is_unproved());
-        match unproved.min_by_key(|(_, guest)| guest.since) {
-            Some((at, guest)) if guest.since + GUEST_PATIENCE <= now => {
+        match self.oldest() {
+            Some((at, since)) if since + GUEST_PATIENCE <= now => {
                 self.guests.swap_remove(at);
                 true
             }
@@ -173,9 +178,31 @@ impl Door {
         }
     }
 
-    fn close_for(&mut self, pause: Duration, now: Instant, poller: &Poller) {
-        self.closed_until = Some(now + pause);
-        let _ = poller.change(&self.listener, Token::Door, Interest::Nothing);
+    /// When `make_room` will make some.
+    fn room_at(&self, now: Instant) -> Instant {
+        self.oldest().map_or(now, |(_, since)| since) + GUEST_PATIENCE
+    }
+
+    /// The unproved guest that has stood longest: its place, and since when.
+    fn oldest(&self) -> Option<(usize, Instant)> {
+        let unproved = self.guests.iter().enumerate().filter(|(_, guest)| guest.stage.is_unproved());
+        unproved.map(|(at, guest)| (at, guest.since)).min_by_key(|(_, since)| *since)
+    }
+
+    fn close(&mut self, until: Instant, is_crowded: bool, poller: &Poller) {
+        self.closed = Some(Closed { until, is_crowded });
+        self.watch(Interest::Nothing, poller);
+    }
+
+    fn reopen(&mut self, poller: &Poller) {
+        self.closed = None;
+        self.watch(Interest::Read, poller);
+    }
+
+    fn watch(&self, interest: Interest, poller: &Poller) {
+        // Registered since the beginning, so this cannot fail for want of memory or descriptors.
+        let changed = poller.change(&self.listener, Token::Door, interest);
+        debug_assert_eq!(changed, Ok(()), "the listener is registered");
     }
 
     /// Tells one who knocks that no descriptor is left, on the spare one.

@@ -90,13 +90,21 @@ impl Opening {
         self.dials.iter().any(Dial::is_proving)
     }
 
+    /// Whether no further address need be dialled meanwhile: behind the loopback of this host stands the peer
+    /// itself, however long it takes to answer.
+    fn has_favourite(&self) -> bool {
+        let is_at_door = |dial: &Dial| matches!(dial.state, DialState::Greeted { .. });
+        self.is_committed()
+            || self.dials.iter().any(|dial| is_at_door(dial) && dial.address.ip().is_loopback())
+    }
+
     /// When `drive` has something to do though nothing comes.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let is_committed = self.is_committed();
+        let has_favourite = self.has_favourite();
         self.dials
             .iter()
             .filter_map(|dial| match &dial.state {
-                DialState::Resting { until } if !is_committed => Some(*until),
+                DialState::Resting { until } if !has_favourite => Some(*until),
                 DialState::Connecting { until, .. } => Some(*until),
                 _ => None,
             })
@@ -129,10 +137,10 @@ impl Opening {
 
     /// One step of one dial; false when it has to wait.
     fn step(&mut self, at: usize, now: Instant, poller: &Poller) -> bool {
-        let is_committed = self.is_committed();
+        let has_favourite = self.has_favourite();
         let dial = &mut self.dials[at];
         match std::mem::replace(&mut dial.state, DialState::Stepping) {
-            DialState::Resting { until } if until <= now && !is_committed => {
+            DialState::Resting { until } if until <= now && !has_favourite => {
                 dial.begin(now + self.limit, self.token, poller)
             }
             DialState::Connecting { socket, until } => {

@@ -291,7 +291,9 @@ impl Tcp {
 
     /// Goes on with messages that have been read and could not be reported.
     fn deliver_kept(&mut self, index: u32, sink: &mut impl Sink, turn: &mut Turn) {
-        let State::Open(open) = &mut self.links[index as usize].state else { return };
+        let State::Open(open) = &mut self.links[index as usize].state else {
+            unreachable!("link {index} ended with messages of its own in the inbox")
+        };
         let outcome = open.deliver(&mut self.inbox, sink, turn);
         self.settle(index, outcome, turn);
     }

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 #[test]
 fn a_thousand_strangers_cost_a_bounded_number_of_descriptors() {
+    common::allow_descriptors();
     let mut pair = [Process::open(0), Process::open(1)];
     let [left, right] = &mut pair;
     let lane = left.connect(right, 1);

@@ -62,6 +62,7 @@ fn exchange(pair: &mut [Process; 2], lanes: [Lane; 2], count: u32) {
 
 #[test]
 fn sixteen_send_to_all_at_once() {
+    common::allow_descriptors();
     let mut all: Vec<Process> = (0..16).map(Process::open).collect();
     let addresses: Vec<Vec<u8>> = all.iter().map(|process| process.tcp.address()).collect();
     let others = |from: usize| (0..16).filter(move |to| *to != from);
@@ -89,6 +90,27 @@ fn sixteen_send_to_all_at_once() {
         for from in others(number) {
             assert_eq!(process.heard.numbers(from as u32), (0..20).collect::<Vec<_>>(), "{from} to {number}");
         }
+    }
+}
+
+#[test]
+fn a_crowd_reaches_one() {
+    common::allow_descriptors();
+    // More than may stand at the door at a time, so that the later ones wait for the earlier.
+    let mut all: Vec<Process> = (0..150).map(Process::open).collect();
+    let target = all[0].tcp.address();
+    let lanes: Vec<Lane> =
+        (1..150).map(|from| all[from].tcp.connect(Peer(0), &target).expect("a lane")).collect();
+    let mut is_sent = [false; 149];
+    until("the crowd", &mut all, |all| {
+        for (at, lane) in lanes.iter().enumerate() {
+            is_sent[at] = is_sent[at] || all[at + 1].post(*lane, at as u32);
+        }
+        all[0].heard.count() == 149
+    });
+    for from in 1..150 {
+        assert_eq!(all[0].heard.numbers(from), [from - 1]);
+        assert!(all[from as usize].heard.lost.is_empty());
     }
 }
 

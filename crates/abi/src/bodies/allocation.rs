@@ -81,11 +81,11 @@ const CACHE_LINE_BYTES: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::testing;
+    use crate::bodies::testing::{self, Answer};
     use crate::generated::constants::*;
     use std::ptr::{null_mut, without_provenance_mut};
 
-    fn new(size: MPI_Aint, info: MPI_Info) -> Result<*mut u8, c_int> {
+    fn new(size: MPI_Aint, info: MPI_Info) -> Answer<*mut u8> {
         let mut base: *mut u8 = null_mut();
         // SAFETY: `base` is a pointer.
         let code = unsafe { mpi_alloc_mem(size, info, (&raw mut base).cast()) };

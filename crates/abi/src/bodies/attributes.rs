@@ -118,7 +118,7 @@ fn check_callback(which: &str, number: c_int, code: c_int) -> Result<()> {
 /// A key that the program may use on such an object.
 fn usable(number: c_int, owner: Owner) -> Result<Key> {
     let key = lock(&KEYS).get(&number).copied();
-    key.filter(|key| !key.freed && key.serves(owner)).ok_or_else(|| no_key(number))
+    key.filter(|key| key.serves(owner)).ok_or_else(|| no_key(number))
 }
 
 #[cold]
@@ -267,7 +267,9 @@ unsafe fn free(name: &'static str, owner: Owner, keyval: *mut c_int) -> c_int {
     let place = unsafe { Place::new(keyval, "keyval") };
     let freed = place.and_then(|place| {
         let number = place.value();
-        usable(number, owner)?;
+        if usable(number, owner)?.freed {
+            return Err(no_key(number));
+        }
         let mut keys = lock(&KEYS);
         match keys.get_mut(&number) {
             Some(key) if key.attached > 0 => key.freed = true,

@@ -1,0 +1,141 @@
+//! Tests of taking datatypes apart: each constructor's arguments come back, in the form in which they were given.
+
+use super::*;
+use crate::bodies::datatype_constructors::*;
+use crate::bodies::datatypes::{mpi_type_commit, mpi_type_dup, mpi_type_free};
+use crate::bodies::testing;
+use std::ptr::null_mut;
+
+/// Combiner, integers, addresses, large counts, datatypes.
+type Contents = (c_int, Vec<c_int>, Vec<MPI_Aint>, Vec<MPI_Count>, Vec<MPI_Datatype>);
+
+/// All of a datatype's contents, by the calls with large counts.
+fn contents(datatype: MPI_Datatype) -> Contents {
+    let (mut lengths, mut combiner) = ([-1i64; 4], -1);
+    let [integers, addresses, counts, types] = lengths.each_mut().map(|length| length as *mut MPI_Count);
+    // SAFETY: writable places.
+    let code = unsafe { mpi_type_get_envelope_c(datatype, integers, addresses, counts, types, &raw mut combiner) };
+    assert_eq!(code, MPI_SUCCESS);
+    let room = lengths.map(|length| length as usize);
+    let (mut a, mut b, mut c) = (vec![0; room[0]], vec![0; room[1]], vec![0; room[2]]);
+    let mut d = vec![MPI_DATATYPE_NULL; room[3]];
+    let [ni, na, nc, nd] = lengths;
+    // SAFETY: the lists have as much room as is said.
+    let code = unsafe {
+        let (a, b, c, d) = (a.as_mut_ptr(), b.as_mut_ptr(), c.as_mut_ptr(), d.as_mut_ptr());
+        mpi_type_get_contents_c(datatype, ni, na, nc, nd, a, b, c, d)
+    };
+    assert_eq!(code, MPI_SUCCESS);
+    (combiner, a, b, c, d)
+}
+
+fn of(make: impl FnOnce(*mut MPI_Datatype) -> c_int) -> Contents {
+    testing::start();
+    let mut datatype = MPI_DATATYPE_NULL;
+    assert_eq!(make(&raw mut datatype), MPI_SUCCESS);
+    let found = contents(datatype);
+    // SAFETY: a writable place.
+    assert_eq!(unsafe { mpi_type_free(&raw mut datatype) }, MPI_SUCCESS);
+    found
+}
+
+#[test]
+fn int_forms_come_back_as_integers_and_addresses() {
+    let (lengths, places) = (Counts::Int([1, 2].as_ptr()), Counts::Int([5, 7].as_ptr()));
+    let bytes = Displacements::Aint([40, 80].as_ptr());
+    let ints = |combiner, integers: &[c_int], addresses: &[MPI_Aint]| -> Contents {
+        (combiner, integers.to_vec(), addresses.to_vec(), vec![], vec![MPI_INT])
+    };
+    // SAFETY: two elements in each list, and writable places.
+    unsafe {
+        let found = of(|new| mpi_type_contiguous(3, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_CONTIGUOUS, &[3], &[]));
+        let found = of(|new| mpi_type_vector(3, 2, -4, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_VECTOR, &[3, 2, -4], &[]));
+        let found = of(|new| mpi_type_create_hvector(3, 2, 1 << 40, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_HVECTOR, &[3, 2], &[1 << 40]));
+        let found = of(|new| mpi_type_indexed(2, lengths, places, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_INDEXED, &[2, 1, 2, 5, 7], &[]));
+        let found = of(|new| mpi_type_create_hindexed(2, lengths, bytes, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_HINDEXED, &[2, 1, 2], &[40, 80]));
+        let found = of(|new| mpi_type_create_indexed_block(2, 9, places, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_INDEXED_BLOCK, &[2, 9, 5, 7], &[]));
+        let found = of(|new| mpi_type_create_hindexed_block(2, 9, bytes, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_HINDEXED_BLOCK, &[2, 9], &[40, 80]));
+        let found = of(|new| mpi_type_create_resized(MPI_INT, -8, 24, new));
+        assert_eq!(found, ints(MPI_COMBINER_RESIZED, &[], &[-8, 24]));
+        let found = of(|new| mpi_type_dup(MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_DUP, &[], &[]));
+        let found = of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
+        assert_eq!(found, ints(MPI_COMBINER_SUBARRAY, &[2, 5, 7, 1, 2, 1, 2, MPI_ORDER_C], &[]));
+        let types = [MPI_BYTE, MPI_DOUBLE];
+        let found = of(|new| mpi_type_create_struct(2, lengths, bytes, types.as_ptr(), new));
+        assert_eq!(found, (MPI_COMBINER_STRUCT, vec![2, 1, 2], vec![40, 80], vec![], types.to_vec()));
+    }
+}
+
+#[test]
+fn large_forms_come_back_as_large_counts() {
+    let (lengths, places) = (Counts::Count([1, 2].as_ptr()), Counts::Count([5, 7].as_ptr()));
+    let bytes = Displacements::Count([40, 80].as_ptr());
+    let large = |combiner, integers: &[c_int], counts: &[MPI_Count]| -> Contents {
+        (combiner, integers.to_vec(), vec![], counts.to_vec(), vec![MPI_INT])
+    };
+    // SAFETY: two elements in each list, and writable places.
+    unsafe {
+        let found = of(|new| mpi_type_contiguous_c(3, MPI_INT, new));
+        assert_eq!(found, large(MPI_COMBINER_CONTIGUOUS, &[], &[3]));
+        let found = of(|new| mpi_type_create_hvector_c(3, 2, 1 << 40, MPI_INT, new));
+        assert_eq!(found, large(MPI_COMBINER_HVECTOR, &[], &[3, 2, 1 << 40]));
+        let found = of(|new| mpi_type_create_hindexed(2, lengths, bytes, MPI_INT, new));
+        assert_eq!(found, large(MPI_COMBINER_HINDEXED, &[], &[2, 1, 2, 40, 80]));
+        let found = of(|new| mpi_type_create_resized_c(MPI_INT, -8, 24, new));
+        assert_eq!(found, large(MPI_COMBINER_RESIZED, &[], &[-8, 24]));
+        let found = of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
+        assert_eq!(found, large(MPI_COMBINER_SUBARRAY, &[2, MPI_ORDER_C], &[5, 7, 1, 2, 1, 2]));
+    }
+}
+
+#[test]
+fn the_calls_with_ints_refuse_large_counts_and_short_lists() {
+    testing::start();
+    let (mut large, mut small, mut number) = (MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 7);
+    let place = &raw mut number;
+    // SAFETY: writable places, and as much room as is said; null pointers are refused where room is needed.
+    unsafe {
+        assert_eq!(mpi_type_contiguous_c(3, MPI_INT, &raw mut large), MPI_SUCCESS);
+        assert_eq!(mpi_type_contiguous(3, MPI_INT, &raw mut small), MPI_SUCCESS);
+        assert_eq!(mpi_type_get_envelope(large, place, place, place, place), MPI_ERR_TYPE);
+        let mut types = [MPI_DATATYPE_NULL];
+        let list = types.as_mut_ptr();
+        assert_eq!(mpi_type_get_contents(large, 9, 0, 9, place, null_mut(), list), MPI_ERR_TYPE);
+        assert_eq!(mpi_type_get_contents(small, 0, 0, 1, place, null_mut(), list), MPI_ERR_ARG);
+        assert_eq!(mpi_type_get_contents(small, 1, 0, 1, null_mut(), null_mut(), list), MPI_ERR_ARG);
+        assert_eq!(mpi_type_get_contents(small, 1, 0, 0, place, null_mut(), list), MPI_ERR_ARG);
+        assert_eq!((number, types), (7, [MPI_DATATYPE_NULL]), "nothing is touched");
+        assert_eq!(mpi_type_get_contents(MPI_INT, 9, 0, 9, place, null_mut(), list), MPI_ERR_TYPE);
+        assert_eq!(mpi_type_get_envelope(MPI_INT, place, place, place, null_mut()), MPI_ERR_ARG);
+        assert_eq!(mpi_type_get_envelope(MPI_DATATYPE_NULL, place, place, place, place), MPI_ERR_TYPE);
+        let mut combiner = 0;
+        assert_eq!(mpi_type_get_envelope(MPI_INT, place, place, place, &raw mut combiner), MPI_SUCCESS);
+        assert_eq!((combiner, number), (MPI_COMBINER_NAMED, 0));
+        assert_eq!([mpi_type_free(&raw mut large), mpi_type_free(&raw mut small)], [MPI_SUCCESS; 2]);
+    }
+}
+
+#[test]
+fn parts_come_back_after_they_were_freed() {
+    testing::start();
+    let (mut inner, mut outer) = (MPI_DATATYPE_NULL, MPI_DATATYPE_NULL);
+    // SAFETY: writable places.
+    unsafe {
+        assert_eq!(mpi_type_vector(2, 1, 3, MPI_SHORT, &raw mut inner), MPI_SUCCESS);
+        assert_eq!(mpi_type_contiguous(4, inner, &raw mut outer), MPI_SUCCESS);
+        assert_eq!(mpi_type_free(&raw mut inner), MPI_SUCCESS);
+        let (.., mut parts) = contents(outer);
+        let [part] = &mut parts[..] else { panic!("{parts:?}") };
+        assert_eq!(contents(*part), (MPI_COMBINER_VECTOR, vec![2, 1, 3], vec![], vec![], vec![MPI_SHORT]));
+        assert_eq!(mpi_type_commit(part), MPI_SUCCESS);
+        assert_eq!([mpi_type_free(part), mpi_type_free(&raw mut outer)], [MPI_SUCCESS; 2]);
+    }
+}

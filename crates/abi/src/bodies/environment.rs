@@ -407,9 +407,9 @@ mod tests {
     fn a_fortran_layer_tells_its_booleans_once() {
         testing::start();
         let (mut yes, mut no, mut is_set) = ([7u8; 4], [7u8; 4], -1);
-        let places = |yes: &mut [u8; 4], no: &mut [u8; 4]| (yes.as_mut_ptr().cast(), no.as_mut_ptr().cast());
-        let (yes_place, no_place) = places(&mut yes, &mut no);
-        let (ours, zero) = places(&mut [0xff; 4], &mut [0; 4]);
+        let (yes_place, no_place) = (yes.as_mut_ptr().cast(), no.as_mut_ptr().cast());
+        let (mut minus_one, mut nought) = ([0xffu8; 4], [0u8; 4]);
+        let (ours, zero) = (minus_one.as_mut_ptr().cast(), nought.as_mut_ptr().cast());
         // SAFETY: all places have four bytes; `is_set` is writable.
         unsafe {
             assert_eq!(mpi_abi_get_fortran_booleans(4, yes_place, no_place, &raw mut is_set), MPI_SUCCESS);

@@ -115,13 +115,13 @@ mod tests {
     use super::*;
     use crate::bodies::datatype_contents::{mpi_type_get_contents, mpi_type_get_envelope};
     use crate::bodies::datatypes::{mpi_type_free, resolve_committed};
-    use crate::bodies::testing;
+    use crate::bodies::testing::{self, Answer};
     use std::ptr::null_mut;
 
     type Ask = unsafe fn(c_int, c_int, *mut MPI_Datatype) -> c_int;
 
     /// The size of what is found, twice asked.
-    fn size(ask: Ask, p: c_int, r: c_int) -> Result<i64, c_int> {
+    fn size(ask: Ask, p: c_int, r: c_int) -> Answer<i64> {
         let runtime = testing::start();
         let mut found = [MPI_DATATYPE_NULL; 2];
         for place in &mut found {

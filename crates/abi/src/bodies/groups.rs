@@ -310,7 +310,7 @@ pub unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::testing;
+    use crate::bodies::testing::{self, Answer};
     use std::ptr::{null, null_mut};
 
     /// Processes that need not exist, by number.
@@ -328,7 +328,7 @@ mod tests {
         group.peers().map(|peer| everybody().rank(peer).unwrap().0).collect()
     }
 
-    fn made(make: impl FnOnce(*mut MPI_Group) -> c_int) -> Result<Vec<u32>, c_int> {
+    fn made(make: impl FnOnce(*mut MPI_Group) -> c_int) -> Answer<Vec<u32>> {
         let mut group = MPI_GROUP_NULL;
         match make(&raw mut group) {
             MPI_SUCCESS => Ok(peers(group)),
@@ -339,27 +339,27 @@ mod tests {
         }
     }
 
-    fn incl(group: MPI_Group, ranks: &[c_int]) -> Result<Vec<u32>, c_int> {
+    fn incl(group: MPI_Group, ranks: &[c_int]) -> Answer<Vec<u32>> {
         // SAFETY: the array has so many ranks, and the place is writable.
         made(|new| unsafe { mpi_group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
     }
 
-    fn excl(group: MPI_Group, ranks: &[c_int]) -> Result<Vec<u32>, c_int> {
+    fn excl(group: MPI_Group, ranks: &[c_int]) -> Answer<Vec<u32>> {
         // SAFETY: as above.
         made(|new| unsafe { mpi_group_excl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
     }
 
-    fn range_incl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Result<Vec<u32>, c_int> {
+    fn range_incl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Answer<Vec<u32>> {
         // SAFETY: as above.
         made(|new| unsafe { mpi_group_range_incl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
     }
 
-    fn range_excl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Result<Vec<u32>, c_int> {
+    fn range_excl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Answer<Vec<u32>> {
         // SAFETY: as above.
         made(|new| unsafe { mpi_group_range_excl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
     }
 
-    fn number_of(ask: impl FnOnce(*mut c_int) -> c_int) -> Result<c_int, c_int> {
+    fn number_of(ask: impl FnOnce(*mut c_int) -> c_int) -> Answer<c_int> {
         let mut answer = -99;
         match ask(&raw mut answer) {
             MPI_SUCCESS => Ok(answer),

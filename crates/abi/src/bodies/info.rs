@@ -362,7 +362,7 @@ pub unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::testing;
+    use crate::bodies::testing::{self, Answer};
     use std::ffi::{CStr, CString};
     use std::ptr::{null, null_mut};
 
@@ -392,7 +392,7 @@ mod tests {
         (flag == 1).then_some((text, length))
     }
 
-    fn nth(info: MPI_Info, n: c_int) -> Result<String, c_int> {
+    fn nth(info: MPI_Info, n: c_int) -> Answer<String> {
         let mut key = [0 as c_char; MPI_MAX_INFO_KEY as usize];
         // SAFETY: there is room for the longest key.
         match unsafe { mpi_info_get_nthkey(info, n, key.as_mut_ptr()) } {
@@ -483,7 +483,8 @@ mod tests {
             assert_eq!(mpi_info_free(null_mut()), MPI_ERR_ARG);
             assert_eq!(mpi_info_get(info, c"k".as_ptr(), -1, null_mut(), &raw mut flag), MPI_ERR_ARG);
             assert_eq!(mpi_info_get_nkeys(MPI_INFO_NULL, &raw mut flag), MPI_ERR_INFO);
-            assert_eq!(mpi_info_create_env(2, null_mut(), &raw mut MPI_INFO_NULL.clone()), MPI_ERR_ARG);
+            let mut none = MPI_INFO_NULL;
+            assert_eq!(mpi_info_create_env(2, null_mut(), &raw mut none), MPI_ERR_ARG);
         }
         assert_eq!([nth(info, 0), nth(info, -1)], [Err(MPI_ERR_ARG), Err(MPI_ERR_ARG)]);
         assert_eq!([set(MPI_INFO_NULL, c"k", c"v"), set(MPI_INFO_ENV, c"k", c"v")], [MPI_ERR_INFO; 2]);

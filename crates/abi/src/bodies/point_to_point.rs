@@ -422,7 +422,7 @@ pub unsafe fn mpi_sendrecv_replace(
         // SAFETY: the program promised a buffer of so many elements; it is copied before anything is received.
         let packed = unsafe { arguments::outgoing(buf, count, &layout)? }.payload.to_vec();
         let send = Send {
-            buffer: packed.as_ptr().cast(),
+            buffer: if packed.is_empty() { std::ptr::null() } else { packed.as_ptr().cast() },
             count: packed.len() as MPI_Count,
             datatype: MPI_BYTE,
             to: dest,
@@ -444,8 +444,8 @@ unsafe fn exchange(
     status: *mut MPI_Status,
 ) -> Result<()> {
     // SAFETY: the caller's promises are handed on.
-    let receiving = unsafe { receive.begin(runtime, comm) };
-    // SAFETY: as above. Whatever became of the receive, its partner must not wait for the send in vain.
+    let receiving = unsafe { receive.begin(runtime, comm)? };
+    // SAFETY: as above.
     let sent = match unsafe { send.begin(runtime, comm, Mode::Standard) } {
         Err(error) => {
             abandon(comm, receiving);
@@ -470,8 +470,8 @@ unsafe fn exchange(
 }
 
 /// Waits for a receive that was begun.
-fn conclude_begun(comm: &Communicator, begun: Result<Begun>) -> Result<MPI_Status> {
-    match begun? {
+fn conclude_begun(comm: &Communicator, begun: Begun) -> Result<MPI_Status> {
+    match begun {
         Begun::Receiving { id, mut unpack } => {
             let received = comm.conclude_receive(&comm.wait(id));
             conclude(&received, &mut unpack)
@@ -483,8 +483,8 @@ fn conclude_begun(comm: &Communicator, begun: Result<Begun>) -> Result<MPI_Statu
 }
 
 /// A receive whose call failed after it was posted must not write into the program's buffer later.
-fn abandon(comm: &Communicator, begun: Result<Begun>) {
-    if let Ok(Begun::Receiving { id, .. }) = begun {
+fn abandon(comm: &Communicator, begun: Begun) {
+    if let Begun::Receiving { id, .. } = begun {
         comm.cancel(id);
         let _ = comm.wait(id);
     }

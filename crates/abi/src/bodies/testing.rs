@@ -1,9 +1,13 @@
 //! MPI for the tests of bodies: a job of one process, joined once, whose errors return.
 
+use std::ffi::c_int;
 use std::sync::Once;
 
 use crate::generated::constants::*;
 use crate::state::{self, Runtime};
+
+/// What a call has given, or the code of its error.
+pub(crate) type Answer<T> = Result<T, c_int>;
 
 /// Joins the job at the first call. Tests of other modules run beside this one, so nobody leaves it.
 pub(crate) fn start() -> &'static Runtime {

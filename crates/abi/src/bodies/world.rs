@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::{Class, Error};
 
-use crate::bodies::attributes;
+use crate::bodies::{attributes, buffered};
 use crate::entry::Target;
 use crate::errors::{finish, raise, tell};
 use crate::generated::constants::*;
@@ -44,6 +44,7 @@ pub fn mpi_finalize() -> c_int {
     call("MPI_Finalize", Target::World, |runtime| {
         let alone = runtime.comm(MPI_COMM_SELF)?;
         attributes::delete_all(&alone, MPI_COMM_SELF)?;
+        buffered::flush(runtime)?;
         runtime.finish()
     })
 }

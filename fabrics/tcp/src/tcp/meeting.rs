@@ -132,7 +132,7 @@ impl Tcp {
 
     /// Goes on with a guest; whether it has become a link.
     fn attend_guest(&mut self, serial: u32) -> bool {
-        let Some(arrived) = self.door.attend(serial) else { return false };
+        let Some(arrived) = self.door.attend(serial, &self.poller) else { return false };
         let Some(&index) = self.by_peer.get(&arrived.peer) else { return self.take(arrived) };
         match &self.links[index as usize].state {
             State::Opening(opening) if opening.is_committed() && self.here < arrived.peer => {

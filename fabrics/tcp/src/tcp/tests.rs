@@ -253,6 +253,52 @@ fn a_process_that_only_looks_right_is_not_taken_for_the_peer() {
 }
 
 #[test]
+fn whatever_answers_a_dial_is_an_error_in_words() {
+    use crate::handshake::{ANSWER_BYTES, Answer, Refusal};
+    let mut other_version = [0; ANSWER_BYTES];
+    other_version[..8].copy_from_slice(b"WefT\x09\0\x02\0");
+    let refusal = Answer::refuse(Refusal::NoDescriptors);
+    let cases: [(&[u8], &str); 6] = [
+        (&[0xab; 56], "somebody else listens there"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n and more of the same, so that it is long enough",
+            "somebody else",
+        ),
+        (&other_version, "version 9"),
+        (&other_version[..8], "version 9"),
+        (&refusal, "no file descriptor left"),
+        (b"", "closed again and again"),
+    ];
+    for (answer, words) in cases {
+        let error = dial_into(answer);
+        assert!(error.what.contains(words), "{words} is missing in: {error}");
+    }
+}
+
+/// Dials somebody who gives this answer to every hello and closes; the error that comes of it.
+fn dial_into(answer: &[u8]) -> FabricError {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.set_nonblocking(true).expect("one thread must not block");
+    let address = listener.local_addr().expect("its address");
+    let mut left = open(0);
+    let card = Card { port: address.port(), addresses: vec![address.ip()], ..left.card() };
+    left.connect(Peer(1), &card.encode()).expect("a lane");
+    let mut heard = Counting::default();
+    until("the failure is told", || {
+        left.poll(&mut heard, 16);
+        if let Ok((mut guest, _)) = listener.accept() {
+            // The hello went out with the dial, and is read so that the close does not overtake the answer.
+            guest.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+            guest.read_exact(&mut [0; 96]).expect("a hello");
+            guest.write_all(answer).expect("an answer");
+        }
+        !heard.lost.is_empty()
+    });
+    heard.lost.remove(0).1
+}
+
+#[test]
 fn a_right_address_wins_over_wrong_ones() {
     // Behind the first two addresses is nobody, or somebody else; the order of the list does not matter.
     let (mut left, mut right) = (open(0), open(1));

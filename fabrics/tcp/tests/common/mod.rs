@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use fabric::{Fabric, FabricError, Header, Heap, Payload, Peer, Posted, Sink, UserMemory};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcp::{Lane, Settings, Tcp};
 
 /// One process: its fabric, what it has heard, and what it wants to send.
@@ -125,6 +126,12 @@ pub fn open_descriptors() -> Vec<usize> {
     // The one that read the list is closed by now.
     numbers.retain(|number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok());
     numbers
+}
+
+/// Allows this program as many descriptors as the system lets it: all processes of a test share one table.
+pub fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
 }
 
 /// Long enough for the slowest machine; a hang is a bug and not a slow run.

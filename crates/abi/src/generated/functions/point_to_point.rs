@@ -20,7 +20,8 @@ pub unsafe extern "C" fn MPI_Bsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Bsend`, in MPI since 1.1.
@@ -36,7 +37,8 @@ pub unsafe extern "C" fn PMPI_Bsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Bsend_c`, in MPI since 4.0.
@@ -52,7 +54,8 @@ pub unsafe extern "C" fn MPI_Bsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `PMPI_Bsend_c`, in MPI since 4.0.
@@ -68,7 +71,8 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Bsend_init`, in MPI since 1.1.
@@ -145,7 +149,8 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_attach" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) }
 }
 
 /// `PMPI_Buffer_attach`, in MPI since 1.1.
@@ -154,7 +159,8 @@ pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_attach" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) }
 }
 
 /// `MPI_Buffer_attach_c`, in MPI since 4.0.
@@ -163,7 +169,8 @@ pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_attach_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) }
 }
 
 /// `PMPI_Buffer_attach_c`, in MPI since 4.0.
@@ -172,7 +179,8 @@ pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Coun
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_attach_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) }
 }
 
 /// `MPI_Buffer_detach`, in MPI since 1.1.
@@ -181,7 +189,8 @@ pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Cou
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_detach" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) }
 }
 
 /// `PMPI_Buffer_detach`, in MPI since 1.1.
@@ -190,7 +199,8 @@ pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_detach" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) }
 }
 
 /// `MPI_Buffer_detach_c`, in MPI since 4.0.
@@ -202,7 +212,8 @@ pub unsafe extern "C" fn MPI_Buffer_detach_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_detach_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) }
 }
 
 /// `PMPI_Buffer_detach_c`, in MPI since 4.0.
@@ -214,7 +225,8 @@ pub unsafe extern "C" fn PMPI_Buffer_detach_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_detach_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) }
 }
 
 /// `MPI_Buffer_flush`, in MPI since 4.1.
@@ -223,7 +235,7 @@ pub unsafe extern "C" fn PMPI_Buffer_detach_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_flush" }, Target::World)
+    crate::bodies::buffered::mpi_buffer_flush()
 }
 
 /// `PMPI_Buffer_flush`, in MPI since 4.1.
@@ -232,7 +244,7 @@ pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_flush" }, Target::World)
+    crate::bodies::buffered::mpi_buffer_flush()
 }
 
 /// `MPI_Buffer_iflush`, in MPI since 4.1.
@@ -486,7 +498,18 @@ pub unsafe extern "C" fn MPI_Ibsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::buffered::mpi_ibsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ibsend`, in MPI since 1.1.
@@ -503,7 +526,18 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibsend" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::buffered::mpi_ibsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ibsend_c`, in MPI since 4.0.
@@ -520,7 +554,8 @@ pub unsafe extern "C" fn MPI_Ibsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Ibsend_c`, in MPI since 4.0.
@@ -537,7 +572,8 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibsend_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Improbe`, in MPI since 3.0.
