@@ -64,12 +64,32 @@ pub fn toint(value: usize) -> c_int {
 
 /// The handle value of an integer that [`toint`] gave, or the null handle for any other integer.
 ///
-/// Predefined handles are their own integers. A user handle additionally carries its generation, which the table of
-/// living handles knows; until such a table exists there are no user handles, and their integers give null.
+/// Predefined handles are their own integers. A handle of the program's additionally carries its generation, which
+/// the table of living objects knows.
 pub fn fromint(kind: Kind, integer: c_int) -> usize {
     match usize::try_from(integer) {
         Ok(value) if value < PREDEFINED_END => value,
-        _ => kind.null(),
+        Ok(value) => living(kind, value).unwrap_or_else(|| kind.null()),
+        Err(_) => kind.null(),
+    }
+}
+
+/// The handle of a living object, by its integer.
+fn living(kind: Kind, integer: usize) -> Option<usize> {
+    match kind {
+        Kind::Errhandler => return crate::bodies::error_handlers::by_integer(integer),
+        Kind::Info => return crate::bodies::info::by_integer(integer),
+        _ => {}
+    }
+    let objects = crate::state::runtime()?.objects();
+    match kind {
+        Kind::Comm => objects.comms.by_integer(integer),
+        Kind::Group => objects.groups.by_integer(integer),
+        Kind::Message => objects.messages.by_integer(integer),
+        Kind::Op => objects.ops.by_integer(integer),
+        Kind::Request => objects.requests.by_integer(integer),
+        Kind::Datatype => objects.datatypes.by_integer(integer),
+        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session | Kind::Win => None,
     }
 }
 

@@ -153,7 +153,7 @@ impl Extent {
         if low > high {
             (low, high) = (0, 0);
         }
-        if buffer.is_null() && low < high && low >= 0 && low < NOT_AN_ADDRESS {
+        if buffer.is_null() && low < high && (0..NOT_AN_ADDRESS).contains(&low) {
             return Err(Error::new(Class::Buffer, "the buffer is a null pointer, and counts are not 0"));
         }
         let block = |&(start, bytes): &(i64, usize)| Block { offset: (start - low).max(0) as usize, bytes };

@@ -6,14 +6,14 @@ use fabric::{Header, Heap, Limits, Payload, Peer};
 
 use crate::request::RequestId;
 
-/// Peers by number, in blocks that appear with the first peer in them: a job of a million silent peers costs
-/// 128 KiB of empty block pointers, and nothing else.
+/// Peers by number, in blocks of pointers that appear with the first peer in them: a job of a million silent peers
+/// costs 128 KiB of empty block pointers, and nothing else; a peer that speaks costs its state and a share of 512 bytes.
 pub(crate) struct PeerTable<L> {
     blocks: Vec<Option<Box<Block<L>>>>,
     peers: u32,
 }
 
-type Block<L> = [Option<PeerState<L>>; BLOCK_PEERS];
+type Block<L> = [Option<Box<PeerState<L>>>; BLOCK_PEERS];
 
 /// One peer that has spoken or was spoken to.
 pub(crate) struct PeerState<L> {
@@ -97,7 +97,7 @@ impl<L> PeerTable<L> {
     #[inline]
     pub(crate) fn find(&mut self, peer: Peer) -> Option<&mut PeerState<L>> {
         let at = peer.0 as usize;
-        self.blocks.get_mut(at / BLOCK_PEERS)?.as_mut()?[at % BLOCK_PEERS].as_mut()
+        self.blocks.get_mut(at / BLOCK_PEERS)?.as_mut()?[at % BLOCK_PEERS].as_deref_mut()
     }
 
     #[inline]
@@ -110,11 +110,8 @@ impl<L> PeerTable<L> {
         let at = peer.0 as usize;
         let block =
             self.blocks[at / BLOCK_PEERS].get_or_insert_with(|| Box::new(std::array::from_fn(|_| None)));
-        block[at % BLOCK_PEERS].get_or_insert_with(|| PeerState {
-            link: None,
-            arriving: None,
-            choked: false,
-            lost: None,
+        block[at % BLOCK_PEERS].get_or_insert_with(|| {
+            Box::new(PeerState { link: None, arriving: None, choked: false, lost: None })
         })
     }
 }

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use weft::{Class, Error, Result, Session};
 
+use crate::bodies::datatypes;
 use crate::bodies::error_codes::last_used_code;
 use crate::bodies::pointers::Place;
-use crate::bodies::datatypes;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -115,7 +115,7 @@ fn check_callback(which: &str, number: c_int, code: c_int) -> Result<()> {
     Err(Error::new(Class::Other, format!("the {which} function of key {number} returned error {code}")))
 }
 
-/// A key that the program may use on such an object.
+/// A key that serves such an object. One that was freed serves as long as something hangs on it.
 fn usable(number: c_int, owner: Owner) -> Result<Key> {
     let key = lock(&KEYS).get(&number).copied();
     key.filter(|key| key.serves(owner)).ok_or_else(|| no_key(number))
@@ -166,11 +166,12 @@ fn take(attributes: &Attributes, number: c_int) {
 
 fn set(attributes: &Attributes, owner: Owner, number: c_int, value: usize) -> Result<()> {
     let key = usable(number, owner)?;
+    // Before the former value goes, so that a key that was freed does not go along with it.
+    attach(number);
     if let Some(former) = value_of(attributes, number) {
-        key.delete(owner, number, former)?;
+        key.delete(owner, number, former).inspect_err(|_| detach(number))?;
         take(attributes, number);
     }
-    attach(number);
     lock(attributes).push((number, value));
     Ok(())
 }
@@ -245,7 +246,12 @@ pub(crate) fn delete_of_type(attributes: &Attributes, handle: MPI_Datatype) -> R
 
 /// # Safety
 /// `keyval` is null or writable.
-unsafe fn create(name: &'static str, callbacks: Callbacks, keyval: *mut c_int, extra_state: *mut c_void) -> c_int {
+unsafe fn create(
+    name: &'static str,
+    callbacks: Callbacks,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
     // SAFETY: the caller's promise is handed on.
     let place = unsafe { Place::new(keyval, "keyval") };
     let created = place.and_then(|place| {
@@ -312,7 +318,9 @@ pub unsafe fn mpi_keyval_create(
         let copy = match copy_fn {
             MPI_NULL_COPY_FN => MPI_COMM_NULL_COPY_FN,
             MPI_DUP_FN => MPI_COMM_DUP_FN,
-            other => other.function().map_or(MPI_COMM_NULL_COPY_FN, MPI_Comm_copy_attr_function::from_function),
+            other => {
+                other.function().map_or(MPI_COMM_NULL_COPY_FN, MPI_Comm_copy_attr_function::from_function)
+            }
         };
         let delete = delete_fn.function();
         let delete = delete.map_or(MPI_COMM_NULL_DELETE_FN, MPI_Comm_delete_attr_function::from_function);
@@ -446,7 +454,12 @@ pub unsafe fn mpi_comm_get_attr(
 ///
 /// # Safety
 /// As for [`mpi_comm_get_attr`].
-pub unsafe fn mpi_attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
+pub unsafe fn mpi_attr_get(
+    comm: MPI_Comm,
+    keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe { get_of_comm("MPI_Attr_get", comm, keyval, attribute_val, flag) }
 }
@@ -471,7 +484,11 @@ pub unsafe fn mpi_attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
 ///
 /// # Safety
 /// None: the value is not looked at.
-pub unsafe fn mpi_type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+pub unsafe fn mpi_type_set_attr(
+    datatype: MPI_Datatype,
+    type_keyval: c_int,
+    attribute_val: *mut c_void,
+) -> c_int {
     call("MPI_Type_set_attr", Target::World, |runtime| {
         let attributes: Arc<Attributes> = datatypes::attributes(runtime, datatype)?;
         set(&attributes, Owner::Type(datatype), type_keyval, attribute_val.addr())

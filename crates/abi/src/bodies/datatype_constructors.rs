@@ -60,7 +60,11 @@ pub unsafe fn mpi_type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: 
 ///
 /// # Safety
 /// As for [`mpi_type_contiguous`].
-pub unsafe fn mpi_type_contiguous_c(count: MPI_Count, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
+pub unsafe fn mpi_type_contiguous_c(
+    count: MPI_Count,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe { contiguous("MPI_Type_contiguous_c", Form::Large, count, oldtype, newtype) }
 }
@@ -126,7 +130,10 @@ unsafe fn vector(
     // SAFETY: the caller's promise is handed on.
     unsafe {
         construct(name, oldtype, newtype, |old| {
-            Ok((Datatype::vector(count, length, stride, old), Made::by(MPI_COMBINER_VECTOR, form).counts(&numbers)))
+            Ok((
+                Datatype::vector(count, length, stride, old),
+                Made::by(MPI_COMBINER_VECTOR, form).counts(&numbers),
+            ))
         })
     }
 }
@@ -159,7 +166,9 @@ pub unsafe fn mpi_type_create_hvector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the program's promise is handed on.
-    unsafe { hvector("MPI_Type_create_hvector_c", Form::Large, [count, blocklength, stride], oldtype, newtype) }
+    unsafe {
+        hvector("MPI_Type_create_hvector_c", Form::Large, [count, blocklength, stride], oldtype, newtype)
+    }
 }
 
 /// # Safety
@@ -303,7 +312,8 @@ pub unsafe fn mpi_type_create_struct(
                 array(array_of_types, count, "array_of_types")?,
             )
         };
-        let types: Vec<Type> = handles.iter().map(|&handle| resolve(runtime, handle)).collect::<Result<_>>()?;
+        let types: Vec<Type> =
+            handles.iter().map(|&handle| resolve(runtime, handle)).collect::<Result<_>>()?;
         let fields: Vec<Field<'_>> = std::iter::zip(blocks(&lengths, &places), &types)
             .map(|(Block { length, displacement }, datatype)| Field { length, displacement, datatype })
             .collect();

@@ -76,7 +76,8 @@ fn structs_and_subarrays() {
     unsafe {
         let structure = |new| mpi_type_create_struct(2, lengths, bytes, types.as_ptr(), new);
         assert_eq!(shape(made(structure)), (vec![2, 0], 3));
-        let part = |order| move |new| mpi_type_create_subarray(2, sizes, subsizes, starts, order, MPI_INT, new);
+        let part =
+            |order| move |new| mpi_type_create_subarray(2, sizes, subsizes, starts, order, MPI_INT, new);
         assert_eq!(shape(made(part(MPI_ORDER_C))), (vec![6, 7, 10, 11], 12));
         assert_eq!(shape(made(part(MPI_ORDER_FORTRAN))), (vec![7, 8, 10, 11], 12));
         assert_eq!(made(part(99)), Err(MPI_ERR_ARG));

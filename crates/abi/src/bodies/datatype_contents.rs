@@ -256,9 +256,12 @@ pub unsafe fn mpi_type_get_contents(
         if !made.large_counts.is_empty() {
             return Err(made_of_large_counts("call MPI_Type_get_contents_c"));
         }
-        let integers = List { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
-        let addresses = List { name: "array_of_addresses", start: array_of_addresses, room: max_addresses.into() };
-        let types = List { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes.into() };
+        let integers =
+            List { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
+        let addresses =
+            List { name: "array_of_addresses", start: array_of_addresses, room: max_addresses.into() };
+        let types =
+            List { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes.into() };
         let counts = List { name: "array_of_large_counts", start: std::ptr::null_mut(), room: 0 };
         // SAFETY: the program's promise is handed on.
         unsafe { tell(runtime, &made, &integers, &addresses, &counts, &types) }
@@ -284,7 +287,8 @@ pub unsafe fn mpi_type_get_contents_c(
         let made = taken_apart(runtime, datatype)?;
         let integers = List { name: "array_of_integers", start: array_of_integers, room: max_integers };
         let addresses = List { name: "array_of_addresses", start: array_of_addresses, room: max_addresses };
-        let counts = List { name: "array_of_large_counts", start: array_of_large_counts, room: max_large_counts };
+        let counts =
+            List { name: "array_of_large_counts", start: array_of_large_counts, room: max_large_counts };
         let types = List { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes };
         // SAFETY: the program's promise is handed on.
         unsafe { tell(runtime, &made, &integers, &addresses, &counts, &types) }

@@ -14,7 +14,8 @@ fn contents(datatype: MPI_Datatype) -> Contents {
     let (mut lengths, mut combiner) = ([-1i64; 4], -1);
     let [integers, addresses, counts, types] = lengths.each_mut().map(|length| length as *mut MPI_Count);
     // SAFETY: writable places.
-    let code = unsafe { mpi_type_get_envelope_c(datatype, integers, addresses, counts, types, &raw mut combiner) };
+    let code =
+        unsafe { mpi_type_get_envelope_c(datatype, integers, addresses, counts, types, &raw mut combiner) };
     assert_eq!(code, MPI_SUCCESS);
     let room = lengths.map(|length| length as usize);
     let (mut a, mut b, mut c) = (vec![0; room[0]], vec![0; room[1]], vec![0; room[2]]);
@@ -66,7 +67,8 @@ fn int_forms_come_back_as_integers_and_addresses() {
         assert_eq!(found, ints(MPI_COMBINER_RESIZED, &[], &[-8, 24]));
         let found = of(|new| mpi_type_dup(MPI_INT, new));
         assert_eq!(found, ints(MPI_COMBINER_DUP, &[], &[]));
-        let found = of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
+        let found =
+            of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
         assert_eq!(found, ints(MPI_COMBINER_SUBARRAY, &[2, 5, 7, 1, 2, 1, 2, MPI_ORDER_C], &[]));
         let types = [MPI_BYTE, MPI_DOUBLE];
         let found = of(|new| mpi_type_create_struct(2, lengths, bytes, types.as_ptr(), new));
@@ -91,7 +93,8 @@ fn large_forms_come_back_as_large_counts() {
         assert_eq!(found, large(MPI_COMBINER_HINDEXED, &[], &[2, 1, 2, 40, 80]));
         let found = of(|new| mpi_type_create_resized_c(MPI_INT, -8, 24, new));
         assert_eq!(found, large(MPI_COMBINER_RESIZED, &[], &[-8, 24]));
-        let found = of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
+        let found =
+            of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
         assert_eq!(found, large(MPI_COMBINER_SUBARRAY, &[2, MPI_ORDER_C], &[5, 7, 1, 2, 1, 2]));
     }
 }

@@ -87,14 +87,21 @@ fn resolve_if(
 
 #[cold]
 fn unsupported(predefined: Predefined) -> Error {
-    Error::new(Class::Type, format!("{predefined} is an optional datatype that this library does not support"))
-        .remedy("MPI_Type_size of such a datatype is MPI_UNDEFINED")
+    Error::new(
+        Class::Type,
+        format!("{predefined} is an optional datatype that this library does not support"),
+    )
+    .remedy("MPI_Type_size of such a datatype is MPI_UNDEFINED")
 }
 
 #[cold]
 fn uncommitted(object: &DatatypeObject) -> Error {
     let name = String::from_utf8_lossy(&object.name);
-    let what = if name.is_empty() { "the datatype is not committed".into() } else { format!("{name} is not committed") };
+    let what = if name.is_empty() {
+        "the datatype is not committed".into()
+    } else {
+        format!("{name} is not committed")
+    };
     Error::new(Class::Type, what).remedy("call MPI_Type_commit before communicating with it")
 }
 
@@ -128,11 +135,20 @@ pub(crate) fn adopt(runtime: &'static Runtime, datatype: Datatype, made: Arc<Mad
 }
 
 /// A handle for a datatype that is ready for use and never goes.
-pub(crate) fn adopt_permanent(runtime: &'static Runtime, datatype: Datatype, made: Made) -> Result<MPI_Datatype> {
+pub(crate) fn adopt_permanent(
+    runtime: &'static Runtime,
+    datatype: Datatype,
+    made: Made,
+) -> Result<MPI_Datatype> {
     insert(runtime, datatype, Arc::new(made), true)
 }
 
-fn insert(runtime: &'static Runtime, datatype: Datatype, made: Arc<Made>, permanent: bool) -> Result<MPI_Datatype> {
+fn insert(
+    runtime: &'static Runtime,
+    datatype: Datatype,
+    made: Arc<Made>,
+    permanent: bool,
+) -> Result<MPI_Datatype> {
     let (name, attributes) = (Vec::new(), Arc::default());
     let object = DatatypeObject { datatype, committed: permanent, permanent, name, made, attributes };
     runtime.objects().datatypes.insert(object).map(MPI_Datatype::from_value).ok_or_else(too_many)
@@ -195,7 +211,8 @@ pub unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(datatype, "datatype")? };
         let handle = place.value();
-        let permanent = runtime.objects().datatypes.find(handle.value()).is_some_and(|object| object.permanent);
+        let permanent =
+            runtime.objects().datatypes.find(handle.value()).is_some_and(|object| object.permanent);
         if permanent || predefined(handle).is_some() {
             return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
         }
@@ -285,7 +302,11 @@ pub unsafe fn mpi_type_get_extent(datatype: MPI_Datatype, lb: CountOut, extent: 
 ///
 /// # Safety
 /// Both places are null or writable.
-pub unsafe fn mpi_type_get_true_extent(datatype: MPI_Datatype, true_lb: CountOut, true_extent: CountOut) -> c_int {
+pub unsafe fn mpi_type_get_true_extent(
+    datatype: MPI_Datatype,
+    true_lb: CountOut,
+    true_extent: CountOut,
+) -> c_int {
     let places = [(true_lb, "true_lb"), (true_extent, "true_extent")];
     // SAFETY: the program's promise is handed on.
     unsafe {
@@ -319,7 +340,11 @@ pub unsafe fn mpi_type_set_name(datatype: MPI_Datatype, type_name: *const c_char
 ///
 /// # Safety
 /// `type_name` is null or has `MPI_MAX_OBJECT_NAME` bytes, `resultlen` is null or writable.
-pub unsafe fn mpi_type_get_name(datatype: MPI_Datatype, type_name: *mut c_char, resultlen: *mut c_int) -> c_int {
+pub unsafe fn mpi_type_get_name(
+    datatype: MPI_Datatype,
+    type_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
     call("MPI_Type_get_name", Target::World, |runtime| {
         let name = name(runtime, datatype)?;
         // SAFETY: the program's promise is handed on.

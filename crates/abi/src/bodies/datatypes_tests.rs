@@ -9,7 +9,8 @@ use std::ptr::null_mut;
 fn generated() -> Vec<(&'static str, usize)> {
     let lines = include_str!("../generated/constants.rs").lines();
     let parse = |line: &'static str| {
-        let (name, rest) = line.strip_prefix("pub const ")?.split_once(": MPI_Datatype = MPI_Datatype::from_value(0x")?;
+        let (name, rest) =
+            line.strip_prefix("pub const ")?.split_once(": MPI_Datatype = MPI_Datatype::from_value(0x")?;
         Some((name, usize::from_str_radix(rest.trim_end_matches(");"), 16).ok()?))
     };
     lines.filter_map(parse).collect()
@@ -28,7 +29,8 @@ fn every_handle_means_the_datatype_of_its_name() {
         let constant = constants.iter().find(|(name, _)| *name == known.name());
         assert_eq!(constant.map(|constant| constant.1), Some(handle_of(known).value()), "{known}");
     }
-    let rows = (FIRST_HANDLE..FIRST_HANDLE + ROWS).filter(|&value| known(MPI_Datatype::from_value(value)).is_some());
+    let rows =
+        (FIRST_HANDLE..FIRST_HANDLE + ROWS).filter(|&value| known(MPI_Datatype::from_value(value)).is_some());
     assert_eq!(rows.count(), Predefined::ALL.len(), "no row is taken twice");
 }
 
@@ -100,7 +102,11 @@ fn predefined_datatypes_stay() {
     // SAFETY: null is refused.
     assert_eq!(unsafe { [mpi_type_commit(null_mut()), mpi_type_free(null_mut())] }, [MPI_ERR_ARG; 2]);
     for value in [0x204, 0x2ff, 0x300, 0, usize::MAX] {
-        assert_eq!(resolve(runtime, MPI_Datatype::from_value(value)).err().unwrap().class, Class::Type, "{value:#x}");
+        assert_eq!(
+            resolve(runtime, MPI_Datatype::from_value(value)).err().unwrap().class,
+            Class::Type,
+            "{value:#x}"
+        );
     }
 }
 
@@ -206,7 +212,9 @@ fn fortran_datatypes_are_found_by_class_and_size() {
     assert_eq!(find(MPI_TYPECLASS_REAL, 8), Ok(MPI_REAL8));
     assert_eq!(find(MPI_TYPECLASS_COMPLEX, 16), Ok(MPI_COMPLEX16));
     assert_eq!(find(MPIX_TYPECLASS_LOGICAL, 1), Ok(MPI_LOGICAL1));
-    for (class, size) in [(MPI_TYPECLASS_REAL, 16), (MPI_TYPECLASS_INTEGER, 3), (MPI_TYPECLASS_REAL, -8), (0, 4)] {
+    for (class, size) in
+        [(MPI_TYPECLASS_REAL, 16), (MPI_TYPECLASS_INTEGER, 3), (MPI_TYPECLASS_REAL, -8), (0, 4)]
+    {
         assert_eq!(find(class, size), Err(MPI_ERR_ARG), "{class} {size}");
     }
 }

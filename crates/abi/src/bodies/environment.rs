@@ -21,7 +21,8 @@ use crate::types::*;
 /// Both pointers are null or writable.
 pub unsafe fn mpi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     // SAFETY: the program's promise is handed on.
-    let told = unsafe { tell_two((version, "version", MPI_VERSION), (subversion, "subversion", MPI_SUBVERSION)) };
+    let told =
+        unsafe { tell_two((version, "version", MPI_VERSION), (subversion, "subversion", MPI_SUBVERSION)) };
     finish("MPI_Get_version", Target::World, told)
 }
 
@@ -30,7 +31,8 @@ pub unsafe fn mpi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_
 /// # Safety
 /// Both pointers are null or writable.
 pub unsafe fn mpi_abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-    let (major, minor) = ((abi_major, "abi_major", MPI_ABI_VERSION), (abi_minor, "abi_minor", MPI_ABI_SUBVERSION));
+    let (major, minor) =
+        ((abi_major, "abi_major", MPI_ABI_VERSION), (abi_minor, "abi_minor", MPI_ABI_SUBVERSION));
     // SAFETY: the program's promise is handed on.
     let told = unsafe { tell_two(major, minor) };
     finish("MPI_Abi_get_version", Target::World, told)
@@ -203,9 +205,9 @@ fn optional_types() -> impl Iterator<Item = String> {
         ("real", &[2, 4, 8, 16]),
         ("complex", &[4, 8, 16, 32]),
     ];
-    let sized = families.into_iter().flat_map(|(family, sizes)| {
-        sizes.iter().map(move |bytes| format!("mpi_{family}{bytes}_supported"))
-    });
+    let sized = families
+        .into_iter()
+        .flat_map(|(family, sizes)| sizes.iter().map(move |bytes| format!("mpi_{family}{bytes}_supported")));
     sized.chain(["mpi_double_complex_supported".to_owned()])
 }
 
@@ -284,11 +286,14 @@ unsafe fn learn_booleans(size: c_int, yes: *const u8, no: *const u8) -> Result<(
     let bytes = check_logical_size(size)?;
     check_both(yes, no)?;
     // SAFETY: neither is null, and the caller promised that many bytes in each.
-    let (yes, no) = unsafe { (std::slice::from_raw_parts(yes, bytes), std::slice::from_raw_parts(no, bytes)) };
+    let (yes, no) =
+        unsafe { (std::slice::from_raw_parts(yes, bytes), std::slice::from_raw_parts(no, bytes)) };
     // The operators take zero for false and answer with the number 1, which must be a true value here.
     if no.iter().any(|&byte| byte != 0) || yes[0] & 1 == 0 {
         let what = format!("this library cannot compute with .TRUE. = {yes:02x?} and .FALSE. = {no:02x?}");
-        return Err(Error::new(Class::Abi, what).remedy("choose a Fortran compiler or option where .FALSE. is zero"));
+        return Err(
+            Error::new(Class::Abi, what).remedy("choose a Fortran compiler or option where .FALSE. is zero")
+        );
     }
     let mut fortran = lock(&FORTRAN);
     if fortran.booleans.is_some() {
@@ -392,7 +397,11 @@ mod tests {
         assert!(told(mpi_abi_get_fortran_info).is_none());
         let sizes = [("mpi_integer_size", "4"), ("mpi_real_size", "4"), ("mpi_double_precision_size", "8")];
         assert_eq!(tell(&sizes), MPI_ERR_ABI, "one size is missing");
-        assert_eq!(tell(&[&sizes[..], &[("mpi_logical_size", "8")]].concat()), MPI_ERR_ABI, "another default kind");
+        assert_eq!(
+            tell(&[&sizes[..], &[("mpi_logical_size", "8")]].concat()),
+            MPI_ERR_ABI,
+            "another default kind"
+        );
         // SAFETY: a handle.
         assert_eq!(unsafe { mpi_abi_set_fortran_info(MPI_INFO_NULL) }, MPI_ERR_INFO);
         let all = [&sizes[..], &[("mpi_logical_size", "4"), ("mpi_real16_supported", "true")]].concat();

@@ -201,7 +201,8 @@ fn remove(number: c_int, is_class: bool) -> Result<()> {
     let Some(found) = added.get(&number).filter(|found| found.class.is_none() == is_class) else {
         return Err(not_added(number));
     };
-    let in_use = |by| Error::new(Class::Other, format!("error {number} still has {by}")).remedy("remove that first");
+    let in_use =
+        |by| Error::new(Class::Other, format!("error {number} still has {by}")).remedy("remove that first");
     if found.text.is_some() {
         return Err(in_use("a text"));
     }

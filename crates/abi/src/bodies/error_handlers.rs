@@ -39,6 +39,11 @@ struct ErrorHandler {
 
 static HANDLERS: Mutex<Table<ErrorHandler>> = Mutex::new(Table::new(Kind::Errhandler));
 
+/// The handle of a living object, by its integer.
+pub(crate) fn by_integer(integer: usize) -> Option<usize> {
+    lock(&HANDLERS).by_integer(integer)
+}
+
 /// The error handler of files that are not open yet, which `MPI_FILE_NULL` stands for (MPI 5.0 §14.7).
 static OF_NEW_FILES: Mutex<MPI_Errhandler> = Mutex::new(MPI_ERRORS_RETURN);
 

@@ -172,7 +172,11 @@ pub unsafe fn mpi_group_union(group1: MPI_Group, group2: MPI_Group, newgroup: *m
 ///
 /// # Safety
 /// `newgroup` is null or writable.
-pub unsafe fn mpi_group_intersection(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
+pub unsafe fn mpi_group_intersection(
+    group1: MPI_Group,
+    group2: MPI_Group,
+    newgroup: *mut MPI_Group,
+) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe { combine("MPI_Group_intersection", [group1, group2], newgroup, Group::intersection) }
 }
@@ -207,7 +211,12 @@ unsafe fn choose(
 ///
 /// # Safety
 /// `ranks` is null or has `n` elements; `newgroup` is null or writable.
-pub unsafe fn mpi_group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
+pub unsafe fn mpi_group_incl(
+    group: MPI_Group,
+    n: c_int,
+    ranks: *const c_int,
+    newgroup: *mut MPI_Group,
+) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_incl", group, newgroup, |group| {
@@ -220,7 +229,12 @@ pub unsafe fn mpi_group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, ne
 ///
 /// # Safety
 /// As for [`mpi_group_incl`].
-pub unsafe fn mpi_group_excl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
+pub unsafe fn mpi_group_excl(
+    group: MPI_Group,
+    n: c_int,
+    ranks: *const c_int,
+    newgroup: *mut MPI_Group,
+) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_excl", group, newgroup, |group| {
@@ -395,10 +409,15 @@ mod tests {
             let mut empty = MPI_GROUP_NULL;
             assert_eq!(mpi_group_difference(first, first, &raw mut empty), MPI_SUCCESS);
             assert_eq!(empty, MPI_GROUP_EMPTY);
-            for (other, relation) in [(of(&[5, 1, 3]), MPI_IDENT), (of(&[1, 3, 5]), MPI_SIMILAR), (second, MPI_UNEQUAL)] {
+            for (other, relation) in
+                [(of(&[5, 1, 3]), MPI_IDENT), (of(&[1, 3, 5]), MPI_SIMILAR), (second, MPI_UNEQUAL)]
+            {
                 assert_eq!(number_of(|result| mpi_group_compare(first, other, result)), Ok(relation));
             }
-            assert_eq!(number_of(|result| mpi_group_compare(first, MPI_GROUP_NULL, result)), Err(MPI_ERR_GROUP));
+            assert_eq!(
+                number_of(|result| mpi_group_compare(first, MPI_GROUP_NULL, result)),
+                Err(MPI_ERR_GROUP)
+            );
         }
     }
 
@@ -409,7 +428,11 @@ mod tests {
         assert_eq!(incl(group, &[]), Ok(vec![]));
         assert_eq!(excl(group, &[4, 0]), Ok(vec![11, 12, 13, 15]));
         for wrong in [&[6][..], &[-1], &[2, 2], &[MPI_PROC_NULL]] {
-            assert_eq!((incl(group, wrong), excl(group, wrong)), (Err(MPI_ERR_RANK), Err(MPI_ERR_RANK)), "{wrong:?}");
+            assert_eq!(
+                (incl(group, wrong), excl(group, wrong)),
+                (Err(MPI_ERR_RANK), Err(MPI_ERR_RANK)),
+                "{wrong:?}"
+            );
         }
         // SAFETY: null pointers and negative numbers are refused.
         unsafe {

@@ -26,6 +26,11 @@ pub(crate) struct Pairs(Vec<(Vec<u8>, Vec<u8>)>);
 
 static INFOS: Mutex<Table<Pairs>> = Mutex::new(Table::new(Kind::Info));
 
+/// The handle of a living object, by its integer.
+pub(crate) fn by_integer(integer: usize) -> Option<usize> {
+    lock(&INFOS).by_integer(integer)
+}
+
 impl Pairs {
     /// Sets a value, instead of the one that may be there.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) {
@@ -86,7 +91,9 @@ fn look<R>(info: MPI_Info, ask: impl FnOnce(&Pairs) -> R) -> Result<R> {
 
 fn change<R>(info: MPI_Info, work: impl FnOnce(&mut Pairs) -> R) -> Result<R> {
     if info == MPI_INFO_ENV {
-        return Err(Error::new(Class::Info, "MPI_INFO_ENV cannot be changed").remedy("change a copy, MPI_Info_dup"));
+        return Err(
+            Error::new(Class::Info, "MPI_INFO_ENV cannot be changed").remedy("change a copy, MPI_Info_dup")
+        );
     }
     lock(&INFOS).find_mut(info.value()).map(work).ok_or_else(|| no_info(info))
 }
@@ -143,7 +150,8 @@ unsafe fn key<'a>(key: *const c_char) -> Result<&'a [u8]> {
 /// As for [`key`].
 unsafe fn value<'a>(value: *const c_char) -> Result<&'a [u8]> {
     // SAFETY: the caller's promise is handed on.
-    let value = unsafe { text(value) }.ok_or_else(|| Error::new(Class::InfoValue, "the value is a null pointer"))?;
+    let value =
+        unsafe { text(value) }.ok_or_else(|| Error::new(Class::InfoValue, "the value is a null pointer"))?;
     if value.len() < MPI_MAX_INFO_VAL as usize {
         return Ok(value);
     }
@@ -351,7 +359,10 @@ pub unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) ->
         }
         let keys = contents(info)?.0;
         let Some((found, _)) = usize::try_from(n).ok().and_then(|n| keys.get(n)) else {
-            return Err(Error::new(Class::Argument, format!("there is no key {n}, there are {}", keys.len())));
+            return Err(Error::new(
+                Class::Argument,
+                format!("there is no key {n}, there are {}", keys.len()),
+            ));
         };
         // SAFETY: not null, and the program promised room for the longest key.
         unsafe { put_text(key, found, MPI_MAX_INFO_KEY as usize) };
@@ -396,7 +407,9 @@ mod tests {
         let mut key = [0 as c_char; MPI_MAX_INFO_KEY as usize];
         // SAFETY: there is room for the longest key.
         match unsafe { mpi_info_get_nthkey(info, n, key.as_mut_ptr()) } {
-            MPI_SUCCESS => Ok(key.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect()),
+            MPI_SUCCESS => {
+                Ok(key.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect())
+            }
             code => Err(code),
         }
     }
@@ -430,7 +443,10 @@ mod tests {
             assert_eq!(mpi_info_delete(info, c"b".as_ptr()), MPI_SUCCESS);
             assert_eq!(mpi_info_delete(info, c"b".as_ptr()), MPI_ERR_INFO_NOKEY);
         }
-        assert_eq!((keys(info), keys(copy)), (vec!["a".into(), "c".into()], vec!["b".into(), "a".into(), "c".into()]));
+        assert_eq!(
+            (keys(info), keys(copy)),
+            (vec!["a".into(), "c".into()], vec!["b".into(), "a".into(), "c".into()])
+        );
         assert_eq!((get(info, c"b", 9), get(copy, c"b", 9)), (None, Some(("four".into(), 5))));
         assert_eq!([free(info), free(copy), free(copy)], [MPI_SUCCESS, MPI_SUCCESS, MPI_ERR_INFO]);
     }
@@ -446,9 +462,15 @@ mod tests {
         let (mut value, mut flag, mut length) = ([b'?' as c_char; 6], -1, -1);
         // SAFETY: there are four bytes and more.
         unsafe {
-            assert_eq!(mpi_info_get(info, c"key".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag), MPI_SUCCESS);
+            assert_eq!(
+                mpi_info_get(info, c"key".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag),
+                MPI_SUCCESS
+            );
             assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 1));
-            assert_eq!(mpi_info_get(info, c"none".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag), MPI_SUCCESS);
+            assert_eq!(
+                mpi_info_get(info, c"none".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag),
+                MPI_SUCCESS
+            );
             assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 0));
             let code = mpi_info_get_valuelen(info, c"key".as_ptr(), &raw mut length, &raw mut flag);
             assert_eq!((code, length, flag), (MPI_SUCCESS, 5, 1));

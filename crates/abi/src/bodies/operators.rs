@@ -215,7 +215,8 @@ impl Scratch {
     }
 
     fn fill(&mut self, datatype: &Datatype, count: i64, packed: Payload<'_>) {
-        unpack(datatype, count, packed, &mut self.memory(), 0).expect("the room was made for that many elements");
+        unpack(datatype, count, packed, &mut self.memory(), 0)
+            .expect("the room was made for that many elements");
     }
 
     fn empty(&mut self, datatype: &Datatype, count: i64, packed: &mut UserMemory) {

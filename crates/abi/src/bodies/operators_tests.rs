@@ -28,7 +28,12 @@ unsafe fn shift_and_add(input: *mut c_void, inout: *mut c_void, length: i64, ste
     }
 }
 
-unsafe extern "C" fn ints(input: *mut c_void, inout: *mut c_void, length: *mut c_int, datatype: *mut MPI_Datatype) {
+unsafe extern "C" fn ints(
+    input: *mut c_void,
+    inout: *mut c_void,
+    length: *mut c_int,
+    datatype: *mut MPI_Datatype,
+) {
     // SAFETY: the library gives arrays of ints, their length, and a handle.
     unsafe {
         CALLS.lock().unwrap().push((i64::from(*length), (*datatype).value()));
@@ -52,7 +57,12 @@ unsafe extern "C" fn gaps(input: *mut c_void, inout: *mut c_void, length: *mut c
     unsafe { shift_and_add(input, inout, i64::from(*length), 4, &[0, 2]) };
 }
 
-unsafe extern "C" fn count_only(_: *mut c_void, _: *mut c_void, length: *mut c_int, datatype: *mut MPI_Datatype) {
+unsafe extern "C" fn count_only(
+    _: *mut c_void,
+    _: *mut c_void,
+    length: *mut c_int,
+    datatype: *mut MPI_Datatype,
+) {
     // SAFETY: the library gives a length and a handle.
     unsafe { CALLS.lock().unwrap().push((i64::from(*length), (*datatype).value())) };
 }
@@ -65,7 +75,9 @@ fn new(function: UserFunction, commute: c_int) -> MPI_Op {
     op
 }
 
-fn int(function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype)) -> UserFunction {
+fn int(
+    function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype),
+) -> UserFunction {
     UserFunction::Int(MPI_User_function::from_function(function))
 }
 

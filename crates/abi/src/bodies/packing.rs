@@ -132,7 +132,12 @@ pub unsafe fn mpi_unpack(
 ///
 /// # Safety
 /// `size` is null or writable.
-pub unsafe fn mpi_pack_size(incount: MPI_Count, datatype: MPI_Datatype, comm: MPI_Comm, size: CountOut) -> c_int {
+pub unsafe fn mpi_pack_size(
+    incount: MPI_Count,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+    size: CountOut,
+) -> c_int {
     call("MPI_Pack_size", Target::Comm(comm), |runtime| {
         runtime.comm(comm)?;
         let datatype = resolve_committed(runtime, datatype)?;
@@ -147,20 +152,32 @@ pub unsafe fn mpi_pack_size(incount: MPI_Count, datatype: MPI_Datatype, comm: MP
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::datatypes::{mpi_type_commit, mpi_type_free};
     use crate::bodies::datatype_constructors::mpi_type_vector;
+    use crate::bodies::datatypes::{mpi_type_commit, mpi_type_free};
     use crate::bodies::testing;
     use crate::generated::constants::*;
     use std::ptr::{null, null_mut};
 
-    fn pack(values: &[i32], datatype: MPI_Datatype, count: i64, into: &mut [u8], position: &mut c_int) -> c_int {
+    fn pack(
+        values: &[i32],
+        datatype: MPI_Datatype,
+        count: i64,
+        into: &mut [u8],
+        position: &mut c_int,
+    ) -> c_int {
         let place = CountOut::Int(position);
         let (from, size) = (values.as_ptr().cast(), into.len() as i64);
         // SAFETY: tests ask for no more elements than there are.
         unsafe { mpi_pack(from, count, datatype, into.as_mut_ptr().cast(), size, place, MPI_COMM_SELF) }
     }
 
-    fn unpack(from: &[u8], position: &mut c_int, into: &mut [i32], datatype: MPI_Datatype, count: i64) -> c_int {
+    fn unpack(
+        from: &[u8],
+        position: &mut c_int,
+        into: &mut [i32],
+        datatype: MPI_Datatype,
+        count: i64,
+    ) -> c_int {
         let place = CountOut::Int(position);
         let (start, size) = (from.as_ptr().cast(), from.len() as i64);
         // SAFETY: tests ask for no more elements than there is room for.

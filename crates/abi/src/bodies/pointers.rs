@@ -83,7 +83,8 @@ pub(crate) unsafe fn displacements(array: Displacements, count: i64, name: &str)
 }
 
 fn length(count: i64) -> Result<usize> {
-    usize::try_from(count).map_err(|_| Error::new(Class::Argument, format!("the number of elements is {count}")))
+    usize::try_from(count)
+        .map_err(|_| Error::new(Class::Argument, format!("the number of elements is {count}")))
 }
 
 /// The bytes of a string without the zero byte at its end; `None` for a null pointer.
