@@ -99,9 +99,8 @@ pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Data
 #[cold]
 fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
     let heap = Heap::new(bytes_of(count, datatype)?);
-    datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0).map_err(|error| {
-        Error::new(Class::Buffer, error.to_string())
-    })?;
+    datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0)
+        .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
     Ok(Outgoing { payload: heap.memory().reading(), keeps: Some(heap) })
 }
 

@@ -120,7 +120,9 @@ fn call_user(function: MPI_Comm_errhandler_function, target: Target, code: c_int
 fn die(name: &str, error: &Error) -> ! {
     let status = code(error.class);
     let text = match state::runtime() {
-        Some(runtime) => format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name()),
+        Some(runtime) => {
+            format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name())
+        }
         None => format!("weft: {name}: {error}\n"),
     };
     tell(&text);

@@ -8,8 +8,8 @@ use weft::claims::{Message, RequestId};
 use weft::{Communicator, Error, Group, Rank};
 
 use crate::bodies::attributes::Attributes;
-use crate::bodies::datatype_contents::Made;
 use crate::bodies::buffered::Attached;
+use crate::bodies::datatype_contents::Made;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
 use crate::table::Table;

@@ -160,7 +160,8 @@ impl Extent {
         let blocks = spans.iter().map(|span| if span.1 == 0 { EMPTY } else { block(span) }).collect();
         let dense = pieces.iter().all(|piece| piece.datatype.is_dense() || piece.count == 0);
         let bytes = high.checked_sub(low).and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_far(&"the buffer"))?;
+        let bytes =
+            bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_far(&"the buffer"))?;
         Ok(Extent { dense, low, bytes, blocks })
     }
 

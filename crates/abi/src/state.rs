@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
-
 use weft::{Class, Communicator, Error, Guard, Lock, Rank, Result, Session, Threads};
 
 use crate::entry::Target;
@@ -69,7 +68,8 @@ fn not_running(name: &'static str) -> c_int {
 /// Joins the job.
 pub(crate) fn start(required: c_int) -> Result<c_int> {
     if is_initialized() {
-        let what = if is_finalized() { "MPI was finalized, and cannot start again" } else { "MPI runs already" };
+        let what =
+            if is_finalized() { "MPI was finalized, and cannot start again" } else { "MPI runs already" };
         return Err(Error::new(Class::Other, what));
     }
     let level = provided(required);

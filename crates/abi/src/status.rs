@@ -13,8 +13,12 @@ use crate::generated::constants::*;
 use crate::types::MPI_Status;
 
 /// The status of no message (MPI 5.0 §3.7.3).
-pub(crate) const EMPTY: MPI_Status =
-    MPI_Status { MPI_SOURCE: MPI_ANY_SOURCE, MPI_TAG: MPI_ANY_TAG, MPI_ERROR: MPI_SUCCESS, MPI_internal: [0; 5] };
+pub(crate) const EMPTY: MPI_Status = MPI_Status {
+    MPI_SOURCE: MPI_ANY_SOURCE,
+    MPI_TAG: MPI_ANY_TAG,
+    MPI_ERROR: MPI_SUCCESS,
+    MPI_internal: [0; 5],
+};
 
 /// The status of a receive from `MPI_PROC_NULL` (MPI 5.0 §3.10).
 pub(crate) const NOBODY: MPI_Status = MPI_Status { MPI_SOURCE: MPI_PROC_NULL, ..EMPTY };
@@ -23,8 +27,12 @@ pub(crate) const NOBODY: MPI_Status = MPI_Status { MPI_SOURCE: MPI_PROC_NULL, ..
 #[inline]
 pub(crate) fn of(status: &weft::Status) -> MPI_Status {
     let Rank(source) = status.source;
-    let mut made =
-        MPI_Status { MPI_SOURCE: source as c_int, MPI_TAG: status.tag, MPI_ERROR: MPI_SUCCESS, MPI_internal: [0; 5] };
+    let mut made = MPI_Status {
+        MPI_SOURCE: source as c_int,
+        MPI_TAG: status.tag,
+        MPI_ERROR: MPI_SUCCESS,
+        MPI_internal: [0; 5],
+    };
     set_bytes(&mut made, status.bytes as i64);
     made.MPI_internal[2] = c_int::from(status.cancelled);
     if status.cancelled {

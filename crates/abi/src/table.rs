@@ -50,7 +50,9 @@ impl<T> Table<T> {
         let kind = (value & INTEGER_MASK) >> 27;
         let index = (value & INDEX_MASK).checked_sub(PREDEFINED_END)?;
         let entry = self.entries.get(index)?;
-        let alive = kind == self.kind as usize + 1 && value >> 32 == entry.generation as usize && value & 1 << 31 == 0;
+        let alive = kind == self.kind as usize + 1
+            && value >> 32 == entry.generation as usize
+            && value & 1 << 31 == 0;
         alive.then_some(index)
     }
 
@@ -115,7 +117,8 @@ mod tests {
         let mut groups = Table::new(Kind::Group);
         let comm = comms.insert(()).unwrap();
         let group = groups.insert(()).unwrap();
-        for value in [group, 0, 1, 256, PREDEFINED_END, usize::MAX, comm + 1, comm | 1 << 31, comm | 1 << 63] {
+        for value in [group, 0, 1, 256, PREDEFINED_END, usize::MAX, comm + 1, comm | 1 << 31, comm | 1 << 63]
+        {
             assert_eq!(comms.find(value), None, "{value:#x}");
         }
     }

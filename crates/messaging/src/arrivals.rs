@@ -268,6 +268,10 @@ impl<L> Core<L> {
             self.land(receive, from, envelope, bytes, acknowledge);
             return (self.landing_memory(receive), Arriving::Posted(receive));
         }
+        if bytes > EAGER_BYTES_CEILING {
+            self.reject(from, "an eager message of a length that no fabric calls eager");
+            return (UserMemory::EMPTY, Arriving::Dropped);
+        }
         let heap = Heap::new(bytes);
         let memory = heap.memory();
         let index = self.keep(from, envelope, Body::Arriving { bytes, acknowledge });
@@ -404,3 +408,7 @@ impl<L> Core<L> {
         }
     }
 }
+
+/// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it would
+/// be to allocate whatever it says.
+const EAGER_BYTES_CEILING: usize = 16 << 20;

@@ -175,3 +175,17 @@ fn nobody_outside_the_job_can_be_sent_to() {
     let mut pair = fair(2);
     assert!(pair[0].send(Peer(9), from_rank(0, 1), bytes(4), Mode::Standard).is_err());
 }
+
+#[test]
+fn a_peer_that_announces_nonsense_is_lost_and_nothing_is_allocated_for_it() {
+    use fabric::{Fabric, Header, Posted};
+    let network = Network::new(2, Weather { pieces_percent: 100, ..Weather::fair() });
+    let mut honest = Engine::new(network.endpoint(Peer(0)), 2, Box::new(EveryoneHere), Settings::default());
+    let mut liar = network.endpoint(Peer(1));
+    let eager = Header { words: [1, 0, 1, 5, 0, 0] };
+    assert_eq!(liar.post(Peer(0), &eager, Payload::from(&vec![0u8; 17 << 20][..])), Posted::Sent);
+    while honest.progress() > 0 {}
+    assert_eq!(honest.unexpected_bytes(), 0);
+    let error = honest.send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard).unwrap_err();
+    assert!(error.to_string().contains("process 1"), "{error}");
+}

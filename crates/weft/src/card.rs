@@ -39,7 +39,8 @@ impl Card {
         let mut card = Card::default();
         while !rest.is_empty() {
             let (head, after) = rest.split_at_checked(3)?;
-            let (body, after) = after.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
+            let (body, after) =
+                after.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
             match head[0] {
                 HOST => card.host = body.to_vec(),
                 OFFER => card.offer = Some(body.to_vec()),

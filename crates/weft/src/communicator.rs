@@ -59,7 +59,12 @@ pub struct Received {
 pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, &mut UserMemory);
 
 impl Communicator {
-    pub(crate) fn new(process: Arc<Process>, group: Group, context: u32, label: &str) -> Option<Communicator> {
+    pub(crate) fn new(
+        process: Arc<Process>,
+        group: Group,
+        context: u32,
+        label: &str,
+    ) -> Option<Communicator> {
         let rank = group.rank(process.here())?;
         let inner = Inner {
             process,
@@ -148,7 +153,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     #[inline]
-    pub fn start_receive(&self, memory: UserMemory, from: Option<Rank>, tag: Option<i32>) -> Result<Receiving> {
+    pub fn start_receive(
+        &self,
+        memory: UserMemory,
+        from: Option<Rank>,
+        tag: Option<i32>,
+    ) -> Result<Receiving> {
         let (pattern, peer) = self.pattern(from, tag)?;
         Ok(self.inner.process.receive(pattern, peer, memory))
     }
@@ -158,7 +168,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member. What goes wrong with the message stands in the answer.
     #[inline]
-    pub fn receive_claim(&self, memory: UserMemory, from: Option<Rank>, tag: Option<i32>) -> Result<Received> {
+    pub fn receive_claim(
+        &self,
+        memory: UserMemory,
+        from: Option<Rank>,
+        tag: Option<i32>,
+    ) -> Result<Received> {
         let outcome = match self.start_receive(memory, from, tag)? {
             Receiving::Done(outcome) => outcome,
             Receiving::Pending(request) => self.inner.process.wait(request),
@@ -370,8 +385,11 @@ impl Communicator {
         let members = self.gather_choices(color, key)?;
         let context = self.agree_on_context()?;
         let Some(mine) = color else { return Ok(None) };
-        let mut chosen: Vec<(i32, u32)> =
-            members.iter().filter(|choice| choice.0 == Some(mine)).map(|choice| (choice.1, choice.2)).collect();
+        let mut chosen: Vec<(i32, u32)> = members
+            .iter()
+            .filter(|choice| choice.0 == Some(mine))
+            .map(|choice| (choice.1, choice.2))
+            .collect();
         chosen.sort_unstable();
         let group = Group::of(chosen.iter().filter_map(|&(_, rank)| self.inner.group.peer(Rank(rank))));
         let label = format!("part {mine} of {}", self.label());
@@ -398,7 +416,8 @@ impl Communicator {
     fn gather_choices(&self, color: Option<u32>, key: i32) -> Result<Vec<(Option<u32>, i32, u32)>> {
         let mine = [color.map_or(-1, i64::from), i64::from(key)];
         let all = self.all_gather(&mine)?;
-        let choice = |(rank, pair): (usize, &[i64])| (u32::try_from(pair[0]).ok(), pair[1] as i32, rank as u32);
+        let choice =
+            |(rank, pair): (usize, &[i64])| (u32::try_from(pair[0]).ok(), pair[1] as i32, rank as u32);
         Ok(all.chunks_exact(2).enumerate().map(choice).collect())
     }
 

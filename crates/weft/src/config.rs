@@ -56,9 +56,15 @@ pub struct Variable {
 
 /// Every variable that the library reads.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: "WEFT_FABRIC", meaning: "fabrics that may be used, a comma list of shm, tcp; default: all" },
+    Variable {
+        name: "WEFT_FABRIC",
+        meaning: "fabrics that may be used, a comma list of shm, tcp; default: all",
+    },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
-    Variable { name: "WEFT_CMA", meaning: "0 keeps from reading a peer's memory directly; default 1, if it works" },
+    Variable {
+        name: "WEFT_CMA",
+        meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
+    },
     Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
     Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
     Variable {
@@ -91,8 +97,9 @@ impl Config {
         }
         if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
             let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
-            config.connect_timeout = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| wrong("WEFT_CONNECT_TIMEOUT", &value, "a number of seconds that is not negative"))?;
+            config.connect_timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                wrong("WEFT_CONNECT_TIMEOUT", &value, "a number of seconds that is not negative")
+            })?;
         }
         if let Some(value) = read("WEFT_UNEXPECTED_BYTES") {
             config.unexpected_bytes_max = parse("WEFT_UNEXPECTED_BYTES", &value, "a number of bytes")?;

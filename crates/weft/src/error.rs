@@ -112,6 +112,9 @@ mod tests {
     fn the_remedy_stands_on_a_line_of_its_own() {
         let what = "cannot reach host b\nopen the ports".to_owned();
         let error = Error::from(FabricError { fabric: "tcp", fault: Fault::Unreachable, what });
-        assert_eq!(error.during("MPI_Send").to_string(), "MPI_Send: tcp: cannot reach host b\n  open the ports");
+        assert_eq!(
+            error.during("MPI_Send").to_string(),
+            "MPI_Send: tcp: cannot reach host b\n  open the ports"
+        );
     }
 }

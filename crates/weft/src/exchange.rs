@@ -51,7 +51,9 @@ impl Exchange {
 
     pub(crate) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
         match self {
-            Exchange::Manager(manager) => with(manager, |manager| manager.get(key).map_err(|error| failed(&error))),
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.get(key).map_err(|error| failed(&error)))
+            }
             Exchange::Board(board) => {
                 Ok(board.cards.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
             }
@@ -60,7 +62,9 @@ impl Exchange {
 
     pub(crate) fn fence(&mut self) -> Result<()> {
         match self {
-            Exchange::Manager(manager) => with(manager, |manager| manager.fence().map_err(|error| failed(&error))),
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.fence().map_err(|error| failed(&error)))
+            }
             Exchange::Board(board) => {
                 board.fence.wait();
                 Ok(())
@@ -111,7 +115,9 @@ impl Exchange {
     pub(crate) fn universe_size(&mut self) -> Option<u32> {
         match self {
             Exchange::Manager(manager) => {
-                with(manager, |manager| manager.universe_size().map_err(|error| failed(&error))).ok().flatten()
+                with(manager, |manager| manager.universe_size().map_err(|error| failed(&error)))
+                    .ok()
+                    .flatten()
             }
             Exchange::Board(_) => None,
         }
@@ -152,7 +158,8 @@ impl Directory for Cards {
         if !self.exchanged {
             return Ok(Vec::new());
         }
-        let missing = |what: String| FabricError { fabric: "process manager", fault: Fault::Unreachable, what };
+        let missing =
+            |what: String| FabricError { fabric: "process manager", fault: Fault::Unreachable, what };
         match self.exchange.get(&card_key(peer)) {
             Ok(Some(card)) => Ok(card),
             Ok(None) => Err(missing(format!("process {} has left no address", peer.0))),

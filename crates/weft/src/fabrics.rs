@@ -322,12 +322,14 @@ pub(crate) fn segments_for_threads(ranks: u32, config: &Config) -> Result<Vec<Op
 
 /// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
 fn inherited_segment(number: i32) -> Result<OwnedFd> {
-    rustix::fs::open(format!("/proc/self/fd/{number}"), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(
-        |errno| {
-            Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
-                .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-        },
-    )
+    rustix::fs::open(format!("/proc/self/fd/{number}"), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| {
+            Error::new(
+                Class::Other,
+                format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"),
+            )
+            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+        })
 }
 
 fn open_shm(place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<Shm> {
@@ -348,7 +350,8 @@ fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Car
             .map_err(|error| refused("shm", &error))?;
         return Ok(segment);
     }
-    shm::fetch(card.offer.as_deref().unwrap_or_default(), HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
+    shm::fetch(card.offer.as_deref().unwrap_or_default(), HANDOUT_TIMEOUT)
+        .map_err(|error| refused("shm", &error))
 }
 
 /// The processes on this host that offer shared memory, by peer number, with their cards.

@@ -94,7 +94,8 @@ impl Group {
         if size_of_val(&runs[..]) <= 3 * size_of_val(&list[..]) {
             return Group { members: Members::Runs(runs.into()) };
         }
-        let mut back: Vec<(u32, u32)> = list.iter().enumerate().map(|(rank, &peer)| (peer, rank as u32)).collect();
+        let mut back: Vec<(u32, u32)> =
+            list.iter().enumerate().map(|(rank, &peer)| (peer, rank as u32)).collect();
         back.sort_unstable();
         Group { members: Members::List(list.into(), back.into()) }
     }
@@ -238,7 +239,9 @@ mod tests {
 
     #[test]
     fn ranks_and_peers_go_both_ways() {
-        for members in [vec![], vec![7], vec![3, 1, 2], vec![0, 2, 4, 9, 8, 7], vec![5, 1, 9, 2, 8, 0, 77, 4, 3, 50]] {
+        for members in
+            [vec![], vec![7], vec![3, 1, 2], vec![0, 2, 4, 9, 8, 7], vec![5, 1, 9, 2, 8, 0, 77, 4, 3, 50]]
+        {
             let group = of(&members);
             assert_eq!(list(&group), members);
             for (rank, &peer) in members.iter().enumerate() {

@@ -55,7 +55,13 @@ impl Session {
         Session::join(rank, size, Exchange::of(manager), &config, threads)
     }
 
-    fn join(rank: u32, size: u32, mut exchange: Exchange, config: &Config, threads: Threads) -> Result<Session> {
+    fn join(
+        rank: u32,
+        size: u32,
+        mut exchange: Exchange,
+        config: &Config,
+        threads: Threads,
+    ) -> Result<Session> {
         let here = fabric::Peer(rank);
         let place = Place { here, peers: size, config };
         let Opened { fabrics, exchanged, ranks_here } = Fabrics::open(&place, &mut exchange)?;
@@ -141,7 +147,11 @@ impl Drop for Session {
 ///
 /// # Panics
 /// When a rank panics.
-pub fn run_threads<R: Send>(ranks: u32, config: &Config, body: impl Fn(&Session) -> R + Sync) -> Result<Vec<R>> {
+pub fn run_threads<R: Send>(
+    ranks: u32,
+    config: &Config,
+    body: impl Fn(&Session) -> R + Sync,
+) -> Result<Vec<R>> {
     let segments = crate::fabrics::segments_for_threads(ranks, config)?;
     let board = Arc::new(Board::new(ranks));
     std::thread::scope(|scope| {

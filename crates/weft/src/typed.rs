@@ -40,7 +40,11 @@ impl Communicator {
         let message = self.take(from.into(), tag.into())?;
         let bytes = message.probed().bytes;
         if !bytes.is_multiple_of(value_bytes::<T>()) {
-            let what = format!("{}: {bytes} bytes are no whole number of values of {}", self.place(), value_bytes::<T>());
+            let what = format!(
+                "{}: {bytes} bytes are no whole number of values of {}",
+                self.place(),
+                value_bytes::<T>()
+            );
             return Err(Error::new(Class::Type, what).remedy("receive as the type that was sent, or as u8"));
         }
         let mut values = vec![T::default(); bytes / value_bytes::<T>()];
@@ -184,7 +188,8 @@ impl Communicator {
     pub fn scatter<T: Transferable>(&self, values: &[T], count: usize, root: Rank) -> Result<Vec<T>> {
         self.check_root(root)?;
         if self.rank() == root && values.len() != count * self.size() as usize {
-            let what = format!("{}: {} values for {} ranks of {count}", self.place(), values.len(), self.size());
+            let what =
+                format!("{}: {} values for {} ranks of {count}", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
         let schedule = collectives::scatter(&self.shape(), root, count * value_bytes::<T>(), false);
@@ -203,7 +208,8 @@ impl Communicator {
             let what = format!("{}: {} values for {} ranks", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
-        let schedule = collectives::alltoall(&self.shape(), size_of_val(values) / self.size() as usize, false);
+        let schedule =
+            collectives::alltoall(&self.shape(), size_of_val(values) / self.size() as usize, false);
         let mut all = vec![T::default(); values.len()];
         self.run(schedule, reading(values), writing(&mut all), &mut |_, _| {})?;
         Ok(all)
@@ -223,7 +229,12 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Root`]; [`Class::Operator`] where the operator does not go with the type.
-    pub fn reduce<T: Transferable>(&self, values: &[T], operator: Operator, root: Rank) -> Result<Option<Vec<T>>> {
+    pub fn reduce<T: Transferable>(
+        &self,
+        values: &[T],
+        operator: Operator,
+        root: Rank,
+    ) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
         let shaped = self.shaped::<T>(operator)?;
         let schedule = collectives::reduce(&self.shape(), root, values.len(), shaped, false);
@@ -277,7 +288,11 @@ impl Communicator {
 }
 
 fn check_tag(tag: i32) -> Result<()> {
-    if tag >= 0 { Ok(()) } else { Err(Error::new(Class::Tag, format!("the tag is {tag}, tags are not negative"))) }
+    if tag >= 0 {
+        Ok(())
+    } else {
+        Err(Error::new(Class::Tag, format!("the tag is {tag}, tags are not negative")))
+    }
 }
 
 /// A send or receive under way, which owns its values until it is over.

@@ -21,7 +21,10 @@ impl Directory for All {
 fn engines<F: Fabric + 'static>(fabrics: Vec<F>, settings: Settings) -> Vec<Engine<F>> {
     let addresses = All(fabrics.iter().map(Fabric::address).collect());
     let ranks = fabrics.len() as u32;
-    fabrics.into_iter().map(|fabric| Engine::new(fabric, ranks, Box::new(addresses.clone()), settings)).collect()
+    fabrics
+        .into_iter()
+        .map(|fabric| Engine::new(fabric, ranks, Box::new(addresses.clone()), settings))
+        .collect()
 }
 
 fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
@@ -83,7 +86,13 @@ mod with_loopback {
         fn expose(&mut self, memory: Payload<'_>) -> Exposed {
             self.1.expose(memory)
         }
-        fn pull(&mut self, lane: Self::Lane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+        fn pull(
+            &mut self,
+            lane: Self::Lane,
+            exposed: Exposed,
+            offset: usize,
+            into: &mut UserMemory,
+        ) -> Pulled {
             lane.map_or(Pulled::Refused, |lane| self.1.pull(lane, exposed, offset, into))
         }
     }

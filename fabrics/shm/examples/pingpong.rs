@@ -8,7 +8,7 @@
 //! channels cost at best, and the bandwidth of large messages through the ring and by pulling, beside one copy.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fabric::{Exposed, Fabric, FabricError, Header, Heap, Payload, Peer, Posted, Pulled, Sink, UserMemory};
 use shm::{Segment, Settings, Shm, ShmLane};
@@ -61,12 +61,12 @@ fn bounce(lines: usize) -> f64 {
             }
         });
         pin(0);
-        let start = Instant::now();
-        for turn in 1..=turns {
+        let mut turn = 0;
+        quiet(turns as usize, || {
+            turn += 1;
             take_turn(&forth, turn);
             await_turn(&back, turn);
-        }
-        half_trip(start.elapsed(), turns as usize)
+        }) / 2.0
     })
 }
 
@@ -80,12 +80,10 @@ fn exchange(bytes: usize, turns: usize) -> f64 {
             }
         },
         |end| {
-            let start = Instant::now();
-            for _ in 0..turns {
+            quiet(turns, || {
                 end.send(bytes);
                 end.receive();
-            }
-            half_trip(start.elapsed(), turns)
+            }) / 2.0
         },
         bytes,
     )
@@ -101,12 +99,10 @@ fn pulled(bytes: usize, turns: usize) -> f64 {
             }
         },
         |end| {
-            let start = Instant::now();
-            for _ in 0..turns {
+            quiet(turns, || {
                 end.send_exposed();
                 end.receive();
-            }
-            start.elapsed().as_nanos() as f64 / turns as f64
+            })
         },
         bytes,
     )
@@ -259,8 +255,21 @@ fn rounds(mut round: impl FnMut() -> f64) -> Vec<f64> {
     times
 }
 
-fn half_trip(elapsed: Duration, turns: usize) -> f64 {
-    elapsed.as_nanos() as f64 / (2 * turns) as f64
+/// Nanoseconds of one of `turns` turns: the lower quartile of blocks of them, since other work on the machine
+/// disturbs some blocks and not others.
+fn quiet(turns: usize, mut turn: impl FnMut()) -> f64 {
+    let block = (turns / 200).max(1);
+    let mut times: Vec<f64> = (0..turns / block)
+        .map(|_| {
+            let start = Instant::now();
+            (0..block).for_each(|_| turn());
+            start.elapsed().as_nanos() as f64 / block as f64
+        })
+        .collect();
+    // What is left of an uneven division.
+    (0..turns % block).for_each(|_| turn());
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 4]
 }
 
 fn show(what: &str, times: Vec<f64>) {

@@ -14,6 +14,8 @@ struct Log {
     refuses_to_delete: AtomicI32,
 }
 
+/// # Safety
+/// As the library calls copy functions; the extra state is a [`Log`] that lives for ever.
 unsafe extern "C" fn copy_one_more(
     _comm: MPI_Comm,
     _keyval: c_int,
@@ -33,6 +35,8 @@ unsafe extern "C" fn copy_one_more(
     log.refuses_to_copy.load(Ordering::SeqCst)
 }
 
+/// # Safety
+/// As the library calls delete functions; the extra state is a [`Log`] that lives for ever.
 unsafe extern "C" fn note_deletion(
     _comm: MPI_Comm,
     _keyval: c_int,

@@ -192,10 +192,14 @@ fn check_room(runtime: &'static Runtime, cost_bytes: i64) -> Result<()> {
     match room {
         Some(room) if cost_bytes <= room => Ok(()),
         Some(room) => {
-            let what = format!("the message needs {cost_bytes} bytes of the attached buffer, {room} are free");
-            Err(Error::new(Class::Buffer, what).remedy("attach a larger buffer (MPI_BSEND_OVERHEAD for each message)"))
+            let what =
+                format!("the message needs {cost_bytes} bytes of the attached buffer, {room} are free");
+            Err(Error::new(Class::Buffer, what)
+                .remedy("attach a larger buffer (MPI_BSEND_OVERHEAD for each message)"))
         }
-        None => Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first")),
+        None => {
+            Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first"))
+        }
     }
 }
 

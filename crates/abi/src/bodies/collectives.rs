@@ -513,7 +513,9 @@ pub unsafe fn mpi_alltoallw(
             let output = Output::new(recvbuf, &pieces, in_place)?;
             let input = match in_place {
                 true => Input::none(),
-                false => Input::new(sendbuf, &listed_with_types(runtime, comm, sendcounts, sdispls, sendtypes)?)?,
+                false => {
+                    Input::new(sendbuf, &listed_with_types(runtime, comm, sendcounts, sdispls, sendtypes)?)?
+                }
             };
             (input, output)
         };

@@ -71,7 +71,9 @@ fn wait_taken(object: RequestObject) -> Ended {
 fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     match object {
         RequestObject::Over(status) => Ended { status, error: None },
-        RequestObject::Failed { errors_to, status, error } => Ended { status, error: Some((error, errors_to)) },
+        RequestObject::Failed { errors_to, status, error } => {
+            Ended { status, error: Some((error, errors_to)) }
+        }
         RequestObject::Send { comm, errors_to, to, tag, .. } => {
             let error = comm.conclude_send(outcome, to, tag).err();
             Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) }
@@ -316,7 +318,12 @@ unsafe fn checked(
 ///
 /// # Safety
 /// The list's promise; `statuses` is null or has as many entries.
-unsafe fn end_all(name: &'static str, runtime: &'static Runtime, list: List, statuses: *mut MPI_Status) -> c_int {
+unsafe fn end_all(
+    name: &'static str,
+    runtime: &'static Runtime,
+    list: List,
+    statuses: *mut MPI_Status,
+) -> c_int {
     let mut ends = Vec::with_capacity(list.count);
     for index in 0..list.count {
         // SAFETY: the caller's promise is handed on.
@@ -460,7 +467,14 @@ pub unsafe fn mpi_waitsome(
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
     unsafe {
-        some("MPI_Waitsome", wait_ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
+        some(
+            "MPI_Waitsome",
+            wait_ready,
+            (incount, array_of_requests),
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
     }
 }
 
@@ -477,7 +491,14 @@ pub unsafe fn mpi_testsome(
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
     unsafe {
-        some("MPI_Testsome", ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
+        some(
+            "MPI_Testsome",
+            ready,
+            (incount, array_of_requests),
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
     }
 }
 
@@ -523,7 +544,11 @@ unsafe fn some(
 ///
 /// # Safety
 /// `flag` and `status` are null or writable.
-pub unsafe fn mpi_request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+pub unsafe fn mpi_request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
     call("MPI_Request_get_status", Target::World, |runtime| {
         if flag.is_null() {
             return Err(null("flag"));

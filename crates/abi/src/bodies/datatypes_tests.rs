@@ -70,6 +70,8 @@ fn numbers(ask: Ask, datatype: MPI_Datatype) -> Answer<(i64, i64)> {
     if code == MPI_SUCCESS { Ok((first, second)) } else { Err(code) }
 }
 
+/// # Safety
+/// Both places are writable.
 unsafe fn size_twice(datatype: MPI_Datatype, first: CountOut, second: CountOut) -> c_int {
     // SAFETY: the caller gives writable places.
     unsafe {

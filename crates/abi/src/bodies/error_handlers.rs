@@ -317,6 +317,8 @@ mod tests {
     static LATEST: AtomicI32 = AtomicI32::new(0);
 
     fn handler() -> MPI_Comm_errhandler_function {
+        /// # Safety
+        /// The library hands over a valid code.
         unsafe extern "C" fn note(_comm: *mut MPI_Comm, code: *mut c_int) {
             // SAFETY: the library hands over a valid code.
             LATEST.store(unsafe { code.read() }, Ordering::SeqCst);

@@ -135,6 +135,8 @@ mod tests {
         Ok(resolve_committed(runtime, found[0]).unwrap().size())
     }
 
+    /// # Safety
+    /// `newtype` is writable.
     unsafe fn integer(_: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
         // SAFETY: the caller gives a writable place.
         unsafe { mpi_type_create_f90_integer(r, newtype) }

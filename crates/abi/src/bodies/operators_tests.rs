@@ -28,6 +28,8 @@ unsafe fn shift_and_add(input: *mut c_void, inout: *mut c_void, length: i64, ste
     }
 }
 
+/// # Safety
+/// As the library calls operators, for `MPI_INT`.
 unsafe extern "C" fn ints(
     input: *mut c_void,
     inout: *mut c_void,
@@ -41,6 +43,8 @@ unsafe extern "C" fn ints(
     }
 }
 
+/// # Safety
+/// As for [`ints`].
 unsafe extern "C" fn ints_c(
     input: *mut c_void,
     inout: *mut c_void,
@@ -52,11 +56,16 @@ unsafe extern "C" fn ints_c(
 }
 
 /// For elements of two ints with a gap between and another behind.
+///
+/// # Safety
+/// As the library calls operators, for such elements.
 unsafe extern "C" fn gaps(input: *mut c_void, inout: *mut c_void, length: *mut c_int, _: *mut MPI_Datatype) {
     // SAFETY: the library gives arrays of such elements and their length.
     unsafe { shift_and_add(input, inout, i64::from(*length), 4, &[0, 2]) };
 }
 
+/// # Safety
+/// As the library calls operators.
 unsafe extern "C" fn count_only(
     _: *mut c_void,
     _: *mut c_void,

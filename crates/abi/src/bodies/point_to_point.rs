@@ -146,7 +146,12 @@ impl Receive {
     /// # Safety
     /// See [`arguments::incoming`]; `status` is null or writable.
     #[inline]
-    unsafe fn block(self, runtime: &'static Runtime, comm: &Communicator, status: *mut MPI_Status) -> Result<()> {
+    unsafe fn block(
+        self,
+        runtime: &'static Runtime,
+        comm: &Communicator,
+        status: *mut MPI_Status,
+    ) -> Result<()> {
         let datatype = resolve_committed(runtime, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;

@@ -150,8 +150,12 @@ unsafe fn hand_out(
         None => (MPI_MESSAGE_NO_PROC, status::NOBODY),
         Some(message) => {
             let probed = message.probed();
-            let found =
-                weft::Status { source: probed.source, tag: probed.tag, bytes: probed.bytes, cancelled: false };
+            let found = weft::Status {
+                source: probed.source,
+                tag: probed.tag,
+                bytes: probed.bytes,
+                cancelled: false,
+            };
             let object = MessageObject { comm: comm.clone(), errors_to, message };
             let handle = runtime.objects().messages.insert(object).ok_or_else(too_many)?;
             (MPI_Message::from_value(handle), status::of(&found))

@@ -29,7 +29,8 @@ impl Reduction {
         arguments::bytes_of(count, &resolved)?;
         let element_bytes = resolved.size() as usize;
         // Elements without data have nothing to combine, and a schedule cannot divide by their length.
-        let (element_bytes, count) = if element_bytes == 0 { (1, 0) } else { (element_bytes, count as usize) };
+        let (element_bytes, count) =
+            if element_bytes == 0 { (1, 0) } else { (element_bytes, count as usize) };
         let shaped = Operator { element_bytes, commutative: operation.commutative() };
         Ok(Reduction { operation, shaped, count })
     }
@@ -191,7 +192,8 @@ pub unsafe fn mpi_reduce_scatter_block(
         let reduction = Reduction::new(runtime, recvcount, datatype, op)?;
         let total = recvcount.checked_mul(i64::from(comm.size())).ok_or_else(|| too_many(recvcount))?;
         // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe { blocks(runtime, sendbuf, recvbuf, total, recvcount, datatype, in_place)? };
+        let (input, output) =
+            unsafe { blocks(runtime, sendbuf, recvbuf, total, recvcount, datatype, in_place)? };
         let schedule =
             collectives::reduce_scatter_block(&shape(comm), reduction.count, reduction.shaped, in_place);
         reduction.run(comm, schedule, &input, output)
@@ -230,7 +232,8 @@ pub unsafe fn mpi_reduce_scatter(
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe { blocks(runtime, sendbuf, recvbuf, total, mine, datatype, in_place)? };
         let dataless = reduction.count == 0;
-        let counts: Vec<usize> = counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
+        let counts: Vec<usize> =
+            counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
         let schedule = collectives::reduce_scatter(&shape(comm), &counts, reduction.shaped, in_place);
         reduction.run(comm, schedule, &input, output)
     })

@@ -121,14 +121,20 @@ pub unsafe fn mpi_status_set_error(status: *mut MPI_Status, err: c_int) -> c_int
 /// `status` is null or a status, writable.
 pub unsafe fn mpi_status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
     // SAFETY: the program's promise is handed on.
-    unsafe { change("MPI_Status_set_cancelled", status, |status| status.MPI_internal[2] = c_int::from(flag != 0)) }
+    unsafe {
+        change("MPI_Status_set_cancelled", status, |status| status.MPI_internal[2] = c_int::from(flag != 0))
+    }
 }
 
 /// Says how many elements were received.
 ///
 /// # Safety
 /// `status` is null or a status, writable.
-pub unsafe fn mpi_status_set_elements(status: *mut MPI_Status, datatype: MPI_Datatype, count: MPI_Count) -> c_int {
+pub unsafe fn mpi_status_set_elements(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: MPI_Count,
+) -> c_int {
     call("MPI_Status_set_elements", Target::World, |runtime| {
         let datatype = resolve(runtime, datatype)?;
         let bytes = match datatype.elements() {

@@ -101,7 +101,8 @@ pub unsafe fn mpi_is_thread_main(flag: *mut c_int) -> c_int {
 pub fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
     match state::runtime() {
         Some(runtime) => {
-            let place = runtime.find_comm(comm).map_or_else(|| format!("{comm:?}"), |object| object.comm.label());
+            let place =
+                runtime.find_comm(comm).map_or_else(|| format!("{comm:?}"), |object| object.comm.label());
             let (rank, host) = (runtime.rank(), state::host_name());
             tell(&format!("weft: MPI_Abort({place}, {errorcode}) was called by rank {rank} on {host}\n"));
             runtime.abort(errorcode)
@@ -114,6 +115,9 @@ pub fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 }
 
 /// Writes a truth value; usable at any time.
+///
+/// # Safety
+/// `flag` is null or writable.
 unsafe fn write_flag(name: &'static str, flag: *mut c_int, value: bool) -> c_int {
     if flag.is_null() {
         return raise(name, Target::World, &null("flag"));
