@@ -49,13 +49,6 @@ impl std::fmt::Display for Tally {
     }
 }
 
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-    }
-}
-
 /// Compiles and runs every C test whose name contains `filter` with the weft installed in `prefix`.
 ///
 /// # Errors

@@ -90,14 +90,15 @@ pub(crate) fn call_handler(name: &'static str, target: Target, code: c_int) {
 }
 
 fn handler_of(target: Target) -> Handler {
-    let world = || state::runtime().map_or(Handler::Fatal, |runtime| runtime.world_handler());
+    // MPI 5.0 §9.3: what belongs to no object belongs to MPI_COMM_SELF.
+    let alone = || state::runtime().map_or(Handler::Fatal, |runtime| runtime.handler_of_none());
     match target {
         Target::Tools => Handler::Return,
         Target::Comm(comm) => match state::runtime().and_then(|runtime| runtime.find_comm(comm)) {
             Some(object) => object.handler(),
-            None => world(),
+            None => alone(),
         },
-        Target::Win(_) | Target::Session(_) | Target::World => world(),
+        Target::Win(_) | Target::Session(_) | Target::World => alone(),
         // MPI 5.0 §14.7: errors of files return unless the program says otherwise.
         Target::File(_) => Handler::Return,
     }
@@ -106,7 +107,7 @@ fn handler_of(target: Target) -> Handler {
 fn call_user(function: MPI_Comm_errhandler_function, target: Target, code: c_int) {
     let (mut comm, mut code) = match target {
         Target::Comm(comm) => (comm, code),
-        _ => (MPI_COMM_WORLD, code),
+        _ => (MPI_COMM_SELF, code),
     };
     // SAFETY: the program gave this address as a function of that type, and MPI_Comm_create_errhandler refuses null.
     let function: unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...) =

@@ -139,8 +139,8 @@ impl Runtime {
     }
 
     /// The handler of errors that belong to no object.
-    pub(crate) fn world_handler(&self) -> Handler {
-        self.world.handler()
+    pub(crate) fn handler_of_none(&self) -> Handler {
+        self.alone.handler()
     }
 
     /// The communicator of a handle, if it is one.

@@ -72,7 +72,7 @@ impl Door {
     /// Lets in who knocks, a few at a time. Returns how many came.
     pub(crate) fn open(&mut self, now: Instant, poller: &Poller) -> usize {
         for count in 0..GUESTS_PER_TURN {
-            if self.guests.len() == GUESTS_MAX && !self.make_room(now) {
+            if self.room_at(now) > now {
                 self.close(self.room_at(now), true, poller);
                 return count;
             }
@@ -146,10 +146,15 @@ impl Door {
     }
 
     fn seat(&mut self, socket: OwnedFd, now: Instant, poller: &Poller) {
-        let (remote, serial) = (remote_address(&socket), self.number());
         if !self.is_entrance(&socket) {
             return;
         }
+        if self.guests.len() >= GUESTS_MAX
+            && let Some((oldest, _)) = self.oldest()
+        {
+            self.guests.swap_remove(oldest);
+        }
+        let (remote, serial) = (remote_address(&socket), self.number());
         if poller.add(&socket, Token::Guest(serial), Interest::Read).is_ok() {
             self.guests.push(Guest { serial, socket, remote, since: now, stage: Stage::Hello(Text::new()) });
         }
@@ -167,19 +172,11 @@ impl Door {
         self.next_serial
     }
 
-    /// Shows out the unproved guest that has stood longest, if it has had its time.
-    fn make_room(&mut self, now: Instant) -> bool {
-        match self.oldest() {
-            Some((at, since)) if since + GUEST_PATIENCE <= now => {
-                self.guests.swap_remove(at);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// When `make_room` will make some.
+    /// When there is a place for another: at once, or when the oldest guest has had its time.
     fn room_at(&self, now: Instant) -> Instant {
+        if self.guests.len() < GUESTS_MAX {
+            return now;
+        }
         self.oldest().map_or(now, |(_, since)| since) + GUEST_PATIENCE
     }
 
@@ -345,3 +342,59 @@ const GUEST_PATIENCE: Duration = Duration::from_millis(200);
 const GUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// After running out of descriptors; one more is refused each time.
 const DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::listen;
+    use std::net::{Ipv4Addr, TcpStream};
+
+    #[test]
+    fn a_crowded_door_opens_when_one_leaves() {
+        let poller = Poller::new().expect("a poller");
+        let (listener, port) = listen(None, 0).expect("a listener");
+        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
+        let mut strangers: Vec<TcpStream> = (0..GUESTS_MAX + 1).map(knock).collect();
+        let now = Instant::now();
+        while door.open(now, &poller) > 0 {}
+        assert_eq!(door.guests.len(), GUESTS_MAX);
+        assert_eq!(door.due(), Some(now + GUEST_PATIENCE), "then the oldest has had its time");
+        let first = door.guests[0].serial;
+        drop(strangers.remove(0));
+        assert!(door.attend(first, &poller).is_none());
+        assert!(door.closed.is_none(), "one has left and the door is still closed");
+        assert_eq!(door.open(now, &poller), 1, "the last one outside comes in");
+    }
+
+    #[test]
+    fn the_oldest_makes_room_when_its_time_is_over() {
+        let poller = Poller::new().expect("a poller");
+        let (listener, port) = listen(None, 0).expect("a listener");
+        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
+        let _strangers: Vec<TcpStream> = (0..GUESTS_MAX + 4).map(knock).collect();
+        let now = Instant::now();
+        while door.open(now, &poller) > 0 {}
+        let later = now + GUEST_PATIENCE;
+        door.tick(later, &poller);
+        assert_eq!(door.open(later, &poller), 4, "those outside take the places of the oldest");
+        assert_eq!(door.guests.len(), GUESTS_MAX);
+        door.tick(later + GUEST_TIME_MAX, &poller);
+        assert!(!door.has_guests(), "nobody stands at the door for ever");
+    }
+
+    #[test]
+    fn only_chosen_addresses_are_entrances() {
+        let poller = Poller::new().expect("a poller");
+        let (listener, port) = listen(None, 0).expect("a listener");
+        let entrances = Some(vec![IpAddr::from([127, 0, 0, 5])]);
+        let mut door = Door::new(listener, Peer(0), [0; 16], entrances, &poller).expect("a door");
+        let _wrong = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
+        door.open(Instant::now(), &poller);
+        assert!(!door.has_guests(), "one came in by an address that was not chosen");
+        let _right = TcpStream::connect(("127.0.0.5", port)).expect("the port is open");
+        door.open(Instant::now(), &poller);
+        assert!(door.has_guests());
+    }
+}
