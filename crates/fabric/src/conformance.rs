@@ -291,6 +291,7 @@ impl<'a> Sending<'a> {
         match posted {
             Posted::Sent => self.whole = true,
             Posted::Partly(bytes) => {
+                assert!(bytes > 0 || self.taken.is_none(), "a resume that takes nothing is Busy");
                 assert!(done + bytes < self.data.len(), "a message that is taken whole is Sent, not Partly");
                 self.taken = Some(done + bytes);
             }

@@ -61,7 +61,8 @@ pub trait Fabric: Send {
     /// and the rest must be the same bytes. [`Posted::Busy`]: nothing was taken; ask again after a `poll`.
     fn post(&mut self, lane: Self::Lane, header: &Header, payload: Payload<'_>) -> Posted;
 
-    /// Goes on with the message that `post` took partly; `rest` is what was not taken yet, never empty.
+    /// Goes on with the message that `post` took partly; `rest` is what was not taken yet, never empty. Nothing taken
+    /// is [`Posted::Busy`], so that a caller who goes on while there is progress does not go on for ever.
     fn resume(&mut self, lane: Self::Lane, rest: Payload<'_>) -> Posted;
 
     /// Reports what has come, at most about `events` of it, and moves what is under way.

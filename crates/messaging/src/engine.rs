@@ -430,7 +430,12 @@ impl<F: Fabric> Engine<F> {
                             self.core.requests.complete(send, Outcome::sent());
                         }
                     }
-                    Posted::Partly(_) => moved += 1,
+                    // The rest waits for the next turn: what comes in must be taken between, or two ranks that send
+                    // to each other fill all buffers there are and wait for ever.
+                    Posted::Partly(_) => {
+                        moved += 1;
+                        break;
+                    }
                     Posted::Busy => break,
                 }
             }

@@ -108,7 +108,13 @@ impl Open {
 
     /// Goes on with a message.
     pub(crate) fn resume(&mut self, rest: Payload<'_>) -> Posted {
-        if !self.send_tail() { Posted::Busy } else { self.go_on(rest, 0) }
+        if !self.send_tail() {
+            return Posted::Busy;
+        }
+        match self.go_on(rest, 0) {
+            Posted::Partly(0) => Posted::Busy,
+            posted => posted,
+        }
     }
 
     /// Sends the rest of a payload in calls of a size that the kernel keeps in its caches.
