@@ -1,9 +1,16 @@
 //! Automation of the workspace, in Rust so that nobody needs a second language to build it.
 //!
 //! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
-//! coverage page; [`tidy`] checks the rules that the compiler cannot.
+//! coverage page; [`tidy`] checks the rules that the compiler cannot. [`demo`] shows an installed weft at work,
+//! [`c_tests`] runs the tests in C on it, and [`peers`] runs programs of ours on MPICH and of MPICH's on ours.
 
+pub mod c_tests;
+pub mod demo;
 pub mod generate;
+pub mod job;
+pub mod measured;
+pub mod peers;
+pub mod plot;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,11 @@
-//! `cargo xtask generate | bodies | tidy`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers`: the chores of the workspace.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{generate, tidy, workspace_root};
+use xtask::c_tests::{self, Tally};
+use xtask::{demo, generate, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -28,6 +30,24 @@ enum Chore {
     },
     /// Check what the compiler does not: arrows between crates, the fence round unsafe, sizes, stale files
     Tidy,
+    /// Show an installed weft at work: programs over shm and tcp, latency and bandwidth as table and plot
+    Demo {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+    },
+    /// Run the tests in C on an installed weft, over shm and tcp
+    CTests {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+        /// Only tests whose name contains this
+        #[arg(default_value = "")]
+        name: String,
+    },
+    /// Run programs across MPICH (from PyPI) and an installed weft, both ways and under both launchers
+    Peers {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -42,17 +62,19 @@ fn main() -> ExitCode {
 }
 
 /// True when there is nothing to complain about.
-fn run(chore: Chore) -> Result<bool, generate::Error> {
+fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
     let root = workspace_root();
     match chore {
-        Chore::Generate { check: false } => generate::write(&root).map(|paths| {
+        Chore::Generate { check: false } => {
+            let paths = generate::write(&root)?;
             paths.iter().for_each(|path| println!("wrote {path}"));
-            true
-        }),
-        Chore::Generate { check: true } => generate::stale(&root).map(|paths| {
+            Ok(true)
+        }
+        Chore::Generate { check: true } => {
+            let paths = generate::stale(&root)?;
             paths.iter().for_each(|path| println!("{path}: stale\n  run `cargo xtask generate`"));
-            paths.is_empty()
-        }),
+            Ok(paths.is_empty())
+        }
         Chore::Bodies { prefixes } => {
             print!("{}", generate::body_signatures(&root, &prefixes)?);
             Ok(true)
@@ -63,5 +85,23 @@ fn run(chore: Chore) -> Result<bool, generate::Error> {
             println!("tidy: {} finding(s)", findings.len());
             Ok(findings.is_empty())
         }
+        Chore::Demo { prefix } => {
+            demo::run(&root, &absolute(&prefix)?)?;
+            Ok(true)
+        }
+        Chore::CTests { prefix, name } => tell("c-tests", &c_tests::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
+}
+
+/// The line that `ci/test` counts.
+fn tell(name: &str, tally: &Tally) -> Result<bool, Box<dyn std::error::Error>> {
+    println!("{name}: {tally}");
+    Ok(tally.failed == 0)
+}
+
+fn absolute(prefix: &Path) -> Result<PathBuf, String> {
+    prefix.canonicalize().map_err(|error| {
+        format!("{}: {error}\n  run `ci/install {}` first", prefix.display(), prefix.display())
+    })
 }
