@@ -234,6 +234,10 @@ impl<'a> Supervisor<'a> {
         self.job.passes_on(signal.as_raw());
         match signal {
             Signal::TSTP => {
+                // Where no shell does job control the kernel drops a SIGTSTP that nobody handles. Those who do
+                // handle it have a moment for it.
+                std::thread::sleep(BEFORE_STOP);
+                self.send(Signal::STOP);
                 let _ = kill_process(rustix::process::getpid(), Signal::STOP);
             }
             Signal::INT => self.on_interrupt(),
@@ -474,6 +478,8 @@ pub fn status_of(ending: Ending) -> u8 {
 /// From asking to killing. Ranks that have something to save have this long.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// What a rank gets to handle SIGTSTP in.
+const BEFORE_STOP: Duration = Duration::from_millis(20);
 /// Longer than the system takes from closing a process's files to reporting its end.
 const OUTPUT_WAITS: Duration = Duration::from_millis(100);
 

@@ -100,6 +100,11 @@ impl Poller {
         epoll::modify(&self.set, socket, epoll::EventData::new_u64(token.encode()), interest.flags())
     }
 
+    /// Takes a registered socket out of the set.
+    pub(crate) fn remove(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        epoll::delete(&self.set, socket)
+    }
+
     /// What is ready now, without waiting; sockets beyond the batch come next time, since the kernel rotates.
     pub(crate) fn ready(&self, batch: &mut Batch) {
         let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };

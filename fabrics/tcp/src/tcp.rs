@@ -1,8 +1,9 @@
 //! The fabric itself: the table of links, who attends to which socket and when, and how two processes that dial
 //! each other at the same moment end up with one connection.
 //!
-//! With few open connections `poll` reads them directly, as a program that spins on one socket would; with many,
-//! or while somebody knocks or a connection is being opened, the poller says whom to read.
+//! With few open connections `poll` reads them directly, as a program that spins on one socket would, and the
+//! poller does not watch them, which every message would pay for. With many, or while a thread sleeps, the poller
+//! watches them all and says whom to read.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -53,6 +54,8 @@ pub struct Tcp {
     turns: usize,
     /// Whether something is due by time.
     is_waiting: bool,
+    /// Whether the poller watches the open links.
+    is_watching: bool,
 }
 
 /// How to reach one peer over tcp.
@@ -115,6 +118,7 @@ impl Tcp {
             batch: Batch::new(),
             turns: 0,
             is_waiting: false,
+            is_watching: false,
         })
     }
 
@@ -231,7 +235,8 @@ impl Fabric for Tcp {
         }
         if self.is_poller_due() {
             self.attend_ready(sink, &mut turn);
-        } else {
+        }
+        if !self.is_watching {
             self.read_all(sink, &mut turn);
         }
         if !self.failing.is_empty() {
@@ -260,10 +265,11 @@ impl Tcp {
     /// Whether the poller is asked this time: always when it may know something that reading would not find.
     #[inline]
     fn is_poller_due(&self) -> bool {
-        self.open.len() > DIRECT_MAX
+        self.is_watching
             || self.turns.is_multiple_of(POLLER_TURNS)
             || !self.opening.is_empty()
             || self.door.has_guests()
+            || self.is_waiting
             || self.poller.has_sleepers()
     }
 
@@ -364,20 +370,39 @@ impl Tcp {
             link.is_listed = true;
             self.blocked.push(index);
         }
-        if self.poller.has_sleepers() {
-            self.watch_blocked(index);
+        self.watch(index);
+    }
+
+    /// Has the poller watch the links, or not, as it is cheaper now.
+    fn choose_watching(&mut self) {
+        let wanted = self.open.len() > DIRECT_MAX || self.poller.has_sleepers();
+        // Who has slept may soon sleep again, so watching ends only now and then.
+        if wanted != self.is_watching && (wanted || self.turns.is_multiple_of(POLLER_TURNS)) {
+            self.is_watching = wanted;
+            for index in self.open.clone() {
+                self.watch(index);
+            }
         }
     }
 
-    /// Has the poller look for room in the socket exactly as long as there is none.
-    fn watch_blocked(&mut self, index: u32) {
+    /// Has the poller watch a link exactly for what is to be known of it: nothing where links are read directly,
+    /// and room in the socket only as long as there is none.
+    fn watch(&mut self, index: u32) {
         let link = &mut self.links[index as usize];
         let State::Open(open) = &link.state else { return };
-        if link.is_watched != open.is_blocked() {
-            let interest = if open.is_blocked() { Interest::Both } else { Interest::Read };
-            if self.poller.change(&open.socket, Token::Link(index), interest).is_ok() {
-                link.is_watched = open.is_blocked();
-            }
+        let busy = if open.is_blocked() { Interest::Both } else { Interest::Read };
+        let wanted = self.is_watching.then_some(busy);
+        let outcome = match (link.watched, wanted) {
+            (before, after) if before == after => return,
+            (None, Some(interest)) => self.poller.add(&open.socket, Token::Link(index), interest),
+            (Some(_), Some(interest)) => self.poller.change(&open.socket, Token::Link(index), interest),
+            (_, None) => self.poller.remove(&open.socket),
+        };
+        link.watched = wanted;
+        if let Err(errno) = outcome {
+            let error = trouble::died(&open.who(), &trouble::reason(errno));
+            self.open.retain(|open| *open != index);
+            self.fail(index, error);
         }
     }
 
@@ -394,7 +419,7 @@ impl Tcp {
             } else if !is_sent || open.is_blocked() {
                 self.note_blocked(index);
             } else {
-                self.watch_blocked(index);
+                self.watch(index);
             }
         }
     }
@@ -406,8 +431,8 @@ struct Link {
     state: State,
     /// Stands in the list of blocked links.
     is_listed: bool,
-    /// The poller looks for room in its socket.
-    is_watched: bool,
+    /// What the poller watches its socket for, once it is open.
+    watched: Option<Interest>,
 }
 
 enum State {
@@ -434,7 +459,7 @@ fn cannot_listen(ports: Option<&RangeInclusive<u16>>, errno: rustix::io::Errno) 
 }
 
 /// Up to this many connections are read directly; beyond, one call that asks which of them has something is
-/// cheaper.
+/// cheaper, though being watched costs every message 5 %.
 const DIRECT_MAX: usize = 4;
 /// While connections are read directly, every so many turns the poller is asked who knocks. Costs 1 % of a turn.
 const POLLER_TURNS: usize = 32;

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 impl Tcp {
     /// Asks the poller who is ready, and attends to them and to what is due by time.
     pub(super) fn attend_ready(&mut self, sink: &mut impl Sink, turn: &mut Turn) {
+        self.choose_watching();
         self.poller.ready(&mut self.batch);
         let count = self.batch.count();
         for step in 0..count {
@@ -47,7 +48,7 @@ impl Tcp {
         if is_writable && open.is_blocked() {
             open.unblock();
             turn.happened += 1;
-            self.watch_blocked(index);
+            self.watch(index);
         }
         self.read_link(index, sink, turn);
     }
@@ -93,7 +94,7 @@ impl Tcp {
 
     fn add_link(&mut self, peer: Peer, state: State) -> u32 {
         let index = self.links.len() as u32;
-        self.links.push(Link { peer, state, is_listed: false, is_watched: false });
+        self.links.push(Link { peer, state, is_listed: false, watched: None });
         self.by_peer.insert(peer, index);
         index
     }
@@ -164,14 +165,14 @@ impl Tcp {
 
     fn establish(&mut self, index: u32, socket: OwnedFd, who: String) {
         self.opening.retain(|opening| *opening != index);
-        match self.poller.change(&socket, Token::Link(index), Interest::Read) {
-            Ok(()) => {
-                let peer = self.links[index as usize].peer;
-                self.links[index as usize].state = State::Open(Open::new(socket, peer, who));
-                self.open.push(index);
-            }
-            Err(errno) => self.fail(index, trouble::died(&who, &trouble::reason(errno))),
+        // It was watched while it was opened; from now on that depends.
+        if let Err(errno) = self.poller.remove(&socket) {
+            return self.fail(index, trouble::died(&who, &trouble::reason(errno)));
         }
+        let link = &mut self.links[index as usize];
+        link.state = State::Open(Open::new(socket, link.peer, who));
+        self.open.push(index);
+        self.watch(index);
     }
 }
 

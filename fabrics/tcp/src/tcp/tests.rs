@@ -107,10 +107,10 @@ fn a_full_socket_is_watched_only_while_somebody_sleeps() {
     let data = [7; 1000];
     let bell = left.bell();
     let (whole, posted) = fill(&mut left, &data);
-    assert!(left.links[0].is_listed && !left.links[0].is_watched, "nobody sleeps yet");
+    assert!(left.links[0].is_listed && left.links[0].watched.is_none(), "nobody sleeps yet");
     fabric::Bell::arm(&bell);
     assert_eq!(left.poll(&mut Deaf, 16), 0);
-    assert!(left.links[0].is_watched, "somebody is about to sleep on a full socket");
+    assert_eq!(left.links[0].watched, Some(Interest::Both), "somebody is about to sleep on a full socket");
     fabric::Bell::disarm(&bell);
     let mut heard = Counting::default();
     let whole = whole
@@ -123,8 +123,14 @@ fn a_full_socket_is_watched_only_while_somebody_sleeps() {
         heard.messages >= whole
     });
     assert_eq!((heard.messages, heard.bytes), (whole, whole * data.len()));
+    fabric::Bell::arm(&bell);
     left.poll(&mut Deaf, 16);
-    assert!(!left.links[0].is_watched, "a socket with room is not watched for it");
+    assert_eq!(left.links[0].watched, Some(Interest::Read), "a socket with room is not watched for it");
+    fabric::Bell::disarm(&bell);
+    for _ in 0..POLLER_TURNS {
+        left.poll(&mut Deaf, 16);
+    }
+    assert_eq!(left.links[0].watched, None, "nobody sleeps, and one link is read directly");
 }
 
 #[test]
