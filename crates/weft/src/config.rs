@@ -16,6 +16,8 @@ pub struct Config {
     pub pull: bool,
     /// The ports to listen on.
     pub tcp_ports: Option<RangeInclusive<u16>>,
+    /// The interfaces whose addresses are offered to others; all where there is none.
+    pub tcp_interfaces: Option<Vec<String>>,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
@@ -66,6 +68,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },
     Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
+    Variable {
+        name: "WEFT_TCP_INTERFACES",
+        meaning: "interfaces to be reached over, a comma list; default: all",
+    },
     Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
     Variable {
         name: "WEFT_UNEXPECTED_BYTES",
@@ -94,6 +100,9 @@ impl Config {
         }
         if let Some(value) = read("WEFT_TCP_PORTS") {
             config.tcp_ports = Some(parse_ports(&value)?);
+        }
+        if let Some(value) = read("WEFT_TCP_INTERFACES") {
+            config.tcp_interfaces = Some(value.split(',').map(|name| name.trim().to_owned()).collect());
         }
         if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
             let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
@@ -140,6 +149,7 @@ impl Default for Config {
             segment: None,
             pull: true,
             tcp_ports: None,
+            tcp_interfaces: None,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
             bound: false,

@@ -379,7 +379,7 @@ fn tcp_settings(config: &Config) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
         connect_timeout: config.connect_timeout,
-        ..tcp::Settings::default()
+        interfaces: config.tcp_interfaces.clone(),
     }
 }
 

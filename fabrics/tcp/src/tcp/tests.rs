@@ -134,6 +134,12 @@ fn a_full_socket_is_watched_only_while_somebody_sleeps() {
 }
 
 #[test]
+fn a_known_peer_costs_a_quarter_of_a_kibibyte() {
+    let table_entry = size_of::<(Peer, u32)>() + 1;
+    assert!(size_of::<Link>() + table_entry <= 256, "{} + {table_entry} bytes", size_of::<Link>());
+}
+
+#[test]
 fn frames_cut_at_any_byte_are_whole_again() {
     // Messages of no payload and of odd sizes, into a socket with little room, so that calls end anywhere.
     let (mut left, mut right) = Tcp::pair();
