@@ -293,7 +293,8 @@ fn limited(limit: &str) {
             Segment::create(2).map(drop)
         }
         "as" => {
-            lower(Resource::As, 1 << 20);
+            // What the process has already and a little more: enough to tell the error, too little for the segment.
+            lower(Resource::As, address_space_bytes() + (2 << 20));
             Segment::adopt(file, 2).map(drop)
         }
         other => panic!("nobody knows the role {other}"),
@@ -385,6 +386,13 @@ fn finish(mut child: Running) -> String {
     let status = child.0.wait().unwrap();
     assert!(status.success(), "ended with {status}: {output}");
     output
+}
+
+/// The address space that this process takes up.
+fn address_space_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split_whitespace().next().unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
 }
 
 /// A descriptor of this process, opened once more by its number.
