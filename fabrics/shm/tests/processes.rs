@@ -41,7 +41,10 @@ const TESTS: [(&str, fn()); 9] = [
 
 fn child(role: &str) {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
-    watchdog(role);
+    // A thread of its own, just starting, would take part in a limit on address space; the parent's watches too.
+    if !LIMITS.contains(&role) {
+        watchdog(role);
+    }
     match role {
         "echo" => echo(),
         "napper" => napper(),
@@ -293,13 +296,16 @@ fn limited(limit: &str) {
             Segment::create(2).map(drop)
         }
         "as" => {
-            // What the process has already and a little more: enough to tell the error, too little for the segment.
-            lower(Resource::As, address_space_bytes() + (2 << 20));
+            // What the process has already and a little more: enough to tell the error, far too little for the segment.
+            lower(Resource::As, address_space_bytes() + (512 << 10));
             Segment::adopt(file, 2).map(drop)
         }
         other => panic!("nobody knows the role {other}"),
     };
-    println!("{}", error.expect_err("a limit had no effect"));
+    match error {
+        Ok(()) => panic!("the limit {limit} had no effect"),
+        Err(error) => println!("{error}"),
+    }
 }
 
 fn a_segment_is_fetched_over_a_socket() {
@@ -431,6 +437,8 @@ fn watchdog(what: &str) {
     });
 }
 
+/// The roles that lower a limit.
+const LIMITS: [&str; 3] = ["fsize", "nofile", "as"];
 const ROLE: &str = "WEFT_TEST_ROLE";
 const SEAT: &str = "WEFT_TEST_SEAT";
 const SEATS: &str = "WEFT_TEST_SEATS";
