@@ -129,7 +129,7 @@ fn die(name: &str, error: &Error) -> ! {
     tell(&text);
     match state::runtime() {
         Some(runtime) => runtime.abort(status),
-        None => std::process::exit(status),
+        None => state::exit(status),
     }
 }
 

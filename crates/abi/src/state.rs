@@ -1,7 +1,7 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
@@ -21,6 +21,8 @@ pub(crate) struct Runtime {
     objects: Lock<Objects>,
     level: c_int,
     main: ThreadId,
+    /// Requests that were freed before they were over; whoever calls next looks after them.
+    pub detached: AtomicUsize,
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -54,7 +56,12 @@ pub(crate) fn call(
     work: impl FnOnce(&'static Runtime) -> Result<()>,
 ) -> c_int {
     match runtime() {
-        Some(runtime) => finish(name, target, work(runtime)),
+        Some(runtime) => {
+            if runtime.detached.load(Ordering::Relaxed) > 0 {
+                crate::bodies::completion::reap(runtime);
+            }
+            finish(name, target, work(runtime))
+        }
         None => not_running(name),
     }
 }
@@ -83,6 +90,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
         objects: Lock::new(threads, Objects::new()),
         level,
         main: std::thread::current().id(),
+        detached: AtomicUsize::new(0),
     };
     if RUNTIME.set(runtime).is_err() {
         return Err(Error::new(Class::Other, "another thread started MPI at the same time"));
@@ -110,13 +118,20 @@ impl Runtime {
 
     /// Ends the whole job.
     pub(crate) fn abort(&self, status: c_int) -> ! {
-        self.world.comm.process().abort(status)
+        let status = failing(status);
+        self.world.comm.process().announce_abort(status);
+        exit(status)
     }
 
     /// This process's rank in the world.
     pub(crate) fn rank(&self) -> u32 {
         let Rank(rank) = self.world.comm.rank();
         rank
+    }
+
+    /// Whether several threads may call.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.level >= MPI_THREAD_SERIALIZED
     }
 
     pub(crate) fn level(&self) -> c_int {
@@ -168,6 +183,17 @@ impl Runtime {
         let object = Arc::new(CommObject::new(comm, errhandler, handler));
         self.objects().comms.insert(object).map(MPI_Comm::from_value).ok_or_else(too_many)
     }
+}
+
+/// An exit status that is a failure also when only its low 8 bits are left.
+fn failing(status: c_int) -> c_int {
+    if status & 0xff == 0 { 1 } else { status }
+}
+
+/// Ends this process by C's own `exit`, which may be called where an exit is under way already.
+pub(crate) fn exit(status: c_int) -> ! {
+    // SAFETY: `exit` takes any number; handlers that the program has registered are its own affair.
+    unsafe { libc::exit(failing(status)) }
 }
 
 #[cold]

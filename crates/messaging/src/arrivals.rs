@@ -7,7 +7,7 @@ use fabric::{FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
 
 use crate::envelope::Envelope;
 use crate::matching::{Body, Matching};
-use crate::peers::{Arriving, Outgoing, Parcel, PeerTable};
+use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_wanted};
 use crate::request::{Failure, Outcome, RequestId, Requests, State};
 
@@ -27,6 +27,15 @@ pub(crate) struct Core<L> {
     choked: Vec<Peer>,
     /// Peers that told us so before there was a link to them.
     choking: Vec<Peer>,
+}
+
+/// Who says that a peer is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    /// The fabric: nothing of the peer's is under way in it any more.
+    ByFabric,
+    /// This engine: the fabric may still be receiving.
+    Here,
 }
 
 /// A matched message that waits at its sender.
@@ -67,8 +76,8 @@ impl<L> Core<L> {
     }
 
     /// Notes down an answer.
-    pub(crate) fn reply(&mut self, to: Peer, kind: Kind, payload: Parcel, completes: Option<RequestId>) {
-        self.outbox.push_back((to, Outgoing { header: kind.header(), payload, taken: None, completes }));
+    pub(crate) fn reply(&mut self, to: Peer, kind: Kind, payload: Parcel, then: Then) {
+        self.outbox.push_back((to, Outgoing { header: kind.header(), payload, taken: None, then }));
     }
 
     /// Why the peer is gone, if it is.
@@ -87,7 +96,7 @@ impl<L> Core<L> {
         }
         for peer in std::mem::take(&mut self.choked) {
             self.peers.state(peer).choked = false;
-            self.reply(peer, Kind::Relax, Parcel::small(&[]), None);
+            self.reply(peer, Kind::Relax, Parcel::small(&[]), Then::Nothing);
         }
     }
 
@@ -102,22 +111,31 @@ impl<L> Core<L> {
         self.requests.complete(receive, outcome);
     }
 
-    /// The peer is gone: whatever waits for it fails.
-    pub(crate) fn lose(&mut self, peer: Peer, error: FabricError) {
+    /// The peer is gone: whatever waits for it fails. A receive that the fabric is just writing into is spared
+    /// unless the fabric itself has told, since its memory is in use.
+    pub(crate) fn lose(&mut self, peer: Peer, error: FabricError, told: Told) {
         if !self.peers.knows(peer) {
             return;
         }
         let state = self.peers.state(peer);
         state.link = None;
-        state.arriving = None;
         state.lost = Some(error.clone());
+        let spared = match (&state.arriving, told) {
+            (Some(Arriving::Posted(receive)), Told::Here) => Some(*receive),
+            (Some(_), Told::Here) => None,
+            (_, Told::ByFabric) => {
+                state.arriving = None;
+                None
+            }
+            (None, Told::Here) => None,
+        };
         self.busy.retain(|&busy| busy != peer);
         self.outbox.retain(|(to, _)| *to != peer);
         self.transfers.retain(|transfer| transfer.from != peer);
         for unexpected in self.matching.unfinished_from(peer) {
             self.matching.take(unexpected);
         }
-        for request in self.requests_with(peer) {
+        for request in self.requests_with(peer).into_iter().filter(|request| Some(*request) != spared) {
             if let Some(State::Posted { pattern, .. }) = self.requests.find(request) {
                 let pattern = *pattern;
                 self.matching.withdraw(&pattern, request);
@@ -140,7 +158,7 @@ impl<L> Core<L> {
     #[cold]
     fn reject(&mut self, from: Peer, what: &str) {
         let what = format!("process {} sent {what}; it may run another version of the library", from.0);
-        self.lose(from, FabricError { fabric: "messaging", fault: Fault::Protocol, what });
+        self.lose(from, FabricError { fabric: "messaging", fault: Fault::Protocol, what }, Told::Here);
     }
 
     /// A whole eager message.
@@ -168,7 +186,7 @@ impl<L> Core<L> {
     #[inline]
     fn acknowledge(&mut self, from: Peer, send: Option<RequestId>) {
         if let Some(send) = send {
-            self.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
         }
     }
 
@@ -180,7 +198,7 @@ impl<L> Core<L> {
             let state = self.peers.state(from);
             if !std::mem::replace(&mut state.choked, true) {
                 self.choked.push(from);
-                self.reply(from, Kind::Choke, Parcel::small(&[]), None);
+                self.reply(from, Kind::Choke, Parcel::small(&[]), Then::Nothing);
             }
         }
         index
@@ -222,7 +240,7 @@ impl<L> Core<L> {
         if let Some(state) = self.requests.find(send) {
             *state = State::Queued { to: from };
         }
-        self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Some(send));
+        self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Then::Complete(send));
     }
 
     /// The receiver has what it wants.
@@ -238,7 +256,9 @@ impl<L> Core<L> {
     /// Bytes for a receive that was cleared.
     fn data(&mut self, from: Peer, receive: RequestId, payload: Payload<'_>) {
         match self.requests.find(receive) {
-            Some(State::Landing { from: expected, memory, .. }) if *expected == from => {
+            Some(State::Landing { from: expected, memory, sent_bytes, .. })
+                if *expected == from && payload.bytes() == memory.bytes().min(*sent_bytes) =>
+            {
                 memory.write_at(0, payload);
                 self.finish_landing(receive);
             }
@@ -349,7 +369,9 @@ impl<L> Sink for Core<L> {
             Some(Kind::Eager(envelope)) => self.arriving_eager(from, envelope, None, bytes),
             Some(Kind::Synchronous(envelope, send)) => self.arriving_eager(from, envelope, Some(send), bytes),
             Some(Kind::Data { receive }) => match self.requests.find(receive) {
-                Some(State::Landing { from: expected, .. }) if *expected == from => {
+                Some(State::Landing { from: expected, memory, sent_bytes, .. })
+                    if *expected == from && bytes == memory.bytes().min(*sent_bytes) =>
+                {
                     (self.landing_memory(receive), Arriving::Posted(receive))
                 }
                 _ => (UserMemory::EMPTY, Arriving::Dropped),
@@ -383,7 +405,7 @@ impl<L> Sink for Core<L> {
 
     #[cold]
     fn lost(&mut self, peer: Peer, error: FabricError) {
-        self.lose(peer, error);
+        self.lose(peer, error, Told::ByFabric);
     }
 }
 

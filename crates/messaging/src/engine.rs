@@ -5,10 +5,10 @@
 
 use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, UserMemory};
 
-use crate::arrivals::{Core, Transfer};
+use crate::arrivals::{Core, Told, Transfer};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
-use crate::peers::{Arriving, Link, Outgoing, Parcel};
+use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer};
 use crate::request::{Failure, Mode, Outcome, RequestId, State};
 
@@ -211,6 +211,14 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.completions
     }
 
+    /// A number that changes whenever somebody may have got what they wait for: a request has ended, or a message
+    /// has come that a probe may ask for.
+    #[inline]
+    #[must_use]
+    pub fn signs(&self) -> u64 {
+        self.core.requests.completions.wrapping_add(self.core.matching.arrivals)
+    }
+
     /// Whether all that was sent has left this process, as far as the fabric can tell.
     pub fn flush(&mut self) -> bool {
         self.progress();
@@ -256,16 +264,16 @@ impl<F: Fabric> Engine<F> {
             let header = Kind::Eager(envelope).header();
             return Ok(self.queue_and_pump(to, header, payload));
         }
-        let awaits = if eager { Payload::EMPTY } else { payload };
-        let send = self.core.requests.insert(State::AwaitingReceiver { to, payload: awaits });
-        let (kind, parcel) = if eager {
-            (Kind::Synchronous(envelope, send), Parcel::User(payload))
+        let (send, kind, payload, then) = if eager {
+            // Nobody can have matched it before it is gone, whatever a peer says.
+            let send = self.core.requests.insert(State::Queued { to });
+            (send, Kind::Synchronous(envelope, send), Parcel::User(payload), Then::AwaitReceiver(send))
         } else {
             let offer = Offer { bytes: payload.bytes(), exposed: self.fabric.expose(payload) };
-            (Kind::Request(envelope, send), Parcel::small(&offer.encode()))
+            let send = self.core.requests.insert(State::AwaitingReceiver { to, payload });
+            (send, Kind::Request(envelope, send), Parcel::small(&offer.encode()), Then::Nothing)
         };
-        self.core
-            .enqueue(to, Outgoing { header: kind.header(), payload: parcel, taken: None, completes: None });
+        self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
         self.pump();
         Ok(self.settle(send))
     }
@@ -300,7 +308,7 @@ impl<F: Fabric> Engine<F> {
     ) -> Sending {
         let send = self.core.requests.insert(State::Queued { to });
         let payload = Parcel::User(payload);
-        self.core.enqueue(to, Outgoing { header, payload, taken, completes: Some(send) });
+        self.core.enqueue(to, Outgoing { header, payload, taken, then: Then::Complete(send) });
         Sending::Pending(send)
     }
 
@@ -325,7 +333,7 @@ impl<F: Fabric> Engine<F> {
             Body::Whole { payload, acknowledge } => {
                 memory.write_at(0, payload.payload());
                 if let Some(send) = acknowledge {
-                    self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+                    self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 }
                 Receiving::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()))
             }
@@ -372,7 +380,7 @@ impl<F: Fabric> Engine<F> {
         while let Some((to, outgoing)) = self.core.outbox.pop_front() {
             match self.ensure_link(to) {
                 Ok(()) => self.core.enqueue(to, outgoing),
-                Err(error) => self.core.lose(to, error),
+                Err(error) => self.core.lose(to, error, Told::Here),
             }
             acted += 1;
         }
@@ -386,7 +394,7 @@ impl<F: Fabric> Engine<F> {
     fn start_transfer(&mut self, transfer: Transfer) {
         let Transfer { receive, from, send, offer } = transfer;
         if let Err(error) = self.ensure_link(from) {
-            return self.core.lose(from, error);
+            return self.core.lose(from, error, Told::Here);
         }
         let lane = self.core.peers.link(from).expect("ensured above").lane;
         let Some(State::Landing { memory, .. }) = self.core.requests.find(receive) else { return };
@@ -400,12 +408,12 @@ impl<F: Fabric> Engine<F> {
         };
         match pulled {
             Pulled::Done => {
-                self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), None);
+                self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 self.core.finish_landing(receive);
             }
             Pulled::Refused => {
                 let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
-                self.core.reply(from, Kind::Clear { send, receive }, wanted, None);
+                self.core.reply(from, Kind::Clear { send, receive }, wanted, Then::Nothing);
             }
         }
     }
@@ -413,22 +421,21 @@ impl<F: Fabric> Engine<F> {
     /// Sends what waits, as far as the fabric takes it.
     #[cold]
     fn pump(&mut self) -> usize {
+        let Engine { fabric, core, .. } = self;
         let mut moved = 0;
         let mut at = 0;
-        while at < self.core.busy.len() {
-            let peer = self.core.busy[at];
-            let Some(link) = self.core.peers.link(peer) else {
-                self.core.busy.swap_remove(at);
+        while at < core.busy.len() {
+            let peer = core.busy[at];
+            let Some(link) = core.peers.link(peer) else {
+                core.busy.swap_remove(at);
                 continue;
             };
             while let Some(front) = link.queue.front_mut() {
-                match push(&mut self.fabric, link.lane, front) {
+                match push(fabric, link.lane, front) {
                     Posted::Sent => {
                         moved += 1;
-                        let sent = link.queue.pop_front().and_then(|outgoing| outgoing.completes);
-                        if let Some(send) = sent {
-                            self.core.requests.complete(send, Outcome::sent());
-                        }
+                        let then = link.queue.pop_front().map_or(Then::Nothing, |outgoing| outgoing.then);
+                        core.requests.sent(peer, then);
                     }
                     // The rest waits for the next turn: what comes in must be taken between, or two ranks that send
                     // to each other fill all buffers there are and wait for ever.
@@ -440,7 +447,7 @@ impl<F: Fabric> Engine<F> {
                 }
             }
             if link.queue.is_empty() {
-                self.core.busy.swap_remove(at);
+                core.busy.swap_remove(at);
             } else {
                 at += 1;
             }

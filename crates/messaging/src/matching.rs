@@ -81,6 +81,8 @@ pub(crate) struct Matching {
     waiting: usize,
     /// Memory that unexpected messages cost.
     pub kept_bytes: usize,
+    /// Messages that came before their receive, since the beginning.
+    pub arrivals: u64,
 }
 
 impl Matching {
@@ -146,6 +148,7 @@ impl Matching {
     /// Adds a message that no receive matched; the answer names it.
     pub(crate) fn arrive(&mut self, envelope: Envelope, from: Peer, body: Body) -> u32 {
         self.kept_bytes += body.kept_bytes();
+        self.arrivals += 1;
         self.waiting += 1;
         let message = Unexpected { envelope, from, body, previous: self.newest, next: NONE };
         let index = self.free.pop().unwrap_or_else(|| {

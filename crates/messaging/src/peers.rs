@@ -42,8 +42,18 @@ pub(crate) struct Outgoing {
     pub payload: Parcel,
     /// Payload bytes taken so far, once the header is.
     pub taken: Option<usize>,
-    /// The send that is complete when this is gone.
-    pub completes: Option<RequestId>,
+    pub then: Then,
+}
+
+/// What happens when an outgoing message is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// Nothing.
+    Nothing,
+    /// The send is complete.
+    Complete(RequestId),
+    /// The send waits to be matched.
+    AwaitReceiver(RequestId),
 }
 
 /// Where an outgoing payload stands.

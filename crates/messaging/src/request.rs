@@ -3,6 +3,7 @@
 use fabric::{FabricError, Payload, Peer, UserMemory};
 
 use crate::envelope::{Pattern, Rank};
+use crate::peers::Then;
 
 /// Names a request of one engine. A request that is gone leaves a name that names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -139,6 +140,19 @@ impl Requests {
         if let Some(state) = self.find(id) {
             *state = State::Done(outcome);
             self.completions += 1;
+        }
+    }
+
+    /// A message is gone to the fabric.
+    pub(crate) fn sent(&mut self, to: Peer, then: Then) {
+        match then {
+            Then::Nothing => {}
+            Then::Complete(send) => self.complete(send, Outcome::sent()),
+            Then::AwaitReceiver(send) => {
+                if let Some(state) = self.find(send) {
+                    *state = State::AwaitingReceiver { to, payload: Payload::EMPTY };
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! one process, a board they share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use fabric::{FabricError, Fault, Peer};
 use messaging::Directory;
@@ -22,12 +22,49 @@ pub(crate) enum Exchange {
 /// The board of ranks that are threads.
 pub(crate) struct Board {
     cards: Mutex<HashMap<String, Vec<u8>>>,
-    fence: Barrier,
+    fence: Mutex<Fence>,
+    passed: Condvar,
+    ranks: u32,
+}
+
+/// How far the ranks are with meeting at the fence.
+#[derive(Default)]
+struct Fence {
+    waiting: u32,
+    round: u64,
+    /// A rank could not start, so the others will never be all.
+    broken: bool,
 }
 
 impl Board {
     pub(crate) fn new(ranks: u32) -> Board {
-        Board { cards: Mutex::default(), fence: Barrier::new(ranks as usize) }
+        Board { cards: Mutex::default(), fence: Mutex::default(), passed: Condvar::new(), ranks }
+    }
+
+    /// A rank could not start: nobody shall wait for it.
+    pub(crate) fn give_up(&self) {
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner).broken = true;
+        self.passed.notify_all();
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner);
+        fence.waiting += 1;
+        if fence.waiting == self.ranks {
+            fence.waiting = 0;
+            fence.round += 1;
+            self.passed.notify_all();
+            return Ok(());
+        }
+        let round = fence.round;
+        while fence.round == round && !fence.broken {
+            fence = self.passed.wait(fence).unwrap_or_else(PoisonError::into_inner);
+        }
+        if fence.round == round {
+            Err(Error::new(Class::Other, "another rank could not start"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -65,10 +102,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.fence().map_err(|error| failed(&error)))
             }
-            Exchange::Board(board) => {
-                board.fence.wait();
-                Ok(())
-            }
+            Exchange::Board(board) => board.wait(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`Fabrics`] is a fabric itself, made of the others: each call is one `match` on the lane. Which fabric serves a
 //! peer is decided once, at the first message, by reach and cost.
 
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use fabric::loopback::Loopback;
@@ -225,12 +225,13 @@ impl Fabric for Fabrics {
             happened += shm.poll(sink, events);
         }
         if let Some(tcp) = &mut self.tcp {
-            // A look at a socket is a system call. Where shm is there too, tcp is looked at now and then.
-            if self.shm.is_none() || happened == 0 && self.tcp_rests == 0 {
+            // A look at a socket is a system call. Where shm is there too, tcp is looked at now and then, and in any
+            // case: others that always have something must not keep it waiting for ever.
+            if self.shm.is_none() || self.tcp_rests == 0 {
                 happened += tcp.poll(sink, events);
                 self.tcp_rests = TURNS_BETWEEN_TCP;
             } else {
-                self.tcp_rests = self.tcp_rests.saturating_sub(1);
+                self.tcp_rests -= 1;
             }
         }
         happened
@@ -310,14 +311,12 @@ pub fn create_segment(ranks: u32) -> Result<OwnedFd> {
     Segment::create(ranks).map_err(|error| segment_refused(&error))
 }
 
-/// A descriptor of shared memory for each rank that is a thread; none where shm is not allowed.
-pub(crate) fn segments_for_threads(ranks: u32, config: &Config) -> Result<Vec<Option<i32>>> {
+/// Shared memory for ranks that are threads; none where shm is not allowed.
+pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<OwnedFd>> {
     if ranks == 1 || !config.allows(FabricName::Shm) {
-        return Ok((0..ranks).map(|_| None).collect());
+        return Ok(None);
     }
-    let segment = create_segment(ranks)?;
-    let duplicate = |_| Ok(Some(segment.try_clone().map_err(|error| refused("shm", &error))?.into_raw_fd()));
-    (0..ranks).map(duplicate).collect()
+    create_segment(ranks).map(Some)
 }
 
 /// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
@@ -386,8 +385,8 @@ fn tcp_settings(config: &Config) -> tcp::Settings {
 fn segment_refused(error: &SegmentError) -> Error {
     let text = error.to_string();
     match text.split_once('\n') {
-        Some((what, remedy)) => Error::new(Class::NoMemory, format!("shm: {what}")).remedy(remedy.trim()),
-        None => Error::new(Class::NoMemory, format!("shm: {text}")),
+        Some((what, remedy)) => Error::new(Class::NoMemory, what).remedy(remedy.trim()),
+        None => Error::new(Class::NoMemory, text),
     }
 }
 

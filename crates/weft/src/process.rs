@@ -25,6 +25,8 @@ pub struct Process {
     sleepers: AtomicU32,
     /// Threads that want the lock; whoever spins with it gives it away.
     wanting: AtomicU32,
+    /// Looks that found nothing.
+    misses: AtomicU32,
     exchange: Mutex<Exchange>,
     contexts: Mutex<Contexts>,
     finished: AtomicBool,
@@ -55,6 +57,7 @@ impl Process {
             policy,
             sleepers: AtomicU32::new(0),
             wanting: AtomicU32::new(0),
+            misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
             contexts: Mutex::new(Contexts { next: FIRST_CONTEXT, claimed: Vec::new() }),
             finished: AtomicBool::new(false),
@@ -85,13 +88,21 @@ impl Process {
         payload: Payload<'static>,
         mode: Mode,
     ) -> Result<Sending, FabricError> {
-        self.hold().send(to, envelope, payload, mode)
+        if !self.is_shared() {
+            return self.hold().send(to, envelope, payload, mode);
+        }
+        let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
+        // What goes to this process itself waits for whoever looks next, and all may be asleep.
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        sending
     }
 
     /// Posts a receive without waiting.
     #[inline]
     pub(crate) fn receive(&self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
-        self.hold().receive(pattern, from, memory)
+        self.with(|engine| engine.receive(pattern, from, memory))
     }
 
     /// Waits until the request is over.
@@ -102,26 +113,32 @@ impl Process {
 
     /// One turn of progress, then whether the request is over.
     pub(crate) fn test(&self, request: RequestId) -> Option<Outcome> {
-        let mut engine = self.hold();
-        engine.test(request).or_else(|| {
-            self.turn(&mut engine);
-            engine.test(request)
-        })
+        self.look(|engine| engine.test(request))
+    }
+
+    /// Takes a request that is over; `None` when it is not, or not any more.
+    pub fn end(&self, request: RequestId) -> Option<Outcome> {
+        self.with(|engine| engine.test(request))
     }
 
     /// Looks at how a request ended without taking it.
     pub fn peek(&self, request: RequestId) -> Option<Outcome> {
-        let mut engine = self.hold();
-        self.turn(&mut engine);
-        engine.peek(request).cloned()
+        self.look(|engine| engine.peek(request).cloned())
     }
 
     /// One turn of progress, then the positions of the requests that are over; `None` counts as over.
     #[must_use]
     pub fn ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
-        let mut engine = self.hold();
-        self.turn(&mut engine);
-        over(&mut engine, requests)
+        // Some that are over must not keep the others from getting on: the turn comes first.
+        let mut turned = false;
+        let ready = self.look(|engine| {
+            let ready = over(engine, requests);
+            let all = ready.len() == requests.len();
+            let answer = if turned { !ready.is_empty() } else { all };
+            turned = true;
+            answer.then_some(ready)
+        });
+        ready.unwrap_or_default()
     }
 
     /// The same, waiting until there is one.
@@ -132,26 +149,20 @@ impl Process {
 
     /// One turn of progress, then whether a message is there.
     pub(crate) fn probe(&self, pattern: &Pattern) -> Option<Probed> {
-        let mut engine = self.hold();
-        engine.probe(pattern).or_else(|| {
-            self.turn(&mut engine);
-            engine.probe(pattern)
-        })
+        self.look(|engine| engine.probe(pattern))
     }
 
     /// One turn of progress, then takes a message if one is there.
     pub(crate) fn take(&self, pattern: &Pattern) -> Option<Message> {
-        let mut engine = self.hold();
-        self.turn(&mut engine);
-        engine.take(pattern)
+        self.look(|engine| engine.take(pattern))
     }
 
     pub(crate) fn receive_matched(&self, message: Message, memory: UserMemory) -> Receiving {
-        self.hold().receive_matched(message, memory)
+        self.with(|engine| engine.receive_matched(message, memory))
     }
 
     pub(crate) fn cancel(&self, request: RequestId) {
-        self.hold().cancel(request);
+        self.with(|engine| engine.cancel(request));
     }
 
     /// One turn of progress.
@@ -224,12 +235,47 @@ impl Process {
 
     #[inline]
     fn turn(&self, engine: &mut Engine<Fabrics>) -> usize {
-        let before = engine.completions();
+        let before = engine.signs();
         let happened = engine.progress();
-        if engine.completions() != before && self.sleepers.load(Ordering::SeqCst) > 0 {
+        self.rouse(before, engine);
+        happened
+    }
+
+    /// Wakes the sleepers of this process if something has come about that they may wait for.
+    #[inline]
+    fn rouse(&self, before: u64, engine: &Engine<Fabrics>) {
+        if engine.signs() != before && self.sleepers.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
         }
-        happened
+    }
+
+    /// One call of the engine.
+    #[inline]
+    fn with<R>(&self, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
+        let mut engine = self.hold();
+        let before = engine.signs();
+        let answer = act(&mut engine);
+        self.rouse(before, &engine);
+        answer
+    }
+
+    /// Looks, makes one turn of progress if nothing is there, and looks again. A program that looks in a loop gives
+    /// its core away now and then where cores are shared, or the one it waits for would never run.
+    fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
+        let mut engine = self.hold();
+        if let Some(answer) = ready(&mut engine) {
+            return Some(answer);
+        }
+        let happened = self.turn(&mut engine);
+        let answer = ready(&mut engine);
+        drop(engine);
+        if answer.is_none() && happened == 0 && self.policy == Policy::SharedCore {
+            let misses = self.misses.fetch_add(1, Ordering::Relaxed);
+            if misses.is_multiple_of(LOOKS_PER_YIELD) {
+                std::thread::yield_now();
+            }
+        }
+        answer
     }
 
     #[inline]
@@ -275,11 +321,16 @@ impl Process {
         }
     }
 
-    /// Ends the whole job with that code.
-    pub fn abort(&self, code: i32) -> ! {
+    /// Tells the process manager that the job is to end with that code. The caller ends the process.
+    pub fn announce_abort(&self, code: i32) {
         if let Ok(mut exchange) = self.exchange.lock() {
             exchange.abort(code);
         }
+    }
+
+    /// Ends the whole job with that code.
+    pub fn abort(&self, code: i32) -> ! {
+        self.announce_abort(code);
         std::process::exit(code)
     }
 
@@ -320,6 +371,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Context 0 is the world, context 1 each process alone.
 const FIRST_CONTEXT: u32 = 2;
+/// A program that only looks gives its core away once per so many looks in vain.
+const LOOKS_PER_YIELD: u32 = 2;
 /// The longest sleep without a look at the process manager.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.

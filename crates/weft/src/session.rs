@@ -1,5 +1,6 @@
 //! Sessions: the beginning and the end of a process's part in a job.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use messaging::{Engine, Settings};
@@ -152,17 +153,18 @@ pub fn run_threads<R: Send>(
     config: &Config,
     body: impl Fn(&Session) -> R + Sync,
 ) -> Result<Vec<R>> {
-    let segments = crate::fabrics::segments_for_threads(ranks, config)?;
+    let owned = crate::fabrics::segment_for_threads(ranks, config)?;
+    let segment = owned.as_ref().map(AsRawFd::as_raw_fd);
     let board = Arc::new(Board::new(ranks));
     std::thread::scope(|scope| {
-        let threads: Vec<_> = segments
-            .into_iter()
-            .zip(0..ranks)
-            .map(|(segment, rank)| {
+        let threads: Vec<_> = (0..ranks)
+            .map(|rank| {
                 let (board, body) = (board.clone(), &body);
                 scope.spawn(move || {
                     let config = Config { segment, ..config.clone() };
-                    let session = Session::join(rank, ranks, Exchange::Board(board), &config, Threads::One)?;
+                    let exchange = Exchange::Board(board.clone());
+                    let session = Session::join(rank, ranks, exchange, &config, Threads::One)
+                        .inspect_err(|_| board.give_up())?;
                     Ok(body(&session))
                 })
             })

@@ -9,12 +9,13 @@ use weft::claims::{Heap, Mode, RequestId, Sending};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Partner};
+use crate::bodies::completion;
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::pointers::{Place, check_count_out};
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::RequestObject;
+use crate::objects::{Held, RequestObject};
 use crate::state::{Runtime, call, too_many};
 use crate::status;
 use crate::types::*;
@@ -23,6 +24,8 @@ use crate::types::*;
 pub(crate) struct Attached {
     start: usize,
     bytes: i64,
+    /// For messages that are just being sent.
+    reserved_bytes: i64,
     under_way: Vec<Buffered>,
 }
 
@@ -36,10 +39,32 @@ struct Buffered {
 }
 
 impl Attached {
-    /// Forgets the messages that are gone; the room that is left.
-    fn room(&mut self) -> i64 {
-        self.under_way.retain(|message| message.comm.process().peek(message.id).is_none());
-        self.bytes - self.under_way.iter().map(|message| message.cost_bytes).sum::<i64>()
+    /// The room that is left.
+    fn room(&self) -> i64 {
+        let under_way: i64 = self.under_way.iter().map(|message| message.cost_bytes).sum();
+        self.bytes - self.reserved_bytes - under_way
+    }
+}
+
+/// Forgets the buffered messages that are gone. Their failures have nobody to be told to (MPI 5.0 §3.6).
+fn reap(runtime: &'static Runtime) {
+    let ids: Vec<Option<RequestId>> = match &runtime.objects().attached {
+        Some(attached) => attached.under_way.iter().map(|message| Some(message.id)).collect(),
+        None => return,
+    };
+    if ids.is_empty() {
+        return;
+    }
+    // The table is not held meanwhile: progress takes its time, and other threads may send.
+    let Ok(world) = runtime.comm(MPI_COMM_WORLD) else { return };
+    let process = world.comm.process();
+    let gone: Vec<RequestId> = process.ready(&ids).into_iter().filter_map(|place| ids[place]).collect();
+    if let Some(attached) = &mut runtime.objects().attached {
+        attached.under_way.retain(|message| !gone.contains(&message.id));
+    }
+    for id in gone {
+        // One that another thread has reaped at the same time is nobody's any more.
+        let _ = process.end(id);
     }
 }
 
@@ -61,7 +86,7 @@ pub unsafe fn mpi_buffer_attach(buffer: *mut c_void, size: MPI_Count) -> c_int {
             return Err(Error::new(Class::Buffer, "a buffer is attached already").remedy("detach it first"));
         }
         let bytes = if automatic { i64::MAX } else { size };
-        *attached = Some(Attached { start: buffer.addr(), bytes, under_way: Vec::new() });
+        *attached = Some(Attached { start: buffer.addr(), bytes, reserved_bytes: 0, under_way: Vec::new() });
         Ok(())
     })
 }
@@ -175,46 +200,62 @@ unsafe fn send(runtime: &'static Runtime, message: Message) -> Result<()> {
     let outgoing = unsafe { arguments::outgoing(buf, count, &datatype)? };
     let Partner::Rank(to) = to else { return Ok(()) };
     let cost_bytes = outgoing.payload.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
-    check_room(runtime, cost_bytes)?;
+    reap(runtime);
     let copy = outgoing.keeps.unwrap_or_else(|| {
         let copy = Heap::new(outgoing.payload.bytes());
         copy.memory().write_at(0, outgoing.payload);
         copy
     });
-    buffer(runtime, object.comm.clone(), copy, (to, tag), cost_bytes)
+    buffer(runtime, &object, comm, copy, (to, tag), cost_bytes)
 }
 
-fn check_room(runtime: &'static Runtime, cost_bytes: i64) -> Result<()> {
-    // Progress is made outside of the table's lock: it is the engine's, and may take a while.
-    let mut attached = runtime.objects().attached.take();
-    let room = attached.as_mut().map(Attached::room);
-    runtime.objects().attached = attached;
-    match room {
-        Some(room) if cost_bytes <= room => Ok(()),
-        Some(room) => {
-            let what =
-                format!("the message needs {cost_bytes} bytes of the attached buffer, {room} are free");
-            Err(Error::new(Class::Buffer, what)
-                .remedy("attach a larger buffer (MPI_BSEND_OVERHEAD for each message)"))
-        }
-        None => {
-            Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first"))
-        }
-    }
-}
-
+/// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads that send
+/// at the same time cannot have the same room; the table is not held while the engine works.
 fn buffer(
     runtime: &'static Runtime,
-    comm: Communicator,
+    object: &Held,
+    errors_to: MPI_Comm,
     copy: Heap,
     (to, tag): (Rank, c_int),
     cost_bytes: i64,
 ) -> Result<()> {
-    if let Sending::Pending(id) = comm.start_send(copy.memory().reading(), to, tag, Mode::Standard)? {
-        let message = Buffered { comm, id, _copy: copy, cost_bytes };
-        if let Some(attached) = &mut runtime.objects().attached {
-            attached.under_way.push(message);
+    reserve(runtime, cost_bytes)?;
+    let comm = object.comm.clone();
+    let sending = comm.start_send(copy.memory().reading(), to, tag, Mode::Standard);
+    let unplaced = {
+        let mut objects = runtime.objects();
+        if let Some(attached) = &mut objects.attached {
+            attached.reserved_bytes -= cost_bytes;
         }
+        match (sending?, &mut objects.attached) {
+            (Sending::Pending(id), Some(attached)) => {
+                attached.under_way.push(Buffered { comm, id, _copy: copy, cost_bytes });
+                None
+            }
+            (Sending::Done, _) => None,
+            // Another thread has detached the buffer meanwhile; the copy is needed all the same.
+            (Sending::Pending(id), None) => {
+                Some(RequestObject::Send { comm, errors_to, id, to, tag, keeps: Some(copy) })
+            }
+        }
+    };
+    if let Some(request) = unplaced {
+        completion::detach(runtime, request);
     }
+    Ok(())
+}
+
+fn reserve(runtime: &'static Runtime, cost_bytes: i64) -> Result<()> {
+    let mut objects = runtime.objects();
+    let Some(attached) = &mut objects.attached else {
+        return Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first"));
+    };
+    let room = attached.room();
+    if cost_bytes > room {
+        let what = format!("the message needs {cost_bytes} bytes of the attached buffer, {room} are free");
+        return Err(Error::new(Class::Buffer, what)
+            .remedy("attach a larger buffer (MPI_BSEND_OVERHEAD for each message)"));
+    }
+    attached.reserved_bytes += cost_bytes;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Waiting, testing, and what else is done with requests (MPI 5.0 §3.7.3 to §3.7.6, §3.8.4).
 
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 use weft::claims::{Outcome, RequestId};
 use weft::{Class, Communicator, Error, Result};
@@ -54,6 +55,17 @@ fn no_request(request: MPI_Request) -> Error {
 /// Takes the request out of the table; whoever does so concludes it.
 fn take(runtime: &'static Runtime, request: MPI_Request) -> Result<RequestObject> {
     runtime.objects().requests.remove(request.value()).ok_or_else(|| no_request(request))
+}
+
+/// Waits for a request and takes it. Where several threads call, it stays in the table until it is over: others may
+/// cancel it or look at it meanwhile.
+fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
+    if runtime.is_shared()
+        && let Look::Under(comm, id) = look(runtime, request)?
+    {
+        let _ = comm.process().wait_ready(&[Some(id)]);
+    }
+    take(runtime, request).map(wait_taken)
 }
 
 /// Waits for a request that was taken.
@@ -205,7 +217,7 @@ pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
         let handle = unsafe { request.read() };
         let ended = match handle {
             MPI_REQUEST_NULL => Ok(Ended::NOTHING),
-            _ => take(runtime, handle).map(wait_taken),
+            _ => wait_and_take(runtime, handle),
         };
         if let Ok(ended) = &ended {
             // SAFETY: the program's promises, as above.
@@ -330,7 +342,7 @@ unsafe fn end_all(
         let request = unsafe { list.at(index) };
         ends.push(match request {
             MPI_REQUEST_NULL => Ended::NOTHING,
-            _ => take(runtime, request).map_or(Ended::NOTHING, wait_taken),
+            _ => wait_and_take(runtime, request).unwrap_or(Ended::NOTHING),
         });
         // SAFETY: as above.
         unsafe { list.clear(index) };
@@ -593,15 +605,22 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         let object = take(runtime, unsafe { request.read() })?;
         // SAFETY: as above.
         unsafe { request.write(MPI_REQUEST_NULL) };
-        runtime.objects().detached.push(object);
+        detach(runtime, object);
         reap(runtime);
         Ok(())
     })
 }
 
+/// Keeps a request that nobody will ask for until it is over.
+pub(crate) fn detach(runtime: &'static Runtime, object: RequestObject) {
+    runtime.objects().detached.push(object);
+    runtime.detached.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Ends those of the freed requests that are over.
-fn reap(runtime: &'static Runtime) {
+pub(crate) fn reap(runtime: &'static Runtime) {
     let detached = std::mem::take(&mut runtime.objects().detached);
+    runtime.detached.fetch_sub(detached.len(), Ordering::Relaxed);
     for object in detached {
         let over = match &object {
             RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
@@ -612,7 +631,7 @@ fn reap(runtime: &'static Runtime) {
         if over {
             drop(wait_taken(object));
         } else {
-            runtime.objects().detached.push(object);
+            detach(runtime, object);
         }
     }
 }
@@ -644,7 +663,12 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
 #[inline]
 fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
     match runtime() {
-        Some(runtime) => work(runtime),
+        Some(runtime) => {
+            if runtime.detached.load(Ordering::Relaxed) > 0 {
+                reap(runtime);
+            }
+            work(runtime)
+        }
         None => call(name, Target::World, |_| Ok(())),
     }
 }

@@ -468,22 +468,22 @@ unsafe fn exchange(
         Begun::Failed(_, error) => Err(error),
         Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
     };
-    let received = received?;
+    let (received, error) = received;
     // SAFETY: the caller promised that it is null or writable.
     unsafe { status::write(status, &received) };
-    sent
+    error.map_or(sent, Err)
 }
 
 /// Waits for a receive that was begun.
-fn conclude_begun(comm: &Communicator, begun: Begun) -> Result<MPI_Status> {
+fn conclude_begun(comm: &Communicator, begun: Begun) -> (MPI_Status, Option<Error>) {
     match begun {
         Begun::Receiving { id, mut unpack } => {
             let received = comm.conclude_receive(&comm.wait(id));
-            conclude(&received, &mut unpack)
+            (status::of(&received.status), conclude(&received, &mut unpack).err())
         }
-        Begun::Over(status) => Ok(status),
-        Begun::Failed(_, error) => Err(error),
-        Begun::Sending { .. } => Err(Error::new(weft::Class::Internal, "a receive became a send")),
+        Begun::Failed(status, error) => (status, Some(error)),
+        Begun::Over(status) => (status, None),
+        Begun::Sending { .. } => (status::EMPTY, None),
     }
 }
 

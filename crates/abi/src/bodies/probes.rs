@@ -264,6 +264,22 @@ pub unsafe fn mpi_imrecv(
     })
 }
 
+/// Whose error handler is responsible for a message.
+///
+/// # Safety
+/// `message` is null or a message handle.
+unsafe fn target_of(runtime: &'static Runtime, message: *mut MPI_Message) -> Target {
+    if message.is_null() {
+        return Target::World;
+    }
+    // SAFETY: not null, and the caller promised a handle.
+    let handle = unsafe { message.read() };
+    match runtime.objects().messages.find(handle.value()) {
+        Some(object) => Target::Comm(object.errors_to),
+        None => Target::World,
+    }
+}
+
 /// Begins the receive of a taken message; errors of the arguments have been raised already.
 ///
 /// # Safety
@@ -282,8 +298,9 @@ unsafe fn begin(
             .and_then(|datatype| arguments::incoming(buf, count, &datatype))
             .and_then(|incoming| matched(runtime, message).map(|matched| (incoming, matched)))
     };
-    let (Incoming { memory, mut unpack }, matched) =
-        checked.map_err(|error| raise(name, Target::World, &error))?;
+    // SAFETY: as above.
+    let target = unsafe { target_of(runtime, message) };
+    let (Incoming { memory, mut unpack }, matched) = checked.map_err(|error| raise(name, target, &error))?;
     // SAFETY: `matched` has seen that it is not null.
     unsafe { message.write(MPI_MESSAGE_NULL) };
     let Matched::Message(MessageObject { comm, errors_to, message }) = matched else {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::{Class, Error};
 
-use crate::bodies::{attributes, buffered};
+use crate::bodies::{attributes, buffered, completion};
 use crate::entry::Target;
 use crate::errors::{finish, raise, tell};
 use crate::generated::constants::*;
@@ -44,8 +44,9 @@ pub fn mpi_finalize() -> c_int {
     call("MPI_Finalize", Target::World, |runtime| {
         let alone = runtime.comm(MPI_COMM_SELF)?;
         attributes::delete_all(&alone, MPI_COMM_SELF)?;
-        buffered::flush(runtime)?;
-        runtime.finish()
+        let flushed = buffered::flush(runtime);
+        completion::reap(runtime);
+        runtime.finish().and(flushed)
     })
 }
 
@@ -109,7 +110,7 @@ pub fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
         }
         None => {
             tell(&format!("weft: MPI_Abort({errorcode}) was called outside of MPI\n"));
-            std::process::exit(errorcode)
+            state::exit(errorcode)
         }
     }
 }
