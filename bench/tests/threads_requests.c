@@ -4,11 +4,16 @@
 #include "check.h"
 
 #include <pthread.h>
-#include <unistd.h>
+#include <time.h>
 
 enum { THREADS = 4, MESSAGES = 200, BYTES = 3000 };
 
 static int next_rank, previous_rank;
+
+static void nap(long milliseconds) {
+    struct timespec time = {.tv_sec = 0, .tv_nsec = milliseconds * 1000000};
+    nanosleep(&time, NULL);
+}
 
 /* Every thread sends through the one attached buffer; whoever has no room waits for it. */
 static void *buffered_worker(void *argument) {
@@ -75,7 +80,7 @@ static void cancelled_while_waited_for(void) {
     OK(MPI_Irecv(&word, 1, MPI_INT, previous_rank, 99, MPI_COMM_WORLD, &waited_for));
     same = waited_for;
     if (pthread_create(&thread, NULL, waiter, NULL) != 0) check_failed(__FILE__, __LINE__, "cannot start a thread");
-    usleep(20000);
+    nap(20);
     OK(MPI_Cancel(&same));
     pthread_join(thread, NULL);
 }
@@ -98,7 +103,7 @@ static void talk_to_oneself(void) {
         check_failed(__FILE__, __LINE__, "cannot start a thread");
     for (int i = 0; i < MESSAGES; i++) {
         int word = -1;
-        usleep(i % 20 == 0 ? 5000 : 0); /* long enough for the other to fall asleep */
+        if (i % 20 == 0) nap(5); /* long enough for the other to fall asleep */
         OK(MPI_Send(&i, 1, MPI_INT, 0, 1, MPI_COMM_SELF));
         OK(MPI_Recv(&word, 1, MPI_INT, 0, 2, MPI_COMM_SELF, MPI_STATUS_IGNORE));
         SAME(word, i);
