@@ -33,9 +33,16 @@ static void *buffered_worker(void *argument) {
     return NULL;
 }
 
+/* Waits for what is in the buffer now, while others put more there. */
+static void *flushing_worker(void *argument) {
+    (void)argument;
+    for (int i = 0; i < MESSAGES; i++) OK(MPI_Buffer_flush());
+    return NULL;
+}
+
 static void buffered(void) {
     static int numbers[THREADS];
-    pthread_t threads[THREADS];
+    pthread_t threads[THREADS], flushing;
     int bytes = 16 * (BYTES + MPI_BSEND_OVERHEAD), detached_bytes = 0;
     void *memory = malloc((size_t)bytes), *detached = NULL;
     unsigned char *in = malloc(BYTES);
@@ -46,12 +53,15 @@ static void buffered(void) {
         if (pthread_create(&threads[i], NULL, buffered_worker, &numbers[i]) != 0)
             check_failed(__FILE__, __LINE__, "cannot start a thread");
     }
+    if (pthread_create(&flushing, NULL, flushing_worker, NULL) != 0)
+        check_failed(__FILE__, __LINE__, "cannot start a thread");
     for (int i = 0; i < MESSAGES; i++)
         for (int number = 0; number < THREADS; number++) {
             OK(MPI_Recv(in, BYTES, MPI_BYTE, previous_rank, number, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             VERIFY(in, BYTES, (unsigned)(previous_rank + number * 1000 + i));
         }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    pthread_join(flushing, NULL);
     OK(MPI_Buffer_detach(&detached, &detached_bytes));
     CHECK(detached == memory);
     SAME(detached_bytes, bytes);

@@ -120,14 +120,13 @@ impl<L> Core<L> {
         let state = self.peers.state(peer);
         state.link = None;
         state.lost = Some(error.clone());
-        let spared = match (&state.arriving, told) {
-            (Some(Arriving::Posted(receive)), Told::Here) => Some(*receive),
-            (Some(_), Told::Here) => None,
-            (_, Told::ByFabric) => {
-                state.arriving = None;
-                None
+        let spared = match (told, state.arriving.take()) {
+            (Told::Here, Some(Arriving::Posted(receive))) => {
+                state.arriving = Some(Arriving::Posted(receive));
+                Some(receive)
             }
-            (None, Told::Here) => None,
+            // The library's own memory outlives its message, and nobody will ask for the message any more.
+            _ => None,
         };
         self.busy.retain(|&busy| busy != peer);
         self.outbox.retain(|(to, _)| *to != peer);

@@ -356,13 +356,7 @@ impl Communicator {
             Cause::Mismatch { .. } => Class::Truncated,
             Cause::Lost(_) => Class::ProcessAborted,
         };
-        let text = failed.to_string();
-        match text.split_once('\n') {
-            Some((what, remedy)) => {
-                Error::new(class, format!("{}: {what}", self.place())).remedy(remedy.trim())
-            }
-            None => Error::new(class, format!("{}: {text}", self.place())),
-        }
+        Error::of_text(class, &failed.to_string()).during(self.place())
     }
 
     /// A new communicator of the same group (MPI 5.0 §7.4.2). Collective.

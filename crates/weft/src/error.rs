@@ -64,6 +64,14 @@ impl Error {
         Error { class, what: what.into(), remedy: None }
     }
 
+    /// An error of that class from a text whose first line says what happened, and whose second what to do.
+    pub fn of_text(class: Class, text: &str) -> Error {
+        match text.split_once('\n') {
+            Some((what, remedy)) => Error::new(class, what).remedy(remedy.trim()),
+            None => Error::new(class, text),
+        }
+    }
+
     /// The same with what to do about it.
     #[must_use]
     pub fn remedy(self, remedy: impl Into<String>) -> Error {
@@ -96,11 +104,7 @@ impl From<FabricError> for Error {
             Fault::Resources => Class::NoMemory,
             Fault::Unreachable | Fault::BadAddress | Fault::System => Class::Other,
         };
-        let (what, remedy) = match error.what.split_once('\n') {
-            Some((what, remedy)) => (what.to_owned(), Some(remedy.trim().to_owned())),
-            None => (error.what, None),
-        };
-        Error { class, what: format!("{}: {what}", error.fabric), remedy }
+        Error::of_text(class, &error.what).during(error.fabric)
     }
 }
 

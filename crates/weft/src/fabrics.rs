@@ -383,11 +383,7 @@ fn tcp_settings(config: &Config) -> tcp::Settings {
 }
 
 fn segment_refused(error: &SegmentError) -> Error {
-    let text = error.to_string();
-    match text.split_once('\n') {
-        Some((what, remedy)) => Error::new(Class::NoMemory, what).remedy(remedy.trim()),
-        None => Error::new(Class::NoMemory, text),
-    }
+    Error::of_text(Class::NoMemory, &error.to_string())
 }
 
 fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {

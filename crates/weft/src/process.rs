@@ -88,9 +88,6 @@ impl Process {
         payload: Payload<'static>,
         mode: Mode,
     ) -> Result<Sending, FabricError> {
-        if !self.is_shared() {
-            return self.hold().send(to, envelope, payload, mode);
-        }
         let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
         // What goes to this process itself waits for whoever looks next, and all may be asleep.
         if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -253,6 +250,10 @@ impl Process {
     #[inline]
     fn with<R>(&self, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
         let mut engine = self.hold();
+        if !self.is_shared() {
+            // The only thread is awake.
+            return act(&mut engine);
+        }
         let before = engine.signs();
         let answer = act(&mut engine);
         self.rouse(before, &engine);

@@ -45,13 +45,8 @@ impl Session {
     /// As [`Session::start`].
     pub fn start_for(threads: Threads) -> Result<Session> {
         let config = Config::from_environment()?;
-        let manager = Manager::from_environment().map_err(|error| {
-            let text = error.to_string();
-            match text.split_once('\n') {
-                Some((what, remedy)) => Error::new(Class::Other, what).remedy(remedy.trim()),
-                None => Error::new(Class::Other, text),
-            }
-        })?;
+        let manager =
+            Manager::from_environment().map_err(|error| Error::of_text(Class::Other, &error.to_string()))?;
         let (rank, size) = (manager.rank(), manager.size());
         Session::join(rank, size, Exchange::of(manager), &config, threads)
     }

@@ -58,13 +58,15 @@ fn reap(runtime: &'static Runtime) {
     // The table is not held meanwhile: progress takes its time, and other threads may send.
     let Ok(world) = runtime.comm(MPI_COMM_WORLD) else { return };
     let process = world.comm.process();
-    let gone: Vec<RequestId> = process.ready(&ids).into_iter().filter_map(|place| ids[place]).collect();
-    if let Some(attached) = &mut runtime.objects().attached {
-        attached.under_way.retain(|message| !gone.contains(&message.id));
-    }
-    for id in gone {
-        // One that another thread has reaped at the same time is nobody's any more.
-        let _ = process.end(id);
+    let over: Vec<RequestId> = process.ready(&ids).into_iter().filter_map(|place| ids[place]).collect();
+    // Whoever takes a message out of the list ends its request, and nobody else: another thread may be waiting in
+    // MPI_Buffer_flush for those that it has taken.
+    let gone: Vec<Buffered> = match &mut runtime.objects().attached {
+        Some(attached) => attached.under_way.extract_if(.., |message| over.contains(&message.id)).collect(),
+        None => return,
+    };
+    for message in gone {
+        let _ = process.end(message.id);
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use weft::claims::{Outcome, RequestId};
-use weft::{Class, Communicator, Error, Result};
+use weft::{Class, Communicator, Error, Process, Result};
 
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::world::null;
@@ -162,36 +162,37 @@ impl List {
 
 /// Positions in `active` of requests that are over; after a turn of progress.
 fn ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let process = active.iter().find_map(|(_, look)| match look {
-        Look::Under(comm, _) => Some(comm.process()),
-        Look::Over => None,
-    });
-    let over = |place: &usize| matches!(active[*place].1, Look::Over);
-    let Some(process) = process else { return (0..active.len()).filter(over).collect() };
-    let ids: Vec<Option<RequestId>> = active.iter().map(|(_, look)| id_of(look)).collect();
-    process.ready(&ids)
+    let ids = ids_of(active);
+    match process_of(active) {
+        Some(process) => process.ready(&ids),
+        None => (0..active.len()).collect(),
+    }
 }
 
 /// The same, waiting until there is at least one.
 fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let process = active.iter().find_map(|(_, look)| match look {
-        Look::Under(comm, _) => Some(comm.process()),
-        Look::Over => None,
-    });
-    match process {
-        Some(process) if !active.iter().any(|(_, look)| matches!(look, Look::Over)) => {
-            let ids: Vec<Option<RequestId>> = active.iter().map(|(_, look)| id_of(look)).collect();
-            process.wait_ready(&ids)
-        }
+    let ids = ids_of(active);
+    match process_of(active) {
+        Some(process) if ids.iter().all(Option::is_some) => process.wait_ready(&ids),
         _ => ready(active),
     }
 }
 
-fn id_of(look: &Look) -> Option<RequestId> {
-    match look {
+/// The engine's requests; `None` for those that are over.
+fn ids_of(active: &[(usize, Look)]) -> Vec<Option<RequestId>> {
+    let id = |look: &Look| match look {
         Look::Over => None,
         Look::Under(_, id) => Some(*id),
-    }
+    };
+    active.iter().map(|(_, look)| id(look)).collect()
+}
+
+/// The process whose engine has them; none where all are over.
+fn process_of(active: &[(usize, Look)]) -> Option<&Process> {
+    active.iter().find_map(|(_, look)| match look {
+        Look::Under(comm, _) => Some(&**comm.process()),
+        Look::Over => None,
+    })
 }
 
 /// Reports what ended alone: its own error on its own communicator.
