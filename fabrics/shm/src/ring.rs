@@ -142,9 +142,7 @@ impl Producer {
         if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || self.bytes_left > 0 || self.waiting {
             return false;
         }
-        let line = self.spot.line();
-        memory.put(line + LINE_PAYLOAD, payload);
-        self.publish(memory, line, Kind::Whole, bytes, header);
+        self.publish(memory, Kind::Whole, bytes, header, payload);
         true
     }
 
@@ -162,18 +160,17 @@ impl Producer {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
-        let (line, bytes) = (self.spot.line(), payload.bytes());
+        let bytes = payload.bytes();
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
-            memory.put(line + LINE_PAYLOAD, payload);
-            self.publish(memory, line, Kind::Whole, bytes, header);
+            self.publish(memory, Kind::Whole, bytes, header, payload);
         } else if bytes <= self.piece_bytes_max() {
             self.put_data(memory, payload);
-            self.publish(memory, line, Kind::Whole, bytes, header);
+            self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
         } else {
             let first = payload.part(0, self.piece_bytes_max());
             self.put_data(memory, first);
-            memory.put_words(line + LINE_PAYLOAD, [bytes as u32, (bytes as u64 >> 32) as u32]);
-            self.publish(memory, line, Kind::First, first.bytes(), header);
+            let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
+            self.publish(memory, Kind::First, first.bytes(), header, Payload::from(total.as_flattened()));
             self.bytes_left = bytes - first.bytes();
             return self.stream(memory, payload, first.bytes());
         }
@@ -200,9 +197,8 @@ impl Producer {
             if !self.room_for_piece(memory, piece.bytes())? {
                 break;
             }
-            let line = self.spot.line();
             self.put_data(memory, piece);
-            self.publish(memory, line, Kind::More, piece.bytes(), &Header::default());
+            self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
             at += piece.bytes();
         }
         self.bytes_left = payload.bytes() - at;
@@ -221,10 +217,17 @@ impl Producer {
 
     /// Writes the line and makes it visible.
     #[inline]
-    fn publish(&mut self, memory: &impl Memory, line: usize, kind: Kind, bytes: usize, header: &Header) {
+    fn publish(
+        &mut self,
+        memory: &impl Memory,
+        kind: Kind,
+        bytes: usize,
+        header: &Header,
+        payload: Payload<'_>,
+    ) {
         let [a, b, c, d, e, f] = header.words;
-        memory.put_words(line + LINE_FRONT, [kind as u32 | bytes as u32, a, b, c, d, e, f]);
-        memory.word(line + LINE_SEQUENCE).store(self.spot.sequence, Ordering::Release);
+        let front = [kind as u32 | bytes as u32, a, b, c, d, e, f];
+        memory.publish_line(self.spot.line(), self.spot.sequence, front, payload);
         self.spot.next_line();
         self.lines_free -= 1;
     }

@@ -401,7 +401,7 @@ impl Fabric for Shm {
         Limits { eager_bytes_max: EAGER_BYTES_MAX, pull }
     }
 
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let outgoing = &mut self.outgoing[lane.index as usize];
         if outgoing.producer.post_short(self.segment.memory(), header, payload) {
@@ -419,13 +419,13 @@ impl Fabric for Shm {
         self.posted(lane, posted)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         if self.seat.knocked(self.segment.memory(), self.known.len()) {
             self.answer_knocks();
         }
         let mut done = self.listen_recent(sink, events);
-        if self.incoming.len() > 1 {
+        if self.incoming.len() > 1 && !sink.enough() {
             done = self.listen_others(sink, events, done);
         }
         if !self.faults.is_empty() {
@@ -479,7 +479,12 @@ impl Incoming {
         let mut done = 0;
         while done < events {
             match self.consumer.front(memory) {
-                Ok(Some(arrival)) => self.take(memory, sink, arrival),
+                Ok(Some(arrival)) => {
+                    self.take(memory, sink, arrival);
+                    if sink.enough() {
+                        return (done + 1, Ok(()));
+                    }
+                }
                 Ok(None) if done > 0 => break,
                 Ok(None) => {
                     self.idle(memory);
