@@ -148,6 +148,35 @@ impl Communicator {
         }
     }
 
+    /// Sends if nothing stands in the way: the peer was spoken to, nothing waits to go there, and the message is
+    /// short. `None`: nothing has happened, and [`Communicator::start_send`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_at_once(&self, payload: Payload<'static>, to: Rank, tag: i32) -> Option<Sending> {
+        let inner = &*self.inner;
+        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
+    }
+
+    /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
+    /// `None` where `from` is no member.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_outcome(
+        &self,
+        memory: UserMemory,
+        from: Option<Rank>,
+        tag: Option<i32>,
+    ) -> Option<Outcome> {
+        let inner = &*self.inner;
+        let peer = match from {
+            Some(rank) => Some(inner.group.peer(rank)?),
+            None => None,
+        };
+        let pattern = Pattern { context: inner.context * 2, source: from, tag };
+        Some(inner.process.receive_awaited(pattern, peer, memory))
+    }
+
     /// Begins a receive; `None` is any source or any tag.
     ///
     /// # Errors

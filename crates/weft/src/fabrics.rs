@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fabric::loopback::Loopback;
 use fabric::{
-    Bell, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
-    UserMemory,
+    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, UserMemory,
 };
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
@@ -263,6 +263,33 @@ impl Fabric for Fabrics {
         match (lane, &mut self.shm) {
             (Lane::Shm(lane), Some(shm)) => shm.pull(lane, exposed, offset, into),
             _ => Pulled::Refused,
+        }
+    }
+
+    fn invite(&mut self, lane: Lane, into: &UserMemory) -> Option<Exposed> {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, into),
+            _ => None,
+        }
+    }
+
+    fn pull_shared(
+        &mut self,
+        lane: Lane,
+        exposed: Exposed,
+        invitation: Exposed,
+        into: &mut UserMemory,
+    ) -> PulledShared {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.pull_shared(lane, exposed, invitation, into),
+            _ => PulledShared::Refused { peer_brings: false },
+        }
+    }
+
+    fn bring(&mut self, lane: Lane, invitation: Exposed, memory: Payload<'_>) -> Brought {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.bring(lane, invitation, memory),
+            _ => Brought { claimed: false, bytes: 0 },
         }
     }
 

@@ -45,7 +45,6 @@ pub(crate) struct Patience {
     looks: u32,
     since: Option<Instant>,
     armed: Armed,
-    has_looked: bool,
 }
 
 /// Whether the bell is armed: its answer, and then whether the look that follows found anything.
@@ -72,13 +71,12 @@ pub(crate) enum Next {
 
 impl Patience {
     pub(crate) fn new(policy: Policy) -> Patience {
-        Patience { policy, looks: 0, since: None, armed: Armed::No, has_looked: false }
+        Patience { policy, looks: 0, since: None, armed: Armed::No }
     }
 
     /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh again.
     #[inline]
     pub(crate) fn looked(&mut self, happened: usize) {
-        self.has_looked = true;
         if happened > 0 {
             self.looks = 0;
             self.since = None;
@@ -86,12 +84,6 @@ impl Patience {
         if let Armed::Looking(armed) = self.armed {
             self.armed = if happened > 0 { Armed::Something } else { Armed::Nothing(armed) };
         }
-    }
-
-    /// Whether there was a look at all.
-    #[inline]
-    pub(crate) fn has_looked(&self) -> bool {
-        self.has_looked
     }
 
     /// Notes the bell's answer.

@@ -17,6 +17,7 @@ mod mailbox;
 mod memory;
 mod ring;
 mod seat;
+mod share;
 mod sync;
 
 #[cfg(not(loom))]
