@@ -38,7 +38,7 @@ pub struct Part {
 impl Share {
     /// Sets the cursor up for this transfer: the receiver's, before it invites anybody.
     pub fn begin(&self, memory: &impl Memory) {
-        memory.word(self.ring_at + RING_CURSOR).store(u32::from(self.ticket) << 16, Ordering::Release);
+        memory.word(self.ring_at + RING_CURSOR).swap(u32::from(self.ticket) << 16, Ordering::AcqRel);
     }
 
     /// Claims a part from one end; `None` when all are claimed, or the transfer is over.
