@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
+use weft::CpuTime;
 
 use crate::cores::{self, Core};
 use crate::options::{Bind, Options};
@@ -30,6 +31,8 @@ pub struct Plan {
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
+    /// How much of the cpus the ranks may use together, where the system tells. Found out once, for all of them.
+    pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
     /// Whether lines of output get labels.
@@ -91,6 +94,7 @@ impl Plan {
         let cores = cores::allowed();
         let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
+        let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
@@ -103,6 +107,7 @@ impl Plan {
             ranks,
             environment,
             binding,
+            cpus,
             shares_memory,
             label,
             timeout,

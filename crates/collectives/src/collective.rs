@@ -26,9 +26,9 @@ pub enum Collective {
     /// [`scatter`].
     Scatter(Rooted),
     /// [`allgather`].
-    Allgather(Blocks),
+    Allgather(Each),
     /// [`alltoall`].
-    Alltoall(Blocks),
+    Alltoall(Each),
     /// [`reduce`].
     Reduce(Rank, Reduction),
     /// [`allreduce`].
@@ -54,7 +54,7 @@ pub struct Rooted {
 
 /// A block for each rank everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Blocks {
+pub struct Each {
     /// Length of one.
     pub bytes: usize,
     /// Whether this rank's contribution stands in its output.

@@ -147,17 +147,15 @@ impl Execution {
         }
     }
 
-    /// Makes ready to run the same schedule once more, in the room that it has: nothing is allocated. False, and
-    /// nothing is changed, where the last run has not ended well.
-    #[must_use]
-    pub fn again(&mut self, buffers: Buffers, tag: i32) -> bool {
-        let over = self.next == self.schedule.steps.len() && self.pending.is_empty();
-        if !over || self.failed.is_some() {
-            return false;
-        }
+    /// Makes ready to run the same schedule once more, in the room that it has: nothing is allocated.
+    ///
+    /// # Panics
+    /// Unless the last answer of [`Execution::advance`] was [`Advance::Done`].
+    pub fn again(&mut self, buffers: Buffers, tag: i32) {
+        let over = self.next == self.schedule.steps.len() && self.is_settled() && self.failed.is_none();
+        assert!(over, "only what has ended well can begin again: {self:?}");
         check_room(&self.schedule, &buffers);
         (self.buffers, self.tag, self.next) = (buffers, tag, 0);
-        true
     }
 
     /// Bytes of memory that it holds.

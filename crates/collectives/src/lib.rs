@@ -56,7 +56,7 @@ pub use barrier::{Barrier, barrier};
 pub use bcast::{Bcast, bcast};
 pub use blocks::Block;
 pub use choice::{THRESHOLDS, Thresholds};
-pub use collective::Collective;
+pub use collective::{Collective, Each, Reduction, Rooted};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed};
 pub use gather::{Gather, gather, gatherv};
 pub use messaging::Rank;

@@ -10,8 +10,8 @@ use collectives::{
 };
 use common::elements::{ELEMENT_BYTES, add_in_order, sums};
 use common::{Job, Part, filled, nothing_to_reduce, of_all};
-use fabric::Peer;
 use fabric::simulated::Weather;
+use fabric::{Payload, Peer, UserMemory};
 
 const ORDERED: Operator = Operator { element_bytes: ELEMENT_BYTES, commutative: false };
 
@@ -85,9 +85,6 @@ fn an_execution_is_run_again_in_its_own_room() {
             job.part(rank, schedule, &sums(rank, rank + 1, 0, 2), &[0; 2 * ELEMENT_BYTES])
         })
         .collect();
-    let unfinished = &mut parts[0];
-    let buffers = || Buffers { input: fabric::Payload::EMPTY, output: fabric::UserMemory::EMPTY };
-    assert!(!unfinished.execution.again(buffers(), 1), "it has not run yet");
     let kept = |parts: &[Part]| parts.iter().map(|part| part.execution.kept_bytes()).sum::<usize>();
     let mut kept_at_first = 0;
     for tag in 1..4 {
@@ -101,9 +98,17 @@ fn an_execution_is_run_again_in_its_own_room() {
         for (part, rank) in parts.iter_mut().zip(0..) {
             (part.input, part.output) = fresh(rank);
             let buffers = Buffers { input: part.input.memory().reading(), output: part.output.memory() };
-            assert!(part.execution.again(buffers, tag));
+            part.execution.again(buffers, tag);
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "only what has ended well can begin again")]
+fn an_execution_that_is_not_over_cannot_begin_again() {
+    let job = Job::new(2, Weather::fair());
+    let mut part = job.part(0, barrier(&Shape::new(Rank(0), 2)), &[], &[]);
+    part.execution.again(Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY }, 1);
 }
 
 #[test]

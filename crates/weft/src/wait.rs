@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::Wait;
+use collectives::Cores;
+
+use crate::config::{Config, CpuTime, Wait};
 
 /// How the ranks of this process wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,25 +19,34 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// The policy for `ranks` ranks on this node. `bound`: the launcher has given each of them cores of its own,
-    /// so that the affinity mask of one says nothing of the others.
-    pub(crate) fn choose(wait: Wait, ranks: u32, bound: bool) -> Policy {
-        match wait {
-            Wait::Spin => Policy::OwnCore,
-            Wait::Yield => Policy::SharedCore,
-            Wait::Auto if f64::from(ranks) <= cpus(bound) => Policy::OwnCore,
-            Wait::Auto => Policy::SharedCore,
+    /// The policy for ranks that have such cores, unless the user wants another.
+    pub(crate) fn choose(wait: Wait, cores: Cores) -> Policy {
+        match (wait, cores) {
+            (Wait::Spin, _) | (Wait::Auto, Cores::Own) => Policy::OwnCore,
+            (Wait::Yield, _) | (Wait::Auto, Cores::Shared) => Policy::SharedCore,
         }
     }
 }
 
-/// Cpus that the ranks of this node may use together. Where the machine does not tell, they are taken as shared:
-/// yielding costs little where it was not needed, spinning much where it was wrong.
-fn cpus(bound: bool) -> f64 {
+/// Whether so many ranks have cores of their own.
+pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
+    if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
+}
+
+/// How much of this node's cpus the ranks on it may use together: what the launcher has found out for all of them,
+/// or else what this process sees.
+///
+/// Where the machine does not tell, there is nothing for them: yielding costs little where it was not needed,
+/// spinning much where it was wrong. Where the launcher has given each rank cores of its own, the affinity mask of
+/// one says nothing of the others.
+pub(crate) fn cpus(config: &Config) -> CpuTime {
+    if let Some(cpus) = config.cpus {
+        return cpus;
+    }
     match topology::cpus() {
-        Ok(cpus) if bound => cpus.quota.unwrap_or(f64::INFINITY),
-        Ok(cpus) => cpus.effective,
-        Err(_) => 0.0,
+        Ok(cpus) if config.bound => cpus.quota.map_or(CpuTime::UNLIMITED, CpuTime::of),
+        Ok(cpus) => CpuTime::of(cpus.effective),
+        Err(_) => CpuTime::of(0.0),
     }
 }
 
@@ -96,14 +107,30 @@ const LOOKS_BEFORE_CLOCK: u32 = 256;
 const LOOKS_PER_CLOCK: u32 = 32;
 /// About as long as it takes to wake a sleeper on a virtual machine.
 const SPIN: Duration = Duration::from_micros(50);
-/// Where cores are shared, one look more costs little.
-const LOOKS_BEFORE_YIELD: u32 = 2;
+/// Where cores are shared, whoever is waited for mostly has yet to run: another look costs, and finds nothing.
+const LOOKS_BEFORE_YIELD: u32 = 0;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_shared_as_soon_as_one_rank_has_none() {
+        let (two, one_and_a_half) = (CpuTime::of(2.0), CpuTime::of(1.5));
+        assert_eq!((cores(2, two), cores(3, two)), (Cores::Own, Cores::Shared));
+        assert_eq!((cores(1, one_and_a_half), cores(2, one_and_a_half)), (Cores::Own, Cores::Shared));
+        assert_eq!(cores(u32::MAX, CpuTime::UNLIMITED), Cores::Own);
+        assert_eq!(cores(1, CpuTime::of(0.0)), Cores::Shared);
+    }
+
+    #[test]
+    fn what_the_launcher_found_counts() {
+        let told = Config { cpus: Some(CpuTime::of(0.5)), ..Config::default() };
+        assert_eq!(cpus(&told), CpuTime::of(0.5));
+        assert!(cpus(&Config::default()) > CpuTime::of(0.0), "there is a cpu to run this on");
+    }
 
     #[test]
     fn shared_cores_are_given_away_at_once_and_nobody_spins_for_ever() {
