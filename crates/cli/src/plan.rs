@@ -148,7 +148,8 @@ fn ranks_by_default(cores: &[Core]) -> u32 {
     u32::try_from(cores).unwrap_or(1)
 }
 
-/// Each rank gets cores of its own when there are enough. One rank alone gets no binding by default: there is
+/// Each rank gets cores of its own when there are enough, and otherwise an even share of one, if there is one: ranks
+/// that take turns on a core do so faster when the system does not move them about. One rank alone gets no binding by default: there is
 /// nobody to keep it apart from, and a program with threads of its own would be squeezed.
 fn binding(
     options: &Options,
@@ -159,6 +160,9 @@ fn binding(
     match options.bind {
         Some(Bind::None) => Ok(None),
         None if ranks == 1 => Ok(None),
+        None if each == 1 => {
+            Ok(cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)))
+        }
         None => Ok(cores::share_out(cores, ranks, each)),
         Some(Bind::Cores) => {
             let too_few = NoPlan::Cores { ranks, each, cores: cores.len() };

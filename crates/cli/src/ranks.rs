@@ -98,9 +98,6 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     ] {
         command.env(name, value.to_string());
     }
-    if plan.binding.is_some() {
-        command.env("WEFT_BOUND", "1");
-    }
     if let Some(cpus) = plan.cpus {
         command.env("WEFT_CPUS", cpus.to_string());
     }
@@ -115,7 +112,7 @@ fn is_of_another_launcher(name: &OsString) -> bool {
     OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const OUTER_NAMES: [&str; 13] = [
+const OUTER_NAMES: [&str; 12] = [
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",
@@ -127,7 +124,6 @@ const OUTER_NAMES: [&str; 13] = [
     "PMIX_RANK",
     "HYDI_CONTROL_FD",
     "WEFT_SHM_FD",
-    "WEFT_BOUND",
     "WEFT_CPUS",
 ];
 
@@ -194,7 +190,7 @@ mod tests {
 
     #[test]
     fn variables_of_other_launchers_are_known() {
-        for name in ["WEFT_BOUND", "PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
+        for name in ["WEFT_CPUS", "PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
             assert!(is_of_another_launcher(&name.into()), "{name}");
         }
         for name in ["PATH", "PMIX_MCA_x", "SLURM_PROCID", "WEFT_FABRIC"] {

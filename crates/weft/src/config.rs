@@ -22,8 +22,6 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
     pub unexpected_bytes_max: usize,
-    /// Whether the launcher has given each rank cores of its own.
-    pub bound: bool,
     /// The cpus that the ranks of this node may use together, where the launcher tells.
     pub cpus: Option<CpuTime>,
     /// How to wait, if not by what the machine offers.
@@ -38,7 +36,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// More than any number of ranks needs.
+    /// More than the ranks of any node need.
     pub const UNLIMITED: CpuTime = CpuTime { hundredths: u32::MAX };
 
     /// So many cpus; what is left of a hundredth does not count.
@@ -103,7 +101,6 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_UNEXPECTED_BYTES",
         meaning: "memory for messages whose receive is not posted; default 67108864",
     },
-    Variable { name: "WEFT_BOUND", meaning: "set by weftrun: 1 when each rank has cores of its own" },
     Variable {
         name: "WEFT_CPUS",
         meaning: "set by weftrun: the cpus that the ranks of this node may use together, as 1.5",
@@ -142,9 +139,6 @@ impl Config {
         }
         if let Some(value) = read("WEFT_UNEXPECTED_BYTES") {
             config.unexpected_bytes_max = parse("WEFT_UNEXPECTED_BYTES", &value, "a number of bytes")?;
-        }
-        if let Some(value) = read("WEFT_BOUND") {
-            config.bound = parse::<u8>("WEFT_BOUND", &value, "0 or 1")? != 0;
         }
         if let Some(value) = read("WEFT_CPUS") {
             config.cpus = Some(parse_cpus(&value)?);
@@ -185,7 +179,6 @@ impl Default for Config {
             tcp_interfaces: None,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
-            bound: false,
             cpus: None,
             wait: Wait::Auto,
         }

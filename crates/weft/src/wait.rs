@@ -37,14 +37,12 @@ pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
 /// or else what this process sees.
 ///
 /// Where the machine does not tell, there is nothing for them: yielding costs little where it was not needed,
-/// spinning much where it was wrong. Where the launcher has given each rank cores of its own, the affinity mask of
-/// one says nothing of the others.
+/// spinning much where it was wrong.
 pub(crate) fn cpus(config: &Config) -> CpuTime {
     if let Some(cpus) = config.cpus {
         return cpus;
     }
     match topology::cpus() {
-        Ok(cpus) if config.bound => cpus.quota.map_or(CpuTime::UNLIMITED, CpuTime::of),
         Ok(cpus) => CpuTime::of(cpus.effective),
         Err(_) => CpuTime::of(0.0),
     }
@@ -53,7 +51,10 @@ pub(crate) fn cpus(config: &Config) -> CpuTime {
 /// One wait: what to do after each look that found nothing.
 pub(crate) struct Patience {
     policy: Policy,
+    /// Since the wait began, or since something came.
     looks: u32,
+    /// Looks that are free before the core is given away or the clock is read.
+    free: u32,
     since: Option<Instant>,
 }
 
@@ -70,26 +71,33 @@ pub(crate) enum Next {
 
 impl Patience {
     pub(crate) fn new(policy: Policy) -> Patience {
-        Patience { policy, looks: 0, since: None }
+        let free = match policy {
+            Policy::OwnCore => LOOKS_BEFORE_CLOCK,
+            Policy::SharedCore => 0,
+        };
+        Patience { policy, looks: 0, free, since: None }
     }
 
-    /// Something came, though not what is waited for: the patience is fresh again.
+    /// Something came, though not what is waited for: the patience is fresh again. Whoever sent it may be sending
+    /// more on another core at this moment, so a few looks are worth it also where cores are shared.
+    #[inline]
     pub(crate) fn renew(&mut self) {
         self.looks = 0;
         self.since = None;
+        self.free = self.free.max(LOOKS_AFTER_NEWS);
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
         self.looks += 1;
-        let (free_looks, limit, before_limit) = match self.policy {
-            Policy::OwnCore => (LOOKS_BEFORE_CLOCK, SPIN, Next::Look),
-            Policy::SharedCore => (LOOKS_BEFORE_YIELD, YIELD, Next::Yield),
+        if self.looks <= self.free {
+            return Next::Look;
+        }
+        let (limit, before_limit) = match self.policy {
+            Policy::OwnCore => (SPIN, Next::Look),
+            Policy::SharedCore => (YIELD, Next::Yield),
         };
-        let unclocked = self.policy == Policy::OwnCore && !self.looks.is_multiple_of(LOOKS_PER_CLOCK);
-        if self.looks <= free_looks || unclocked {
-            Next::Look
-        } else if self.waited() < limit {
+        if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.waited() < limit {
             before_limit
         } else {
             Next::Sleep
@@ -103,12 +111,13 @@ impl Patience {
 
 /// Looks that pass before the clock is read at all: most waits are over by then.
 const LOOKS_BEFORE_CLOCK: u32 = 256;
-/// The clock is read once per so many looks.
+/// The clock is read once per so many looks, or turns of others.
 const LOOKS_PER_CLOCK: u32 = 32;
 /// About as long as it takes to wake a sleeper on a virtual machine.
 const SPIN: Duration = Duration::from_micros(50);
-/// Where cores are shared, whoever is waited for mostly has yet to run: another look costs, and finds nothing.
-const LOOKS_BEFORE_YIELD: u32 = 0;
+/// Where cores are shared, whoever is waited for mostly has yet to run: a look more finds nothing and costs all. Only
+/// where something has come, so many are made.
+const LOOKS_AFTER_NEWS: u32 = 2;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
 
@@ -121,7 +130,7 @@ mod tests {
         let (two, one_and_a_half) = (CpuTime::of(2.0), CpuTime::of(1.5));
         assert_eq!((cores(2, two), cores(3, two)), (Cores::Own, Cores::Shared));
         assert_eq!((cores(1, one_and_a_half), cores(2, one_and_a_half)), (Cores::Own, Cores::Shared));
-        assert_eq!(cores(u32::MAX, CpuTime::UNLIMITED), Cores::Own);
+        assert_eq!(cores(1 << 24, CpuTime::UNLIMITED), Cores::Own);
         assert_eq!(cores(1, CpuTime::of(0.0)), Cores::Shared);
     }
 
@@ -148,8 +157,19 @@ mod tests {
             }
             match policy {
                 Policy::OwnCore => assert_eq!(yields, 0),
-                Policy::SharedCore => assert!(looks <= LOOKS_BEFORE_YIELD && yields > 0),
+                Policy::SharedCore => assert!(looks == 0 && yields > 0),
             }
+        }
+    }
+
+    #[test]
+    fn news_on_a_shared_core_is_worth_a_few_looks() {
+        let mut patience = Patience::new(Policy::SharedCore);
+        for _ in 0..3 {
+            assert_eq!(patience.next(), Next::Yield);
+            patience.renew();
+            let looks = (0..).take_while(|_| patience.next() == Next::Look).count();
+            assert_eq!(looks as u32, LOOKS_AFTER_NEWS);
         }
     }
 }
