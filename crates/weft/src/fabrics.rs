@@ -26,12 +26,12 @@ use crate::wait;
 pub struct Fabrics {
     here: Peer,
     loopback: Loopback,
-    /// Whether this process has ever sent to itself.
-    talks_to_itself: bool,
     shm: Option<Shm>,
     tcp: Option<Tcp>,
     /// Turns until tcp is polled again, where shm is there as well.
     tcp_rests: u32,
+    /// Messages in the loopback that were not polled yet.
+    to_oneself: usize,
 }
 
 /// How to reach one peer: over which fabric, and that fabric's own lane.
@@ -82,10 +82,10 @@ impl Fabrics {
         let mut fabrics = Fabrics {
             here: place.here,
             loopback: Loopback::new(place.here),
-            talks_to_itself: false,
             shm: None,
             tcp: None,
             tcp_rests: 0,
+            to_oneself: 0,
         };
         if place.peers == 1 {
             let cores = wait::cores(1, wait::cpus(place.config));
@@ -132,6 +132,13 @@ impl Fabrics {
             self.shm = Some(open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?);
         }
         Ok(cores)
+    }
+
+    #[cold]
+    fn post_to_oneself(&mut self, header: &Header, payload: Payload<'_>) -> Posted {
+        let posted = self.loopback.post((), header, payload);
+        self.to_oneself += usize::from(posted == Posted::Sent);
+        posted
     }
 
     /// The ways to a peer, with their prices.
@@ -190,7 +197,6 @@ impl Fabric for Fabrics {
 
     fn connect(&mut self, peer: Peer, card: &[u8]) -> std::result::Result<Lane, FabricError> {
         if peer == self.here {
-            self.talks_to_itself = true;
             return Ok(Lane::Loopback);
         }
         let mut last = None;
@@ -216,12 +222,12 @@ impl Fabric for Fabrics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
         match (lane, &mut self.shm, &mut self.tcp) {
             (Lane::Shm(lane), Some(shm), _) => shm.post(lane, header, payload),
             (Lane::Tcp(lane), _, Some(tcp)) => tcp.post(lane, header, payload),
-            _ => self.loopback.post((), header, payload),
+            _ => self.post_to_oneself(header, payload),
         }
     }
 
@@ -233,9 +239,13 @@ impl Fabric for Fabrics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        let mut happened = if self.talks_to_itself { self.loopback.poll(sink, events) } else { 0 };
+        let mut happened = 0;
+        if self.to_oneself > 0 {
+            happened = self.loopback.poll(sink, events);
+            self.to_oneself -= happened;
+        }
         if let Some(shm) = &mut self.shm {
             happened += shm.poll(sink, events);
         }

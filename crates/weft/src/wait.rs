@@ -56,6 +56,17 @@ pub(crate) struct Patience {
     /// Looks that are free before the core is given away or the clock is read.
     free: u32,
     since: Option<Instant>,
+    armed: Armed,
+    has_looked: bool,
+}
+
+/// Whether the bell is armed: its answer, and then whether the look that follows found anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Armed {
+    No,
+    Looking(u32),
+    Nothing(u32),
+    Something,
 }
 
 /// What to do next.
@@ -65,8 +76,10 @@ pub(crate) enum Next {
     Look,
     /// Give the core away, then look.
     Yield,
-    /// Sleep until something comes.
-    Sleep,
+    /// Arm the bell, then look.
+    Arm,
+    /// Sleep until the bell rings (unless something came while it was armed), and disarm it.
+    Sleep(Option<u32>),
 }
 
 impl Patience {
@@ -75,20 +88,47 @@ impl Patience {
             Policy::OwnCore => LOOKS_BEFORE_CLOCK,
             Policy::SharedCore => 0,
         };
-        Patience { policy, looks: 0, free, since: None }
+        Patience { policy, looks: 0, free, since: None, armed: Armed::No, has_looked: false }
     }
 
-    /// Something came, though not what is waited for: the patience is fresh again. Whoever sent it may be sending
-    /// more on another core at this moment, so a few looks are worth it also where cores are shared.
+    /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh again.
+    /// Whoever sent it may be sending more on another core at this moment, so a few looks are worth it also where
+    /// cores are shared.
     #[inline]
-    pub(crate) fn renew(&mut self) {
-        self.looks = 0;
-        self.since = None;
-        self.free = self.free.max(LOOKS_AFTER_NEWS);
+    pub(crate) fn looked(&mut self, happened: usize) {
+        self.has_looked = true;
+        if happened > 0 {
+            self.looks = 0;
+            self.since = None;
+            self.free = self.free.max(LOOKS_AFTER_NEWS);
+        }
+        if let Armed::Looking(armed) = self.armed {
+            self.armed = if happened > 0 { Armed::Something } else { Armed::Nothing(armed) };
+        }
+    }
+
+    /// Whether there was a look at all.
+    #[inline]
+    pub(crate) fn has_looked(&self) -> bool {
+        self.has_looked
+    }
+
+    /// Notes the bell's answer.
+    pub(crate) fn armed(&mut self, answer: u32) {
+        self.armed = Armed::Looking(answer);
+    }
+
+    /// Whether the bell must be disarmed.
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed != Armed::No
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
+        if self.is_armed() {
+            return self.asleep();
+        }
         self.looks += 1;
         if self.looks <= self.free {
             return Next::Look;
@@ -100,7 +140,15 @@ impl Patience {
         if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.waited() < limit {
             before_limit
         } else {
-            Next::Sleep
+            Next::Arm
+        }
+    }
+
+    #[cold]
+    fn asleep(&mut self) -> Next {
+        match std::mem::replace(&mut self.armed, Armed::No) {
+            Armed::Nothing(armed) => Next::Sleep(Some(armed)),
+            _ => Next::Sleep(None),
         }
     }
 
@@ -151,7 +199,8 @@ mod tests {
                 match patience.next() {
                     Next::Look => looks += 1,
                     Next::Yield => yields += 1,
-                    Next::Sleep => break,
+                    Next::Arm => break,
+                    Next::Sleep(_) => unreachable!("nothing was armed"),
                 }
                 assert!(looks + yields < 1_000_000_000, "spins for ever");
             }
@@ -167,7 +216,7 @@ mod tests {
         let mut patience = Patience::new(Policy::SharedCore);
         for _ in 0..3 {
             assert_eq!(patience.next(), Next::Yield);
-            patience.renew();
+            patience.looked(1);
             let looks = (0..).take_while(|_| patience.next() == Next::Look).count();
             assert_eq!(looks as u32, LOOKS_AFTER_NEWS);
         }
