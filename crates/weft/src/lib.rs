@@ -35,13 +35,14 @@ pub mod launch;
 mod lock;
 mod memory;
 mod process;
+mod recent;
 mod session;
 mod typed;
 mod wait;
 
 pub use collectives;
 pub use communicator::{Communicator, Received, Reduce, Status};
-pub use config::{Config, FabricName, VARIABLES, Variable, Wait};
+pub use config::{Config, CpuTime, FabricName, VARIABLES, Variable, Wait};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;

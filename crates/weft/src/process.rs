@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use collectives::Cores;
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, UserMemory};
 use messaging::{
     Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
@@ -21,6 +22,8 @@ pub struct Process {
     engine: Lock<Engine<Fabrics>>,
     bell: FabricsBell,
     policy: Policy,
+    /// What is known of the ranks' cores at all ranks alike.
+    cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
     sleepers: AtomicU32,
     /// Threads that want the lock; whoever spins with it gives it away.
@@ -47,7 +50,7 @@ impl Process {
         engine: Engine<Fabrics>,
         exchange: Exchange,
         threads: Threads,
-        policy: Policy,
+        (policy, cores): (Policy, Cores),
     ) -> Process {
         Process {
             here,
@@ -55,6 +58,7 @@ impl Process {
             bell: engine.fabric().bell(),
             engine: Lock::new(threads, engine),
             policy,
+            cores,
             sleepers: AtomicU32::new(0),
             wanting: AtomicU32::new(0),
             misses: AtomicU32::new(0),
@@ -72,6 +76,11 @@ impl Process {
     /// Processes of the job.
     pub fn peers(&self) -> u32 {
         self.peers
+    }
+
+    /// What cores the job's ranks have; the same at all of them.
+    pub(crate) fn cores(&self) -> Cores {
+        self.cores
     }
 
     /// Whether any thread may call.
