@@ -123,6 +123,36 @@ fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
 }
 
+/// How the kernel sends what a connection is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// As soon as the other end has room.
+    Unmetered,
+    /// At a rate that the congestion control works out from earlier answers (bbr). Large calls confuse it: between
+    /// two processes of one machine it settles at a third of what the machine can do.
+    Metered,
+}
+
+impl Pace {
+    /// Finds out how `socket` sends. Within one machine there is no network whose congestion must be found out, so
+    /// a metering control gives way to the plain one, which every kernel has and lets everybody choose. Between
+    /// machines the choice is the administrator's.
+    pub(crate) fn choose(socket: &OwnedFd, is_same_machine: bool) -> Pace {
+        if is_same_machine && Pace::of(socket) == Pace::Metered {
+            // Refused is fine: the calls are then made as small as the metering wants them.
+            let _ = sockopt::set_tcp_congestion(socket, "reno");
+        }
+        Pace::of(socket)
+    }
+
+    fn of(socket: &OwnedFd) -> Pace {
+        match sockopt::tcp_congestion(socket) {
+            Ok(name) if !name.starts_with("bbr") => Pace::Unmetered,
+            _ => Pace::Metered,
+        }
+    }
+}
+
 /// A text of `N` bytes on its way in; never reads a byte beyond it.
 pub(crate) struct Text<const N: usize> {
     bytes: [u8; N],
@@ -217,6 +247,19 @@ mod tests {
         let remote = remote_address(&accepted).expect("an address");
         assert_eq!(remote, local_address(&dialled).expect("an address"));
         assert!(remote.is_ipv4(), "IPv4 is shown as IPv4: {remote}");
+    }
+
+    #[test]
+    fn a_metering_control_gives_way_within_one_machine_only() {
+        let socket = stream(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a socket");
+        sockopt::set_tcp_congestion(&socket, "reno").expect("every kernel has it");
+        assert_eq!(Pace::choose(&socket, false), Pace::Unmetered);
+        // Not every kernel has a control that meters, and not everybody may choose it.
+        if sockopt::set_tcp_congestion(&socket, "bbr").is_ok() {
+            assert_eq!(Pace::choose(&socket, false), Pace::Metered);
+            assert_eq!(sockopt::tcp_congestion(&socket).as_deref(), Ok("bbr"), "the administrator's choice");
+            assert_eq!(Pace::choose(&socket, true), Pace::Unmetered);
+        }
     }
 
     #[test]

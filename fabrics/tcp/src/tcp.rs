@@ -167,7 +167,7 @@ impl Fabric for Tcp {
 
     fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
         let (card, dials) = self.dials(peer, address).ok()?;
-        let is_near = card.host_identity == self.host.identity;
+        let is_near = card.host_identity.shares_loopback(self.host.identity);
         (!dials.is_empty()).then_some(if is_near { COST_SAME_HOST } else { COST_OTHER_HOST })
     }
 
@@ -175,13 +175,19 @@ impl Fabric for Tcp {
     /// What fails later is told by [`Sink::lost`].
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
         let (card, dials) = self.dials(peer, address)?;
+        let is_same_machine = card.host_identity.shares_machine(self.host.identity);
         if let Some(&index) = self.by_peer.get(&peer) {
-            return match self.links[index as usize].state {
+            return match &mut self.links[index as usize].state {
                 State::Lost => Err(trouble::was_lost(peer, &card.host_name)),
+                State::Open(open) if is_same_machine => {
+                    open.is_on_this_machine();
+                    Ok(Lane(index))
+                }
                 _ => Ok(Lane(index)),
             };
         }
         let index = self.begin(peer, &card, dials)?;
+        self.links[index as usize].is_same_machine = is_same_machine;
         self.drive(index, Instant::now());
         match std::mem::replace(&mut self.links[index as usize].state, State::Lost) {
             State::Failing(error) => {
@@ -429,6 +435,8 @@ impl Tcp {
 struct Link {
     peer: Peer,
     state: State,
+    /// One kernel runs the peer and this process, as far as is known.
+    is_same_machine: bool,
     /// Stands in the list of blocked links.
     is_listed: bool,
     /// What the poller watches its socket for, once it is open.

@@ -94,7 +94,7 @@ impl Tcp {
 
     fn add_link(&mut self, peer: Peer, state: State) -> u32 {
         let index = self.links.len() as u32;
-        self.links.push(Link { peer, state, is_listed: false, watched: None });
+        self.links.push(Link { peer, state, is_same_machine: false, is_listed: false, watched: None });
         self.by_peer.insert(peer, index);
         index
     }
@@ -170,7 +170,11 @@ impl Tcp {
             return self.fail(index, trouble::died(&who, &trouble::reason(errno)));
         }
         let link = &mut self.links[index as usize];
-        link.state = State::Open(Open::new(socket, link.peer, who));
+        let mut open = Open::new(socket, link.peer, who);
+        if link.is_same_machine {
+            open.is_on_this_machine();
+        }
+        link.state = State::Open(open);
         self.open.push(index);
         self.watch(index);
     }
