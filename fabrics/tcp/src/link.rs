@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::frame::{FRAME_BYTES, Frame};
 use crate::memory;
-use crate::socket::Pace;
+use crate::socket::{Controls, Pace};
 use crate::trouble;
 
 /// One open connection.
@@ -57,13 +57,13 @@ impl Turn {
 impl Open {
     pub(crate) fn new(socket: OwnedFd, peer: Peer, who: String) -> Open {
         let (outgoing, incoming) = (Outgoing::default(), Incoming::BETWEEN);
-        let pace = Pace::choose(&socket, false);
+        let pace = Controls::pace(&socket);
         Open { socket, peer, outgoing, incoming, pace, is_streaming: false, who: who.into() }
     }
 
-    /// The peer turned out to be on this machine.
-    pub(crate) fn is_on_this_machine(&mut self) {
-        self.pace = Pace::choose(&self.socket, true);
+    /// It has become known where the peer is.
+    pub(crate) fn choose_control(&mut self, controls: &Controls, is_same_machine: bool) {
+        self.pace = controls.choose(&self.socket, is_same_machine);
     }
 
     pub(crate) fn who(&self) -> &str {
@@ -129,7 +129,11 @@ impl Open {
     /// second half is still sent. Of a long one much, unless the kernel meters it out.
     #[inline]
     fn call_bytes(&self, payload_bytes: usize) -> usize {
-        if payload_bytes <= 2 * CALL_BYTES || self.pace == Pace::Metered { CALL_BYTES } else { LONG_CALL_BYTES }
+        if payload_bytes <= 2 * CALL_BYTES || self.pace == Pace::Metered {
+            CALL_BYTES
+        } else {
+            LONG_CALL_BYTES
+        }
     }
 
     /// Sends up to `at_most` more bytes of a payload of which `taken` are gone.

@@ -26,6 +26,7 @@ pub(crate) struct Opening {
     hello: [u8; HELLO_BYTES],
     secret: Secret,
     dials: Vec<Dial>,
+    is_same_machine: bool,
     /// How long the network may leave a dial without an answer.
     limit: Duration,
     /// Whom the events are for.
@@ -41,6 +42,8 @@ pub(crate) struct Ends<'a> {
     pub(crate) here_host: &'a str,
     pub(crate) there: Peer,
     pub(crate) there_host: &'a str,
+    /// One kernel runs both.
+    pub(crate) is_same_machine: bool,
 }
 
 /// What became of an opening.
@@ -76,7 +79,8 @@ impl Opening {
             .map(|(number, address)| Dial::new(address, now + STAGGER * number as u32))
             .collect();
         let there_host = ends.there_host.to_string();
-        Ok(Opening { hello: hello.encode(), secret, dials, limit, token, pair, there_host })
+        let is_same_machine = ends.is_same_machine;
+        Ok(Opening { hello: hello.encode(), secret, dials, is_same_machine, limit, token, pair, there_host })
     }
 
     /// The peer's host, as its card names it.
@@ -141,7 +145,7 @@ impl Opening {
         let dial = &mut self.dials[at];
         match std::mem::replace(&mut dial.state, DialState::Stepping) {
             DialState::Resting { until } if until <= now && !has_favourite => {
-                dial.begin(now + self.limit, self.token, poller)
+                dial.begin(self.is_same_machine, now + self.limit, self.token, poller)
             }
             DialState::Connecting { socket, until } => {
                 dial.greet(socket, until, now, (&self.hello, self.limit), (self.token, poller))
@@ -301,8 +305,8 @@ impl Dial {
         matches!(self.state, DialState::Proving { .. })
     }
 
-    fn begin(&mut self, until: Instant, token: Token, poller: &Poller) -> bool {
-        let socket = dial(self.address)
+    fn begin(&mut self, is_same_machine: bool, until: Instant, token: Token, poller: &Poller) -> bool {
+        let socket = dial(self.address, is_same_machine)
             .and_then(|socket| poller.add(&socket, token, Interest::Write).map(|()| socket));
         match socket {
             Ok(socket) => {

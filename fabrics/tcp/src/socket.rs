@@ -57,10 +57,14 @@ fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(listener)
 }
 
-/// Begins to connect. The outcome is asked for with [`is_connected`].
-pub(crate) fn dial(to: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Begins to connect, with the plain congestion control if the other end `is_same_machine`. The outcome is asked for
+/// with [`is_connected`].
+pub(crate) fn dial(to: SocketAddr, is_same_machine: bool) -> Result<OwnedFd, Errno> {
     let socket = stream(&to)?;
     prepare(&socket)?;
+    if is_same_machine && Controls::pace(&socket) == Pace::Metered {
+        let _ = sockopt::set_tcp_congestion(&socket, PLAIN_CONTROL);
+    }
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(reason) => Err(reason),
@@ -128,29 +132,52 @@ fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
 pub(crate) enum Pace {
     /// As soon as the other end has room.
     Unmetered,
-    /// At a rate that the congestion control works out from earlier answers (bbr). Large calls confuse it: between
-    /// two processes of one machine it settles at a third of what the machine can do.
+    /// At a rate that the congestion control works out from earlier answers. Large calls confuse it: between two
+    /// processes of one machine it settles at a third of what the machine can do.
     Metered,
 }
 
-impl Pace {
-    /// Finds out how `socket` sends. Within one machine there is no network whose congestion must be found out, so
-    /// a metering control gives way to the plain one, which every kernel has and lets everybody choose. Between
-    /// machines the choice is the administrator's.
-    pub(crate) fn choose(socket: &OwnedFd, is_same_machine: bool) -> Pace {
-        if is_same_machine && Pace::of(socket) == Pace::Metered {
-            // Refused is fine: the calls are then made as small as the metering wants them.
-            let _ = sockopt::set_tcp_congestion(socket, "reno");
-        }
-        Pace::of(socket)
+/// Which congestion control a connection gets. Between machines that is the administrator's choice. Within one
+/// machine there is no network whose congestion must be found out, and a control that meters gives way to the
+/// plain one, which every kernel has and lets everybody choose.
+///
+/// It has to be chosen before the connection is made: a metering control leaves its mark on a socket for good.
+pub(crate) struct Controls {
+    /// The administrator's choice.
+    usual: String,
+}
+
+impl Controls {
+    /// Reads the administrator's choice. Whoever comes in at the listener gets the plain one until it is known
+    /// where it comes from.
+    pub(crate) fn of(listener: &OwnedFd) -> Controls {
+        let controls = Controls { usual: sockopt::tcp_congestion(listener).unwrap_or_default() };
+        controls.choose(listener, true);
+        controls
     }
 
-    fn of(socket: &OwnedFd) -> Pace {
+    /// Gives the socket what it should have, and says how the kernel will send.
+    pub(crate) fn choose(&self, socket: &OwnedFd, is_same_machine: bool) -> Pace {
+        if !is_metering(&self.usual) {
+            return Pace::Unmetered;
+        }
+        let wanted = if is_same_machine { PLAIN_CONTROL } else { &self.usual };
+        // Refused is fine: what the socket has instead decides.
+        let _ = sockopt::set_tcp_congestion(socket, wanted);
+        Controls::pace(socket)
+    }
+
+    /// How the kernel will send as the socket is.
+    pub(crate) fn pace(socket: &OwnedFd) -> Pace {
         match sockopt::tcp_congestion(socket) {
-            Ok(name) if !name.starts_with("bbr") => Pace::Unmetered,
+            Ok(name) if !is_metering(&name) => Pace::Unmetered,
             _ => Pace::Metered,
         }
     }
+}
+
+fn is_metering(control: &str) -> bool {
+    control.starts_with("bbr")
 }
 
 /// A text of `N` bytes on its way in; never reads a byte beyond it.
@@ -205,6 +232,8 @@ pub(crate) fn send_text(socket: &OwnedFd, text: &[u8]) -> Result<(), Errno> {
     if sent == text.len() { Ok(()) } else { Err(Errno::NOBUFS) }
 }
 
+/// Every kernel has it, and lets everybody choose it.
+const PLAIN_CONTROL: &str = "reno";
 /// The kernel cuts it to its own limit (net.core.somaxconn). Many processes may dial one that is computing.
 const BACKLOG: i32 = 4096;
 /// A host that lost power is noticed after about a minute and a half of silence.
@@ -234,14 +263,14 @@ mod tests {
         let held = stream(&SocketAddr::from(([127, 0, 0, 1], 0))).expect("a socket");
         rustix::net::bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("any port");
         let nobody = local_address(&held).expect("its address");
-        let outcome = dial(nobody).and_then(|socket| is_connected(&socket));
+        let outcome = dial(nobody, true).and_then(|socket| is_connected(&socket));
         assert_eq!(outcome, Err(Errno::CONNREFUSED));
     }
 
     #[test]
     fn both_families_reach_the_listener() {
         let (listener, port) = listen(None, 0).expect("any port");
-        let dialled = dial(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)).expect("a dial");
+        let dialled = dial(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), true).expect("a dial");
         assert_eq!(is_connected(&dialled), Ok(true), "the loopback connects at once");
         let accepted = accept(&listener).expect("a connection");
         let remote = remote_address(&accepted).expect("an address");
@@ -250,16 +279,22 @@ mod tests {
     }
 
     #[test]
-    fn a_metering_control_gives_way_within_one_machine_only() {
-        let socket = stream(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a socket");
-        sockopt::set_tcp_congestion(&socket, "reno").expect("every kernel has it");
-        assert_eq!(Pace::choose(&socket, false), Pace::Unmetered);
+    fn a_metering_control_is_for_other_machines() {
+        let control = |socket: &OwnedFd| sockopt::tcp_congestion(socket).expect("every socket has one");
+        let (listener, port) = listen(None, 0).expect("any port");
         // Not every kernel has a control that meters, and not everybody may choose it.
-        if sockopt::set_tcp_congestion(&socket, "bbr").is_ok() {
-            assert_eq!(Pace::choose(&socket, false), Pace::Metered);
-            assert_eq!(sockopt::tcp_congestion(&socket).as_deref(), Ok("bbr"), "the administrator's choice");
-            assert_eq!(Pace::choose(&socket, true), Pace::Unmetered);
+        let is_metered = sockopt::set_tcp_congestion(&listener, "bbr").is_ok();
+        let usual = control(&listener);
+        let controls = Controls::of(&listener);
+        let dialled = dial(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).expect("a dial");
+        let accepted = accept(&listener).expect("a connection");
+        for socket in [&dialled, &accepted] {
+            assert_eq!(Controls::pace(socket), Pace::Unmetered, "{}", control(socket));
         }
+        let expected = if is_metered { Pace::Metered } else { Pace::Unmetered };
+        assert_eq!(controls.choose(&accepted, false), expected, "the administrator's choice is {usual}");
+        assert_eq!(control(&accepted), usual);
+        assert_eq!(controls.choose(&accepted, true), Pace::Unmetered);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::link::{Ended, Inbox, Open, Turn};
 use crate::opening::Opening;
 use crate::poller::{Batch, Interest, Poller, TcpBell, Token};
-use crate::socket::listen;
+use crate::socket::{Controls, listen};
 use crate::trouble;
 
 mod meeting;
@@ -34,6 +34,7 @@ pub struct Tcp {
     secret: Secret,
     port: u16,
     connect_timeout: Duration,
+    controls: Controls,
     poller: Arc<Poller>,
     door: Door,
     links: Vec<Link>,
@@ -96,6 +97,7 @@ impl Tcp {
         let poller = Poller::new().map_err(|errno| trouble::cannot_open("create a poller", errno))?;
         let (listener, port) =
             listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
+        let controls = Controls::of(&listener);
         let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
         let door = Door::new(listener, here, secret, entrances, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
@@ -105,6 +107,7 @@ impl Tcp {
             secret,
             port,
             connect_timeout,
+            controls,
             poller: Arc::new(poller),
             door,
             links: Vec::new(),
@@ -175,19 +178,20 @@ impl Fabric for Tcp {
     /// What fails later is told by [`Sink::lost`].
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
         let (card, dials) = self.dials(peer, address)?;
-        let is_same_machine = card.host_identity.shares_machine(self.host.identity);
         if let Some(&index) = self.by_peer.get(&peer) {
             return match &mut self.links[index as usize].state {
                 State::Lost => Err(trouble::was_lost(peer, &card.host_name)),
-                State::Open(open) if is_same_machine => {
-                    open.is_on_this_machine();
+                State::Open(open) => {
+                    open.choose_control(
+                        &self.controls,
+                        card.host_identity.shares_machine(self.host.identity),
+                    );
                     Ok(Lane(index))
                 }
                 _ => Ok(Lane(index)),
             };
         }
         let index = self.begin(peer, &card, dials)?;
-        self.links[index as usize].is_same_machine = is_same_machine;
         self.drive(index, Instant::now());
         match std::mem::replace(&mut self.links[index as usize].state, State::Lost) {
             State::Failing(error) => {
@@ -435,8 +439,6 @@ impl Tcp {
 struct Link {
     peer: Peer,
     state: State,
-    /// One kernel runs the peer and this process, as far as is known.
-    is_same_machine: bool,
     /// Stands in the list of blocked links.
     is_listed: bool,
     /// What the poller watches its socket for, once it is open.

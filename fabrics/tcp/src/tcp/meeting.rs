@@ -81,8 +81,13 @@ impl Tcp {
         card: &Card,
         dials: Vec<SocketAddr>,
     ) -> Result<u32, FabricError> {
-        let ends =
-            Ends { here: self.here, here_host: &self.host.name, there: peer, there_host: &card.host_name };
+        let ends = Ends {
+            here: self.here,
+            here_host: &self.host.name,
+            there: peer,
+            there_host: &card.host_name,
+            is_same_machine: card.host_identity.shares_machine(self.host.identity),
+        };
         let token = Token::Opening(self.links.len() as u32);
         let now = Instant::now();
         let opening = Opening::new(&ends, card.secret, dials, self.connect_timeout, token, now)
@@ -94,7 +99,7 @@ impl Tcp {
 
     fn add_link(&mut self, peer: Peer, state: State) -> u32 {
         let index = self.links.len() as u32;
-        self.links.push(Link { peer, state, is_same_machine: false, is_listed: false, watched: None });
+        self.links.push(Link { peer, state, is_listed: false, watched: None });
         self.by_peer.insert(peer, index);
         index
     }
@@ -170,11 +175,7 @@ impl Tcp {
             return self.fail(index, trouble::died(&who, &trouble::reason(errno)));
         }
         let link = &mut self.links[index as usize];
-        let mut open = Open::new(socket, link.peer, who);
-        if link.is_same_machine {
-            open.is_on_this_machine();
-        }
-        link.state = State::Open(open);
+        link.state = State::Open(Open::new(socket, link.peer, who));
         self.open.push(index);
         self.watch(index);
     }

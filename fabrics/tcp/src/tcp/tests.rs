@@ -336,7 +336,7 @@ fn silence_has_a_limit_and_says_so() {
     let queue = crate::socket::listen(None, 0).expect("a listener");
     rustix::net::listen(&queue.0, 0).expect("a queue of one");
     let address = SocketAddr::from(([127, 0, 0, 1], queue.1));
-    let _full: Vec<_> = (0..8).filter_map(|_| crate::socket::dial(address).ok()).collect();
+    let _full: Vec<_> = (0..8).filter_map(|_| crate::socket::dial(address, true).ok()).collect();
     let settings = Settings { connect_timeout: Duration::from_millis(60), ..Settings::default() };
     let mut left = Tcp::open(Peer(0), settings).expect("a fabric opens");
     let card = Card { port: queue.1, addresses: vec![address.ip()], ..left.card() };
