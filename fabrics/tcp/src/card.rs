@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::handshake::{Secret, VERSION};
 use crate::host::{Host, Identity};
+use crate::knock::Barred;
 
 /// The address of one process, for `reach` and `connect` of others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Card {
     pub(crate) host_identity: Identity,
     pub(crate) secret: Secret,
     pub(crate) port: u16,
+    /// Source ports from which the process lets nobody in.
+    pub(crate) barred: Barred,
     /// As many as fit; the loopback address is among them.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -31,6 +34,7 @@ impl Card {
         card.extend(self.host_identity.0);
         card.extend(self.secret);
         card.extend(self.port.to_le_bytes());
+        card.extend(self.barred.encode().to_le_bytes());
         for address in self.addresses.iter().take(ADDRESSES_MAX) {
             match address {
                 IpAddr::V4(address) => {
@@ -61,11 +65,12 @@ impl Card {
         let host_identity = Identity(rest.take()?);
         let secret = rest.take()?;
         let port = u16::from_le_bytes(rest.take()?);
+        let barred = Barred::decode(u16::from_le_bytes(rest.take()?)).ok_or(BadCard::Foreign)?;
         let addresses = rest.take_addresses()?;
         if port == 0 || !rest.0.is_empty() {
             return Err(BadCard::Foreign);
         }
-        Ok(Card { host_name, host_identity, secret, port, addresses })
+        Ok(Card { host_name, host_identity, secret, port, barred, addresses })
     }
 
     /// Where to dial, the likeliest first: the loopback on the same host and never from another, then networks
@@ -142,7 +147,7 @@ impl<'a> Rest<'a> {
 
 /// ```text
 /// 0 "WTCP"  4 version u16  6 n u8  7 host name [n]        the same in every version
-///   host identity [16]  secret [16]  port u16
+///   host identity [16]  secret [16]  port u16  barred u16
 ///   then for each address:  4 [4]  or  6 [16]
 ///   0
 /// ```
@@ -152,7 +157,7 @@ const END: u8 = 0;
 /// Longer host names are cut; they are shown to people and decide nothing.
 const HOST_NAME_BYTES_MAX: usize = 64;
 /// More than any sane host has; docker hosts with dozens of bridges keep the first. With the longest name and
-/// IPv6 throughout, a card is 106 + 20 * 17 = 446 bytes.
+/// IPv6 throughout, a card is 108 + 20 * 17 = 448 bytes.
 pub(crate) const ADDRESSES_MAX: usize = 20;
 /// What the contract of a fabric allows.
 const CARD_BYTES_MAX: usize = 512;
@@ -168,6 +173,7 @@ mod tests {
             host_identity: Identity([1; 16]),
             secret: [2; 16],
             port: 20_003,
+            barred: Barred::From(12_345),
             addresses,
         }
     }

@@ -3,11 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::memory;
 
 /// Opens the one listening socket of a process, for IPv6 and IPv4 where there are both. Returns it with its port.
 ///
@@ -65,6 +67,20 @@ pub(crate) fn dial(to: SocketAddr, is_same_machine: bool) -> Result<OwnedFd, Err
     if is_same_machine && Controls::pace(&socket) == Pace::Metered {
         let _ = sockopt::set_tcp_congestion(&socket, PLAIN_CONTROL);
     }
+    connect(socket, to)
+}
+
+/// Begins to connect from a port of ours.
+pub(crate) fn dial_from(port: u16, to: SocketAddr) -> Result<OwnedFd, Errno> {
+    let socket = stream(&to)?;
+    // Others may dial other addresses from the same port.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let any: IpAddr = if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    rustix::net::bind(&socket, &SocketAddr::new(any, port))?;
+    connect(socket, to)
+}
+
+fn connect(socket: OwnedFd, to: SocketAddr) -> Result<OwnedFd, Errno> {
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(reason) => Err(reason),
@@ -85,6 +101,8 @@ pub(crate) fn is_connected(socket: &OwnedFd) -> Result<bool, Errno> {
 pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::accept_with(listener, flags)?;
+    // An error means that nobody looked.
+    let _ = memory::stop_looking(socket.as_fd());
     prepare(&socket)?;
     Ok(socket)
 }
@@ -101,7 +119,7 @@ pub(crate) fn local_address(socket: &OwnedFd) -> Result<SocketAddr, Errno> {
     Ok(plain(local))
 }
 
-fn local_port(socket: &OwnedFd) -> Result<u16, Errno> {
+pub(crate) fn local_port(socket: &OwnedFd) -> Result<u16, Errno> {
     local_address(socket).map(|address| address.port())
 }
 

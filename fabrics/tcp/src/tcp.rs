@@ -17,6 +17,7 @@ use crate::card::Card;
 use crate::door::Door;
 use crate::handshake::Secret;
 use crate::host::Host;
+use crate::knock::Barred;
 use crate::link::{Ended, Inbox, Open, Turn};
 use crate::opening::Opening;
 use crate::poller::{Batch, Interest, Poller, TcpBell, Token};
@@ -33,6 +34,7 @@ pub struct Tcp {
     host: Host,
     secret: Secret,
     port: u16,
+    barred: Barred,
     connect_timeout: Duration,
     controls: Controls,
     poller: Arc<Poller>,
@@ -91,12 +93,14 @@ impl Tcp {
         let Settings { ports, connect_timeout, interfaces } = settings;
         let host = Host::read(interfaces.as_deref())
             .map_err(|errno| trouble::cannot_open("list this host's addresses", errno))?;
-        let mut secret = Secret::default();
+        let (mut secret, mut random) = (Secret::default(), [0; 2]);
         getrandom::fill(&mut secret)
+            .and_then(|()| getrandom::fill(&mut random))
             .map_err(|_| trouble::cannot_open("get random bytes", rustix::io::Errno::NOSYS))?;
         let poller = Poller::new().map_err(|errno| trouble::cannot_open("create a poller", errno))?;
         let (listener, port) =
             listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
+        let barred = Barred::choose(&listener, u16::from_le_bytes(random));
         let controls = Controls::of(&listener);
         let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
         let door = Door::new(listener, here, secret, entrances, &poller)
@@ -106,6 +110,7 @@ impl Tcp {
             host,
             secret,
             port,
+            barred,
             connect_timeout,
             controls,
             poller: Arc::new(poller),
@@ -137,6 +142,7 @@ impl Tcp {
             host_identity: self.host.identity,
             secret: self.secret,
             port: self.port,
+            barred: self.barred,
             addresses: self.host.addresses(),
         }
     }

@@ -90,8 +90,9 @@ impl Tcp {
         };
         let token = Token::Opening(self.links.len() as u32);
         let now = Instant::now();
-        let opening = Opening::new(&ends, card.secret, dials, self.connect_timeout, token, now)
-            .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
+        let opening =
+            Opening::new(&ends, (card.secret, card.barred), dials, self.connect_timeout, token, now)
+                .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
         let index = self.add_link(peer, State::Opening(Box::new(opening)));
         self.opening.push(index);
         Ok(index)

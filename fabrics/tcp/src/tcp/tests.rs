@@ -351,6 +351,39 @@ fn silence_has_a_limit_and_says_so() {
     assert!(error.what.contains("no answer within 60ms"), "{error}");
 }
 
+/// Somebody who listens, takes every connection and never says a word: its kernel does it all.
+fn silent(host: &str, port: u16) -> std::net::TcpListener {
+    std::net::TcpListener::bind((host, port)).expect("a listener")
+}
+
+#[test]
+fn somebody_else_who_is_silent_is_found_out_in_time() {
+    let limit = Duration::from_millis(400);
+    let settings = Settings { connect_timeout: limit, ..Settings::default() };
+    let mut left = Tcp::open(Peer(0), settings).expect("a fabric opens");
+    let stranger = silent("127.0.0.1", 0);
+    let port = stranger.local_addr().expect("its address").port();
+    let _other = silent("127.0.0.5", port);
+    let addresses = ["127.0.0.1", "127.0.0.5", "127.0.0.9"].map(|text| text.parse().expect("an address"));
+    let card = Card { port, addresses: addresses.to_vec(), ..left.card() };
+    let lane = left.connect(Peer(1), &card.encode()).expect("a lane");
+    let mut heard = Counting::default();
+    until("the failure is told", || {
+        assert!(matches!(left.post(lane, &Header::default(), Payload::EMPTY), Posted::Busy | Posted::Sent));
+        left.poll(&mut heard, 16);
+        !heard.lost.is_empty()
+    });
+    let (peer, error) = &heard.lost[0];
+    assert_eq!((*peer, error.fault), (Peer(1), Fault::Unreachable));
+    for address in ["127.0.0.1", "127.0.0.5"] {
+        let part = format!("{address}:{port}: answered, but did not prove to be that process");
+        assert!(error.what.contains(&part), "{part} is missing in: {error}");
+    }
+    let part = format!("127.0.0.9:{port}: Connection refused");
+    assert!(error.what.contains(&part), "{part} is missing in: {error}");
+    assert!(error.what.contains("WEFT_TCP_INTERFACES"), "{error}");
+}
+
 #[test]
 fn ports_come_from_the_range_and_its_end_is_told() {
     let settings = |ports| Settings { ports: Some(ports), ..Settings::default() };
