@@ -50,7 +50,11 @@ impl Tcp {
             turn.happened += 1;
             self.watch(index);
         }
+        let before = turn.happened;
         self.read_link(index, sink, turn);
+        if turn.happened > before {
+            self.heard_by_poller(index);
+        }
     }
 
     /// Does what is due by time, and tells the poller when that is next, for those who sleep.
