@@ -2,11 +2,13 @@
 //!
 //! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
 //! coverage page; [`tidy`] checks the rules that the compiler cannot. [`demo`] shows an installed weft at work,
-//! [`c_tests`] runs the tests in C on it, and [`peers`] runs programs of ours on MPICH and of MPICH's on ours.
+//! [`c_tests`] runs the tests in C on it, [`peers`] runs programs of ours on MPICH and of MPICH's on ours, and
+//! [`instructions`] counts what a small message takes.
 
 pub mod c_tests;
 pub mod demo;
 pub mod generate;
+pub mod instructions;
 pub mod job;
 pub mod measured;
 pub mod peers;

@@ -1,11 +1,11 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers | instructions`: the chores of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{demo, generate, peers, tidy, workspace_root};
+use xtask::{demo, generate, instructions, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -42,6 +42,14 @@ enum Chore {
         /// Only tests whose name contains this
         #[arg(default_value = "")]
         name: String,
+    },
+    /// Count the instructions of a small message with valgrind, and compare with ci/instructions.json
+    Instructions {
+        /// Where `ci/install` has put it, built with the profile `release`
+        prefix: PathBuf,
+        /// Keep what is counted
+        #[arg(long)]
+        renew: bool,
     },
     /// Run programs across MPICH (from PyPI) and an installed weft, both ways and under both launchers
     Peers {
@@ -90,6 +98,9 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             Ok(true)
         }
         Chore::CTests { prefix, name } => tell("c-tests", &c_tests::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Instructions { prefix, renew } => {
+            tell("instructions", &instructions::run(&root, &absolute(&prefix)?, renew)?)
+        }
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }
