@@ -24,6 +24,8 @@ use crate::trouble::is_out_of_descriptors;
 pub(crate) struct Door {
     listener: OwnedFd,
     here: Peer,
+    /// How many processes the job has.
+    peers: u32,
     secret: Secret,
     /// Where guests may come in; all of the host's addresses unless interfaces were chosen.
     entrances: Option<Vec<IpAddr>>,
@@ -54,7 +56,7 @@ struct Closed {
 impl Door {
     pub(crate) fn new(
         listener: OwnedFd,
-        here: Peer,
+        (here, peers): (Peer, u32),
         secret: Secret,
         entrances: Option<Vec<IpAddr>>,
         poller: &Poller,
@@ -62,7 +64,7 @@ impl Door {
         poller.add(&listener, Token::Door, Interest::Read)?;
         let guests = Vec::new();
         let spare = Some(spare()?);
-        Ok(Door { listener, here, secret, entrances, guests, next_serial: 0, spare, closed: None })
+        Ok(Door { listener, here, peers, secret, entrances, guests, next_serial: 0, spare, closed: None })
     }
 
     pub(crate) fn has_guests(&self) -> bool {
@@ -110,7 +112,7 @@ impl Door {
     /// door no more unless it is asked to [`wait`](Door::wait).
     pub(crate) fn attend(&mut self, serial: u32, poller: &Poller) -> Option<Arrived> {
         let at = self.guests.iter().position(|guest| guest.serial == serial)?;
-        let step = self.guests[at].go_on(self.here, &self.secret);
+        let step = self.guests[at].go_on((self.here, self.peers), &self.secret);
         if let Step::Stay = step {
             return None;
         }
@@ -258,7 +260,7 @@ enum Step {
 }
 
 impl Guest {
-    fn go_on(&mut self, here: Peer, secret: &Secret) -> Step {
+    fn go_on(&mut self, here: (Peer, u32), secret: &Secret) -> Step {
         match &mut self.stage {
             Stage::Hello(text) => match text.read(&self.socket) {
                 Reading::Whole => {
@@ -297,10 +299,10 @@ impl Guest {
         Step::Leave
     }
 
-    fn answer(&mut self, hello: [u8; HELLO_BYTES], here: Peer, secret: &Secret) -> Step {
+    fn answer(&mut self, hello: [u8; HELLO_BYTES], (here, peers): (Peer, u32), secret: &Secret) -> Step {
         match Hello::decode(&hello) {
             Err(bad) => return self.dismiss(bad),
-            Ok(read) if read.to != here || read.from == here => return Step::Leave,
+            Ok(read) if read.to != here || read.from == here || read.from.0 >= peers => return Step::Leave,
             Ok(_) => {}
         }
         let mut answer_nonce = Nonce::default();
@@ -353,7 +355,7 @@ mod tests {
     fn a_crowded_door_opens_when_one_leaves() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let mut door = Door::new(listener, (Peer(0), 9), [0; 16], None, &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let mut strangers: Vec<TcpStream> = (0..GUESTS_MAX + 1).map(knock).collect();
         let now = Instant::now();
@@ -371,7 +373,7 @@ mod tests {
     fn the_oldest_makes_room_when_its_time_is_over() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let mut door = Door::new(listener, (Peer(0), 9), [0; 16], None, &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let _strangers: Vec<TcpStream> = (0..GUESTS_MAX + 4).map(knock).collect();
         let now = Instant::now();
@@ -389,7 +391,7 @@ mod tests {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
         let entrances = Some(vec![IpAddr::from([127, 0, 0, 5])]);
-        let mut door = Door::new(listener, Peer(0), [0; 16], entrances, &poller).expect("a door");
+        let mut door = Door::new(listener, (Peer(0), 9), [0; 16], entrances, &poller).expect("a door");
         let _wrong = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
         door.open(Instant::now(), &poller);
         assert!(!door.has_guests(), "one came in by an address that was not chosen");

@@ -13,6 +13,9 @@
 mod card;
 mod door;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod host;
 mod link;

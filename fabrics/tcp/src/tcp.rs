@@ -72,11 +72,13 @@ pub struct Settings {
     /// The names of the interfaces whose addresses are offered to others, besides the loopback
     /// (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
+    /// How many processes the job has. Who claims a number beyond is not let in.
+    pub peers: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None }
+        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None, peers: u32::MAX }
     }
 }
 
@@ -87,7 +89,7 @@ impl Tcp {
     /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
     /// sockets; both with the remedy.
     pub fn open(here: Peer, settings: Settings) -> Result<Tcp, FabricError> {
-        let Settings { ports, connect_timeout, interfaces } = settings;
+        let Settings { ports, connect_timeout, interfaces, peers } = settings;
         let host = Host::read(interfaces.as_deref())
             .map_err(|errno| trouble::cannot_open("list this host's addresses", errno))?;
         let mut secret = Secret::default();
@@ -97,7 +99,7 @@ impl Tcp {
         let (listener, port) =
             listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
         let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
-        let door = Door::new(listener, here, secret, entrances, &poller)
+        let door = Door::new(listener, (here, peers), secret, entrances, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
             here,
