@@ -12,6 +12,7 @@
 
 mod card;
 mod door;
+mod entrances;
 mod frame;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -15,6 +15,7 @@ use fabric::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Po
 
 use crate::card::Card;
 use crate::door::Door;
+use crate::entrances::listen_at_each;
 use crate::handshake::Secret;
 use crate::host::Host;
 use crate::link::{Ended, Inbox, Open, Turn};
@@ -24,6 +25,8 @@ use crate::socket::listen;
 use crate::trouble;
 
 mod meeting;
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod tests;
 
@@ -69,8 +72,8 @@ pub struct Settings {
     pub ports: Option<RangeInclusive<u16>>,
     /// How long the network may leave an attempt to connect without an answer (`WEFT_CONNECT_TIMEOUT`).
     pub connect_timeout: Duration,
-    /// The names of the interfaces whose addresses are offered to others, besides the loopback
-    /// (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
+    /// The names of the interfaces that are listened on and whose addresses are offered to others, besides the
+    /// loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
     /// How many processes the job has. Who claims a number beyond is not let in.
     pub peers: u32,
@@ -83,7 +86,8 @@ impl Default for Settings {
 }
 
 impl Tcp {
-    /// Opens the fabric of the process `here`: one listening socket and one poller.
+    /// Opens the fabric of the process `here`: one listening socket, or one for each address of the chosen
+    /// interfaces, and one poller.
     ///
     /// # Errors
     /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
@@ -96,10 +100,12 @@ impl Tcp {
         getrandom::fill(&mut secret)
             .map_err(|_| trouble::cannot_open("get random bytes", rustix::io::Errno::NOSYS))?;
         let poller = Poller::new().map_err(|errno| trouble::cannot_open("create a poller", errno))?;
-        let (listener, port) =
-            listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
-        let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
-        let door = Door::new(listener, (here, peers), secret, entrances, &poller)
+        let listening = match interfaces {
+            None => listen(ports.clone(), here.0).map(|(listener, port)| (vec![listener], port)),
+            Some(_) => listen_at_each(&host.addresses(), ports.clone(), here.0),
+        };
+        let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
+        let door = Door::new(listeners, (here, peers), secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
             here,
