@@ -21,7 +21,7 @@ pub(crate) enum Partner {
 }
 
 /// A rank to send to.
-#[inline]
+#[inline(always)]
 pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
     match u32::try_from(rank) {
         Ok(rank) if rank < comm.size() => Ok(Partner::Rank(Rank(rank))),
@@ -84,7 +84,7 @@ pub(crate) struct Outgoing {
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<Outgoing> {
     let span = buffer_span(buffer, count, datatype)?;
     // SAFETY: the span is where the program's elements stand, which it promised to be readable.
@@ -114,7 +114,7 @@ pub(crate) struct Incoming {
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is writable and nobody touches it until the operation is over.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<Incoming> {
     let span = buffer_span(buffer, count, datatype)?;
     // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
@@ -122,6 +122,11 @@ pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Dataty
     if datatype.is_dense() {
         return Ok(Incoming { memory, unpack: None });
     }
+    to_unpack(memory, count, datatype)
+}
+
+#[cold]
+fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
     let packed = Heap::new(bytes_of(count, datatype)?);
     let claim = packed.memory();
     Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
@@ -137,9 +142,23 @@ impl Unpack {
     }
 }
 
+/// Whether the address can be that of data: neither null nor `MPI_IN_PLACE`.
+#[inline(always)]
+fn is_plain(buffer: *const c_void) -> bool {
+    !buffer.is_null() && buffer.addr() != MPI_IN_PLACE.addr()
+}
+
 /// Where the elements of a buffer stand: offset from its address, and bytes; after all checks.
-#[inline]
+#[inline(always)]
 pub(crate) fn buffer_span(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(isize, usize)> {
+    match datatype.row_bytes(count) {
+        Some(bytes) if is_plain(buffer) => Ok((0, bytes as usize)),
+        _ => any_buffer_span(buffer, count, datatype),
+    }
+}
+
+#[inline(never)]
+fn any_buffer_span(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(isize, usize)> {
     if count < 0 {
         return Err(bad_count(count));
     }

@@ -1,7 +1,7 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
@@ -26,16 +26,19 @@ pub(crate) struct Runtime {
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// The runtime while it runs, found in one load by every call; null before and after.
+static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 
 const BEFORE: u8 = 0;
-const RUNNING: u8 = 1;
-const AFTER: u8 = 2;
+const AFTER: u8 = 1;
 
 /// What runs, while it runs.
 #[inline]
 pub(crate) fn runtime() -> Option<&'static Runtime> {
-    RUNTIME.get().filter(|_| PHASE.load(Ordering::Relaxed) == RUNNING)
+    // SAFETY: it is null or the address of what stands in `RUNTIME`, which is never dropped; published with release
+    // after that was written.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
 /// Whether `MPI_Init` was called.
@@ -49,7 +52,7 @@ pub(crate) fn is_finalized() -> bool {
 }
 
 /// Does a call: its work, then its code.
-#[inline]
+#[inline(always)]
 pub(crate) fn call(
     name: &'static str,
     target: Target,
@@ -95,7 +98,9 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     if RUNTIME.set(runtime).is_err() {
         return Err(Error::new(Class::Other, "another thread started MPI at the same time"));
     }
-    PHASE.store(RUNNING, Ordering::Release);
+    if let Some(runtime) = RUNTIME.get() {
+        CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    }
     Ok(level)
 }
 
@@ -112,6 +117,7 @@ impl Runtime {
     pub(crate) fn finish(&self) -> Result<()> {
         let session = lock(&self.session).take();
         let left = session.map_or(Ok(()), Session::finish);
+        CURRENT.store(std::ptr::null_mut(), Ordering::Release);
         PHASE.store(AFTER, Ordering::Release);
         left
     }
@@ -159,11 +165,16 @@ impl Runtime {
     }
 
     /// The communicator of a handle, if it is one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_WORLD {
             return Some(Held::Fixed(&self.world));
         }
+        self.find_other_comm(comm)
+    }
+
+    #[inline(never)]
+    fn find_other_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_SELF {
             return Some(Held::Fixed(&self.alone));
         }
@@ -171,7 +182,7 @@ impl Runtime {
     }
 
     /// The communicator of a handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn comm(&'static self, comm: MPI_Comm) -> Result<Held> {
         self.find_comm(comm).ok_or_else(|| no_comm(comm))
     }

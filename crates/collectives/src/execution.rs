@@ -230,7 +230,7 @@ impl Execution {
         match engine.send(peer, envelope, self.reading(span), Mode::Standard) {
             Ok(Sending::Done) => {}
             Ok(Sending::Pending(request)) => self.note(request, with, activity, span),
-            Err(error) => return Err(Failed { with, activity, cause: Cause::Lost(error) }),
+            Err(error) => return Err(Failed { with, activity, cause: Cause::Lost(*error) }),
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl fmt::Debug for Execution {
 
 /// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.
 fn judge(outcome: &Outcome, with: Rank, activity: Activity, expected_bytes: usize) -> Result<(), Failed> {
-    let cause = match &outcome.failure {
+    let cause = match outcome.failure.as_deref() {
         Some(Failure::Lost(error)) => Cause::Lost(error.clone()),
         Some(Failure::Truncated { sent_bytes, .. }) => {
             Cause::Mismatch { sent_bytes: *sent_bytes, expected_bytes }

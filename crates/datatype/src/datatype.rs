@@ -17,6 +17,7 @@ pub struct Datatype {
 
 #[derive(Clone, Debug)]
 struct Facts {
+    size: i64,
     lower_bound: i64,
     extent: i64,
     true_lower_bound: i64,
@@ -52,7 +53,7 @@ impl Datatype {
     #[inline]
     #[must_use]
     pub fn size(&self) -> i64 {
-        self.facts.parts.layout.bytes()
+        self.facts.size
     }
 
     /// Bytes from one element to the next.
@@ -136,19 +137,35 @@ impl Datatype {
         self.size().checked_mul(count).ok_or(DatatypeError::Overflow { what: "the size of the message" })
     }
 
+    /// Bytes of `count` elements that stand in one row from the very address on; `None` where they do not, or where
+    /// the count is bad. The quick answer for most buffers.
+    #[inline]
+    #[must_use]
+    pub fn row_bytes(&self, count: i64) -> Option<i64> {
+        let Facts { dense, true_lower_bound, size, .. } = *self.facts;
+        if dense && true_lower_bound == 0 && count >= 0 { size.checked_mul(count) } else { None }
+    }
+
     /// Where the data of `count` elements stands; no bytes when there is no data.
     ///
     /// # Errors
     /// A negative count, or a place beyond `i64`.
     #[inline]
     pub fn span(&self, count: i64) -> Result<Span, DatatypeError> {
-        if self.packed_bytes(count)? == 0 {
+        let packed_bytes = self.packed_bytes(count)?;
+        if packed_bytes == 0 {
             return Ok(Span { start: 0, bytes: 0 });
+        }
+        if self.facts.dense {
+            let start = self.facts.true_lower_bound;
+            let end = start.checked_add(packed_bytes);
+            end.ok_or(DatatypeError::Overflow { what: "the span of the buffer" })?;
+            return Ok(Span { start, bytes: packed_bytes });
         }
         self.span_between_ends(count).ok_or(DatatypeError::Overflow { what: "the span of the buffer" })
     }
 
-    /// The span of `count > 0` elements, whether they go up or down in memory.
+    /// The span of `count > 0` elements with gaps, whether they go up or down in memory.
     fn span_between_ends(&self, count: i64) -> Option<Span> {
         let Facts { true_lower_bound, true_extent, extent, .. } = *self.facts;
         let last = extent.checked_mul(count - 1)?;
@@ -222,6 +239,7 @@ impl Datatype {
             extent,
             true_lower_bound: data.0,
             true_extent: data.1.checked_sub(data.0).ok_or(overflow)?,
+            size: parts.layout.bytes(),
             dense: parts.layout.as_block().is_some() && extent == parts.layout.bytes(),
             predefined,
             made_of,

@@ -110,6 +110,12 @@ pub trait Sink {
     /// The message that was arriving from this peer is complete.
     fn landed(&mut self, from: Peer);
 
+    /// Whether what somebody waits for has come: a fabric may stop here and leave the rest for the next `poll`,
+    /// where it costs no copy if its receive is posted by then.
+    fn enough(&self) -> bool {
+        false
+    }
+
     /// Nothing more will come from this peer or reach it; what was arriving will not land.
     fn lost(&mut self, peer: Peer, error: FabricError);
 }

@@ -17,4 +17,4 @@ pub use contract::{
     Bell, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Peer, Posted, Pulled, Sink,
     Unbelled,
 };
-pub use memory::{Heap, Payload, UserMemory};
+pub use memory::{Heap, Payload, UserMemory, copy};

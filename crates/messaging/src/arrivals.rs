@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use fabric::{FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
 
-use crate::envelope::Envelope;
+use crate::awaited::Awaited;
+use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_wanted};
@@ -15,6 +16,7 @@ use crate::request::{Failure, Outcome, RequestId, Requests, State};
 pub(crate) struct Core<L> {
     pub peers: PeerTable<L>,
     pub matching: Matching,
+    pub awaited: Awaited,
     pub requests: Requests,
     /// Replies to be queued by the next turn.
     pub outbox: VecDeque<(Peer, Outgoing)>,
@@ -51,6 +53,7 @@ impl<L> Core<L> {
         Core {
             peers: PeerTable::new(peers),
             matching: Matching::new(),
+            awaited: Awaited::Nobody,
             requests: Requests::default(),
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
@@ -134,6 +137,9 @@ impl<L> Core<L> {
         for unexpected in self.matching.unfinished_from(peer) {
             self.matching.take(unexpected);
         }
+        if matches!(&self.awaited, Awaited::Posted { from, .. } if *from == Some(peer)) {
+            self.end_awaited(Outcome::failed(Failure::Lost(error.clone())));
+        }
         for request in self.requests_with(peer).into_iter().filter(|request| Some(*request) != spared) {
             if let Some(State::Posted { pattern, .. }) = self.requests.find(request) {
                 let pattern = *pattern;
@@ -169,6 +175,14 @@ impl<L> Core<L> {
         acknowledge: Option<RequestId>,
         payload: Payload<'_>,
     ) {
+        if let Awaited::Posted { pattern, memory, .. } = &mut self.awaited
+            && pattern.matches(&envelope)
+        {
+            memory.write_at(0, payload);
+            let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
+            self.end_awaited(outcome);
+            return self.acknowledge(from, acknowledge);
+        }
         let Some(request) = self.matching.take_posted(&envelope) else {
             let copy = Heap::new(payload.bytes());
             copy.memory().write_at(0, payload);
@@ -180,6 +194,23 @@ impl<L> Core<L> {
         let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
         self.requests.complete(request, outcome);
         self.acknowledge(from, acknowledge);
+    }
+
+    /// The receive that is waited for is over.
+    #[inline]
+    fn end_awaited(&mut self, outcome: Outcome) {
+        self.awaited = Awaited::Over(outcome);
+        self.requests.completions += 1;
+    }
+
+    /// Takes the receive that a message belongs to which cannot be received at one stroke.
+    fn take_receive(&mut self, envelope: &Envelope) -> Option<RequestId> {
+        if !self.awaited.wants(envelope) {
+            return self.matching.take_posted(envelope);
+        }
+        let request = self.requests.insert(std::mem::take(&mut self.awaited).into_state()?);
+        self.awaited = Awaited::Goes(request);
+        Some(request)
     }
 
     #[inline]
@@ -205,7 +236,7 @@ impl<L> Core<L> {
 
     /// A message that waits at its sender.
     fn request(&mut self, from: Peer, envelope: Envelope, send: RequestId, offer: Offer) {
-        let Some(receive) = self.matching.take_posted(&envelope) else {
+        let Some(receive) = self.take_receive(&envelope) else {
             self.keep(from, envelope, Body::Waiting { offer, send });
             return;
         };
@@ -283,7 +314,7 @@ impl<L> Core<L> {
         acknowledge: Option<RequestId>,
         bytes: usize,
     ) -> (UserMemory, Arriving) {
-        if let Some(receive) = self.matching.take_posted(&envelope) {
+        if let Some(receive) = self.take_receive(&envelope) {
             self.land(receive, from, envelope, bytes, acknowledge);
             return (self.landing_memory(receive), Arriving::Posted(receive));
         }
@@ -321,18 +352,16 @@ impl<L> Core<L> {
     /// Every request that is not over, one a line.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
+        if let Awaited::Posted { pattern, .. } = &self.awaited {
+            let _ = writeln!(text, "  waited for: {}", describe_posted(pattern));
+        }
         for (id, state) in self.requests.pending() {
             let line = match state {
                 State::Queued { to } => format!("send to process {}: waits for room", to.0),
                 State::AwaitingReceiver { to, payload } => {
                     format!("send to process {}: {} bytes wait for the receiver", to.0, payload.bytes())
                 }
-                State::Posted { pattern, .. } => format!(
-                    "receive in context {} from {} tag {}: nothing has come",
-                    pattern.context,
-                    pattern.source.map_or("any source".into(), |rank| format!("rank {}", rank.0)),
-                    pattern.tag.map_or("any".into(), |tag| tag.to_string()),
-                ),
+                State::Posted { pattern, .. } => describe_posted(pattern),
                 State::Landing { source, tag, sent_bytes, .. }
                 | State::Following { source, tag, sent_bytes, .. } => {
                     format!("receive from rank {} tag {tag}: {sent_bytes} bytes are on the way", source.0)
@@ -353,7 +382,22 @@ impl<L> Core<L> {
     }
 }
 
+/// A receive that nothing has matched, in words.
+fn describe_posted(pattern: &Pattern) -> String {
+    format!(
+        "receive in context {} from {} tag {}: nothing has come",
+        pattern.context,
+        pattern.source.map_or("any source".into(), |rank| format!("rank {}", rank.0)),
+        pattern.tag.map_or("any".into(), |tag| tag.to_string()),
+    )
+}
+
 impl<L> Sink for Core<L> {
+    #[inline]
+    fn enough(&self) -> bool {
+        matches!(self.awaited, Awaited::Over(_))
+    }
+
     #[inline]
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
         match Kind::of(header) {

@@ -227,7 +227,7 @@ impl<'a, F: Fabric> Run<'a, F> {
                 "seed {}",
                 self.seed
             );
-            let truncated = matches!(outcome.failure, Some(Failure::Truncated { .. }));
+            let truncated = matches!(outcome.failure.as_deref(), Some(Failure::Truncated { .. }));
             assert_eq!(truncated, fits < message.data.len(), "seed {}", self.seed);
         }
         assert!(seen.iter().all(|&seen| seen), "seed {}: a message was never received", self.seed);

@@ -6,6 +6,7 @@
 use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, UserMemory};
 
 use crate::arrivals::{Core, Told, Transfer};
+use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
@@ -98,14 +99,14 @@ impl<F: Fabric> Engine<F> {
     ///
     /// # Errors
     /// When the peer cannot be reached or is gone.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         to: Peer,
         envelope: Envelope,
         payload: Payload<'static>,
         mode: Mode,
-    ) -> Result<Sending, FabricError> {
+    ) -> Result<Sending, Box<FabricError>> {
         if let Some(link) = self.core.peers.link(to)
             && link.queue.is_empty()
             && payload.bytes() < link.eager_bytes_end
@@ -134,6 +135,49 @@ impl<F: Fabric> Engine<F> {
         let request = self.core.requests.insert(State::Posted { pattern, from, memory });
         self.core.matching.post(pattern, request);
         Receiving::Pending(request)
+    }
+
+    /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that is
+    /// not needed. [`Engine::take_awaited`] tells when it is over; a ticket must be waited for to its end.
+    ///
+    /// # Errors
+    /// The outcome, where it is over already.
+    #[inline(always)]
+    pub fn receive_awaited(
+        &mut self,
+        pattern: Pattern,
+        from: Option<Peer>,
+        memory: UserMemory,
+    ) -> Result<Ticket, Outcome> {
+        let easy = matches!(self.core.awaited, Awaited::Nobody)
+            && !self.core.matching.has_posted()
+            && self.core.matching.find(&pattern).is_none()
+            && from.is_none_or(|peer| self.core.peers.is_well(peer));
+        if easy {
+            self.core.awaited = Awaited::Posted { pattern, from, memory };
+            return Ok(Ticket::Awaited);
+        }
+        match self.receive(pattern, from, memory) {
+            Receiving::Done(outcome) => Err(outcome),
+            Receiving::Pending(request) => Ok(Ticket::Request(request)),
+        }
+    }
+
+    /// The outcome behind a ticket, when it is over; the ticket is void then.
+    #[inline(always)]
+    pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
+        let request = match (ticket, &self.core.awaited) {
+            (Ticket::Request(request), _) => return self.test(request),
+            (Ticket::Awaited, Awaited::Over(_)) => {
+                let Awaited::Over(outcome) = std::mem::take(&mut self.core.awaited) else { return None };
+                return Some(outcome);
+            }
+            (Ticket::Awaited, Awaited::Goes(request)) => *request,
+            (Ticket::Awaited, _) => return None,
+        };
+        let outcome = self.test(request)?;
+        self.core.awaited = Awaited::Nobody;
+        Some(outcome)
     }
 
     /// What the first message that `pattern` asks for is, if there is one.
@@ -193,7 +237,7 @@ impl<F: Fabric> Engine<F> {
 
     /// One turn: takes what came, answers it, and goes on with what waits to be sent. Returns the number of things
     /// that happened.
-    #[inline]
+    #[inline(always)]
     pub fn progress(&mut self) -> usize {
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
@@ -256,8 +300,8 @@ impl<F: Fabric> Engine<F> {
         envelope: Envelope,
         payload: Payload<'static>,
         mode: Mode,
-    ) -> Result<Sending, FabricError> {
-        self.ensure_link(to)?;
+    ) -> Result<Sending, Box<FabricError>> {
+        self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
         let eager = payload.bytes() < link.eager_bytes_end;
         if eager && mode == Mode::Standard {

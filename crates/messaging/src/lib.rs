@@ -8,6 +8,7 @@
 //! thousands of ranks in one process, the same every time.
 
 mod arrivals;
+mod awaited;
 pub mod conformance;
 mod engine;
 mod envelope;
@@ -16,6 +17,7 @@ mod peers;
 mod protocol;
 mod request;
 
+pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use matching::Probed;

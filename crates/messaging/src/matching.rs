@@ -243,6 +243,12 @@ impl Matching {
         all.filter(|(_, message)| message.as_ref().is_some_and(unfinished)).map(|(at, _)| at as u32).collect()
     }
 
+    /// Whether any receive is posted.
+    #[inline]
+    pub(crate) fn has_posted(&self) -> bool {
+        self.posted > 0
+    }
+
     /// Unexpected messages kept here.
     pub(crate) fn unexpected(&self) -> usize {
         self.waiting

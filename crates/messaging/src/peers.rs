@@ -110,6 +110,12 @@ impl<L> PeerTable<L> {
         self.blocks.get_mut(at / BLOCK_PEERS)?.as_mut()?[at % BLOCK_PEERS].as_deref_mut()
     }
 
+    /// Whether nothing is known against the peer.
+    #[inline]
+    pub(crate) fn is_well(&mut self, peer: Peer) -> bool {
+        self.find(peer).is_none_or(|state| state.lost.is_none())
+    }
+
     #[inline]
     pub(crate) fn link(&mut self, peer: Peer) -> Option<&mut Link<L>> {
         self.find(peer)?.link.as_mut()

@@ -32,8 +32,8 @@ pub struct Outcome {
     pub bytes: usize,
     /// It was cancelled before it matched.
     pub cancelled: bool,
-    /// What went wrong, if anything did.
-    pub failure: Option<Failure>,
+    /// What went wrong, if anything did. A pointer, since it hardly ever does and outcomes travel much.
+    pub failure: Option<Box<Failure>>,
 }
 
 /// Why an operation failed.
@@ -57,8 +57,9 @@ impl Outcome {
         Outcome { source: Rank(0), tag: 0, bytes: 0, cancelled: false, failure: None }
     }
 
+    #[inline]
     pub(crate) fn received(source: Rank, tag: i32, sent_bytes: usize, room_bytes: usize) -> Outcome {
-        let failure = (sent_bytes > room_bytes).then_some(Failure::Truncated { sent_bytes, room_bytes });
+        let failure = (sent_bytes > room_bytes).then(|| truncated(sent_bytes, room_bytes));
         Outcome { source, tag, bytes: sent_bytes.min(room_bytes), cancelled: false, failure }
     }
 
@@ -67,8 +68,13 @@ impl Outcome {
     }
 
     pub(crate) fn failed(failure: Failure) -> Outcome {
-        Outcome { failure: Some(failure), ..Outcome::sent() }
+        Outcome { failure: Some(Box::new(failure)), ..Outcome::sent() }
     }
+}
+
+#[cold]
+fn truncated(sent_bytes: usize, room_bytes: usize) -> Box<Failure> {
+    Box::new(Failure::Truncated { sent_bytes, room_bytes })
 }
 
 /// Where a request stands.

@@ -125,7 +125,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Rank`] where `to` is no member; what the fabric says where it cannot be reached.
-    #[inline]
+    #[inline(always)]
     pub fn start_send(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
@@ -140,7 +140,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::start_send`].
-    #[inline]
+    #[inline(always)]
     pub fn send_claim(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
         match self.start_send(payload, to, tag, mode)? {
             Sending::Done => Ok(()),
@@ -167,18 +167,15 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Rank`] where `from` is no member. What goes wrong with the message stands in the answer.
-    #[inline]
+    #[inline(always)]
     pub fn receive_claim(
         &self,
         memory: UserMemory,
         from: Option<Rank>,
         tag: Option<i32>,
     ) -> Result<Received> {
-        let outcome = match self.start_receive(memory, from, tag)? {
-            Receiving::Done(outcome) => outcome,
-            Receiving::Pending(request) => self.inner.process.wait(request),
-        };
-        Ok(self.conclude_receive(&outcome))
+        let (pattern, peer) = self.pattern(from, tag)?;
+        Ok(self.conclude_receive(&self.inner.process.receive_awaited(pattern, peer, memory)))
     }
 
     /// Waits until a message is there, and describes it without receiving it (MPI 5.0 §3.8.1).
@@ -265,7 +262,7 @@ impl Communicator {
     fn receive_failed(&self, outcome: &Outcome) -> Error {
         let Some(failure) = &outcome.failure else { return Error::new(Class::Internal, "nothing failed") };
         let text = failure_text(failure);
-        match failure {
+        match **failure {
             messaging::Failure::Truncated { .. } => {
                 let from = format!("{} from rank {} tag {}", self.place(), outcome.source.0, outcome.tag);
                 Error::new(Class::Truncated, format!("{from}: {text}"))
@@ -278,7 +275,7 @@ impl Communicator {
     }
 
     #[cold]
-    fn send_failed(&self, error: FabricError, to: Rank, tag: i32) -> Error {
+    fn send_failed(&self, error: Box<FabricError>, to: Rank, tag: i32) -> Error {
         Error::from(error).during(format!("{} to rank {} tag {tag}", self.place(), to.0))
     }
 
@@ -300,7 +297,7 @@ impl Communicator {
         format!("{}, rank {}", self.label(), self.inner.rank.0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pattern(&self, from: Option<Rank>, tag: Option<i32>) -> Result<(Pattern, Option<Peer>)> {
         let pattern = Pattern { context: self.inner.context * 2, source: from, tag };
         match from {

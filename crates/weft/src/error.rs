@@ -1,6 +1,7 @@
 //! Errors as a person meets them: what happened, where, with whom, and what to do.
 
 use std::fmt;
+use std::ops::Deref;
 
 use fabric::{FabricError, Fault};
 
@@ -9,8 +10,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong. `Display` gives one line that names the operation, the place and the partner, and where there
 /// is one, a second line with the remedy.
+///
+/// One pointer, so that a result on the way of a message travels in a register.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
+    told: Box<Told>,
+}
+
+/// What an [`Error`] says; its fields are read through it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
     /// The kind of error (MPI 5.0 §9.4).
     pub class: Class,
     /// What happened, in one sentence without full stop.
@@ -60,8 +69,9 @@ pub enum Class {
 
 impl Error {
     /// An error of that class.
+    #[cold]
     pub fn new(class: Class, what: impl Into<String>) -> Error {
-        Error { class, what: what.into(), remedy: None }
+        Error { told: Box::new(Told { class, what: what.into(), remedy: None }) }
     }
 
     /// An error of that class from a text whose first line says what happened, and whose second what to do.
@@ -74,14 +84,30 @@ impl Error {
 
     /// The same with what to do about it.
     #[must_use]
-    pub fn remedy(self, remedy: impl Into<String>) -> Error {
-        Error { remedy: Some(remedy.into()), ..self }
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Error {
+        self.told.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The same as an error of another class.
+    #[must_use]
+    pub fn of_class(mut self, class: Class) -> Error {
+        self.told.class = class;
+        self
     }
 
     /// The same, told in the context of an operation: `place: what`.
     #[must_use]
-    pub fn during(self, place: impl fmt::Display) -> Error {
-        Error { what: format!("{place}: {}", self.what), ..self }
+    pub fn during(mut self, place: impl fmt::Display) -> Error {
+        self.told.what = format!("{place}: {}", self.what);
+        self
+    }
+}
+
+impl Deref for Error {
+    type Target = Told;
+    fn deref(&self) -> &Told {
+        &self.told
     }
 }
 
@@ -96,6 +122,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Box<FabricError>> for Error {
+    fn from(error: Box<FabricError>) -> Error {
+        Error::from(*error)
+    }
+}
 
 impl From<FabricError> for Error {
     fn from(error: FabricError) -> Error {

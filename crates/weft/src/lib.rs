@@ -46,7 +46,7 @@ pub use collectives;
 pub use communicator::{Communicator, Received, Reduce, Status};
 pub use config::{Config, FabricName, VARIABLES, Variable, Wait};
 pub use datatype::Operator;
-pub use error::{Class, Error, Result};
+pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
 pub use fabrics::Lane;
 pub use group::{Comparison, Group};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, UserMemory};
 use messaging::{
-    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
+    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending, Ticket,
 };
 
 use crate::exchange::Exchange;
@@ -80,14 +80,14 @@ impl Process {
     }
 
     /// Sends without waiting.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(
         &self,
         to: Peer,
         envelope: Envelope,
         payload: Payload<'static>,
         mode: Mode,
-    ) -> Result<Sending, FabricError> {
+    ) -> Result<Sending, Box<FabricError>> {
         let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
         // What goes to this process itself waits for whoever looks next, and all may be asleep.
         if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -100,6 +100,27 @@ impl Process {
     #[inline]
     pub(crate) fn receive(&self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
         self.with(|engine| engine.receive(pattern, from, memory))
+    }
+
+    /// Receives, and waits until that is over.
+    #[inline(always)]
+    pub(crate) fn receive_awaited(
+        &self,
+        pattern: Pattern,
+        from: Option<Peer>,
+        memory: UserMemory,
+    ) -> Outcome {
+        let mut memory = Some(memory);
+        let mut ticket = Ticket::Awaited;
+        self.until(|engine| {
+            if let Some(memory) = memory.take() {
+                match engine.receive_awaited(pattern, from, memory) {
+                    Ok(given) => ticket = given,
+                    Err(outcome) => return Some(outcome),
+                }
+            }
+            engine.take_awaited(ticket)
+        })
     }
 
     /// Waits until the request is over.
@@ -169,56 +190,72 @@ impl Process {
     }
 
     /// Makes progress until `ready` has an answer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn until<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
         let mut engine = self.hold();
-        if let Some(answer) = ready(&mut engine) {
-            return answer;
-        }
         let mut patience = Patience::new(self.policy);
+        // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
-            if self.turn(&mut engine) > 0 {
-                patience.renew();
-            }
             if let Some(answer) = ready(&mut engine) {
+                if patience.is_armed() {
+                    self.disarm();
+                }
                 return answer;
             }
-            match patience.next() {
-                Next::Look if self.wanting.load(Ordering::Relaxed) == 0 => std::hint::spin_loop(),
-                Next::Look | Next::Yield => {
-                    drop(engine);
-                    std::thread::yield_now();
-                    engine = self.hold();
-                }
-                Next::Sleep => {
-                    drop(engine);
-                    if let Some(answer) = self.sleep(&mut ready) {
-                        return answer;
-                    }
-                    engine = self.hold();
-                }
+            if patience.has_looked() {
+                engine = self.pause(engine, &mut patience);
             }
+            let happened = self.turn(&mut engine);
+            patience.looked(happened);
         }
     }
 
-    /// Sleeps until something may have come; looks once more before, so that nothing is slept over.
-    #[cold]
-    fn sleep<R>(&self, ready: &mut impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let armed = self.bell.arm();
-        let (happened, answer) = {
-            let mut engine = self.hold();
-            (self.turn(&mut engine), ready(&mut engine))
-        };
-        if happened == 0 && answer.is_none() {
-            self.bell.sleep(armed, SLEEP_MAX);
+    /// What lies between two looks: nothing much, another thread's or process's turn, or a sleep.
+    #[inline]
+    fn pause<'a>(
+        &'a self,
+        engine: Guard<'a, Engine<Fabrics>>,
+        patience: &mut Patience,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        match patience.next() {
+            Next::Look if self.wanting.load(Ordering::Relaxed) == 0 => {
+                std::hint::spin_loop();
+                engine
+            }
+            next => self.pause_long(engine, patience, next),
         }
+    }
+
+    #[cold]
+    fn pause_long<'a>(
+        &'a self,
+        engine: Guard<'a, Engine<Fabrics>>,
+        patience: &mut Patience,
+        next: Next,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        drop(engine);
+        match next {
+            Next::Look | Next::Yield => std::thread::yield_now(),
+            // What came before is seen by the look that follows, what comes later makes the sleep short.
+            Next::Arm => {
+                self.sleepers.fetch_add(1, Ordering::SeqCst);
+                patience.armed(self.bell.arm());
+            }
+            Next::Sleep(armed) => {
+                if let Some(armed) = armed {
+                    self.bell.sleep(armed, SLEEP_MAX);
+                }
+                self.disarm();
+                self.die_with_the_manager();
+            }
+        }
+        self.hold()
+    }
+
+    #[cold]
+    fn disarm(&self) {
         self.bell.disarm();
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        if answer.is_none() {
-            self.die_with_the_manager();
-        }
-        answer
     }
 
     /// A rank whose launcher is gone has nobody to tell and nobody who would end it: it ends itself.
@@ -247,16 +284,15 @@ impl Process {
     }
 
     /// One call of the engine.
-    #[inline]
+    #[inline(always)]
     fn with<R>(&self, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
         let mut engine = self.hold();
-        if !self.is_shared() {
-            // The only thread is awake.
-            return act(&mut engine);
-        }
         let before = engine.signs();
         let answer = act(&mut engine);
-        self.rouse(before, &engine);
+        // Where there is only one thread, it is awake.
+        if self.is_shared() {
+            self.rouse(before, &engine);
+        }
         answer
     }
 

@@ -44,6 +44,17 @@ pub(crate) struct Patience {
     policy: Policy,
     looks: u32,
     since: Option<Instant>,
+    armed: Armed,
+    has_looked: bool,
+}
+
+/// Whether the bell is armed: its answer, and then whether the look that follows found anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Armed {
+    No,
+    Looking(u32),
+    Nothing(u32),
+    Something,
 }
 
 /// What to do next.
@@ -53,23 +64,52 @@ pub(crate) enum Next {
     Look,
     /// Give the core away, then look.
     Yield,
-    /// Sleep until something comes.
-    Sleep,
+    /// Arm the bell, then look.
+    Arm,
+    /// Sleep until the bell rings (unless something came while it was armed), and disarm it.
+    Sleep(Option<u32>),
 }
 
 impl Patience {
     pub(crate) fn new(policy: Policy) -> Patience {
-        Patience { policy, looks: 0, since: None }
+        Patience { policy, looks: 0, since: None, armed: Armed::No, has_looked: false }
     }
 
-    /// Something came, though not what is waited for: the patience is fresh again.
-    pub(crate) fn renew(&mut self) {
-        self.looks = 0;
-        self.since = None;
+    /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh again.
+    #[inline]
+    pub(crate) fn looked(&mut self, happened: usize) {
+        self.has_looked = true;
+        if happened > 0 {
+            self.looks = 0;
+            self.since = None;
+        }
+        if let Armed::Looking(armed) = self.armed {
+            self.armed = if happened > 0 { Armed::Something } else { Armed::Nothing(armed) };
+        }
+    }
+
+    /// Whether there was a look at all.
+    #[inline]
+    pub(crate) fn has_looked(&self) -> bool {
+        self.has_looked
+    }
+
+    /// Notes the bell's answer.
+    pub(crate) fn armed(&mut self, answer: u32) {
+        self.armed = Armed::Looking(answer);
+    }
+
+    /// Whether the bell must be disarmed.
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed != Armed::No
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
+        if self.is_armed() {
+            return self.asleep();
+        }
         self.looks += 1;
         let (free_looks, limit, before_limit) = match self.policy {
             Policy::OwnCore => (LOOKS_BEFORE_CLOCK, SPIN, Next::Look),
@@ -81,7 +121,15 @@ impl Patience {
         } else if self.waited() < limit {
             before_limit
         } else {
-            Next::Sleep
+            Next::Arm
+        }
+    }
+
+    #[cold]
+    fn asleep(&mut self) -> Next {
+        match std::mem::replace(&mut self.armed, Armed::No) {
+            Armed::Nothing(armed) => Next::Sleep(Some(armed)),
+            _ => Next::Sleep(None),
         }
     }
 
@@ -115,7 +163,8 @@ mod tests {
                 match patience.next() {
                     Next::Look => looks += 1,
                     Next::Yield => yields += 1,
-                    Next::Sleep => break,
+                    Next::Arm => break,
+                    Next::Sleep(_) => unreachable!("nothing was armed"),
                 }
                 assert!(looks + yields < 1_000_000_000, "spins for ever");
             }

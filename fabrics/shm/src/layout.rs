@@ -12,8 +12,10 @@
 //!   128   | knocks: one bit for each seat |..
 //!
 //! ring    | lines consumed 4 | data units consumed 4 |..   written by the receiver
-//!    64   | waiting 4 |..                                  written by the sender
+//!     8   | looks into the mailbox 4 |
+//!    64   | waiting, offers a mailbox 4 |..                written by the sender
 //!   128   | line 0 | line 1 |.. line 61 |              one page in all, taken at the first message
+//!  4096   | mailbox, in the ring from the lower to the higher seat |  taken when both have spoken a while
 //!         | data |..                  taken at the first message of more than 32 bytes
 //!
 //! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
@@ -89,7 +91,7 @@ impl RingShape {
     fn with_data(data_bytes: u32) -> RingShape {
         RingShape {
             lines: ((PAGE - RING_LINES) / LINE) as u32,
-            data_at: PAGE as u32,
+            data_at: (MAILBOX_AT + MAILBOX_BYTES) as u32,
             data_bytes,
             piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4),
         }
@@ -124,6 +126,12 @@ pub const SEAT_KNOCKS: usize = 128;
 pub const RING_CONSUMED: usize = 0;
 /// Whether the sender found the ring full and may sleep until there is room.
 pub const RING_WAITING: usize = 64;
+/// Whether the receiver looks into the mailbox.
+pub const RING_MAILED: usize = 8;
+/// The bit of the word at [`RING_WAITING`] that says so, and the one that offers a mailbox.
+pub const WAITING: u32 = 1;
+/// See [`WAITING`].
+pub const MAILBOX_OFFERED: u32 = 2;
 /// The first line.
 pub const RING_LINES: usize = 128;
 
@@ -136,12 +144,19 @@ pub const LINE_PAYLOAD: usize = 32;
 /// What fits beside the header.
 pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
+/// Where the mailbox of a pair stands, from the start of the ring from the lower to the higher seat.
+pub const MAILBOX_AT: usize = PAGE;
+/// Its size, in whole pages.
+pub const MAILBOX_BYTES: usize = 3 * PAGE;
+/// The longest payload that fits into it.
+pub const MAILBOX_PAYLOAD_BYTES_MAX: usize = MAILBOX_BYTES - LINE_PAYLOAD;
+
 /// Larger pieces delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
 /// `examples/pingpong.rs`.
 const PIECE_BYTES_MAX: u32 = 16 << 10;
 
 /// Up to so many seats: so many bytes of data for each ring. The virtual size of all rings together stays under
-/// 64 GiB. A large area is the faster one, as lines that come round again have left the other processor's cache;
+/// 128 GiB. A large area is the faster one, as lines that come round again have left the other processor's cache;
 /// and it costs memory only between pairs that exchange large messages.
 const SHAPES: [(u32, u32); 6] =
     [(4, 1 << 20), (16, 256 << 10), (64, 128 << 10), (256, 64 << 10), (1024, 32 << 10), (2048, 8 << 10)];
@@ -162,7 +177,7 @@ mod tests {
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
             assert_eq!(last, layout.segment_bytes());
             assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());
-            assert!(RING_LINES + layout.ring.lines as usize * LINE <= layout.ring.data_at as usize);
+            assert!(RING_LINES + layout.ring.lines as usize * LINE <= MAILBOX_AT);
         }
     }
 
@@ -180,7 +195,7 @@ mod tests {
     #[test]
     fn the_largest_segment_stays_mappable() {
         for (seats, ..) in SHAPES {
-            assert!(Layout::new(seats).unwrap().segment_bytes() <= 64 << 30, "{seats} seats");
+            assert!(Layout::new(seats).unwrap().segment_bytes() <= 128 << 30, "{seats} seats");
         }
         assert_eq!(Layout::new(0), None);
         assert_eq!(Layout::new(SEATS_MAX + 1), None);

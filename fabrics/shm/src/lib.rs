@@ -13,6 +13,7 @@
 #![cfg_attr(loom, allow(dead_code, reason = "the models use the lock-free parts only"))]
 
 mod layout;
+mod mailbox;
 mod memory;
 mod ring;
 mod seat;

@@ -8,7 +8,7 @@ use fabric::{Header, Payload, Posted};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::layout::{LINE, RING_LINES, RingShape, SEAT_KNOCKS};
+use crate::layout::{LINE, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
 use crate::memory::{Lines, Memory};
 use crate::ring::{Arrival, Consumer, Producer};
 use crate::seat::Seat;
@@ -173,7 +173,7 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
             let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs) else {
                 panic!("nothing there")
             };
-            let waits = consumer.release(&*theirs, piece) | consumer.idle(&*theirs);
+            let waits = (consumer.release(&*theirs, piece) | consumer.idle(&*theirs)) & WAITING != 0;
             if waits && receiver().must_wake(&*theirs) {
                 waker.wake();
             }

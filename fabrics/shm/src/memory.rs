@@ -6,7 +6,8 @@
 
 use fabric::Payload;
 
-use crate::sync::Word;
+use crate::layout::{LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE};
+use crate::sync::{Ordering, Word};
 
 /// Shared bytes, seen as offset and length. One implementation is a mapping, another belongs to the model
 /// checker.
@@ -22,6 +23,15 @@ pub trait Memory {
 
     /// Reads words at `offset`, not atomically.
     fn take_words<const N: usize>(&self, offset: usize) -> [u32; N];
+
+    /// Writes the whole line at `offset`, a multiple of 64: what follows its sequence number, then the payload
+    /// (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), and at last the number, which makes it visible.
+    #[inline]
+    fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
+        self.put(offset + LINE_PAYLOAD, payload);
+        self.put_words(offset + LINE_FRONT, front);
+        self.word(offset + LINE_SEQUENCE).store(sequence, Ordering::Release);
+    }
 
     /// Copies a payload in at `offset`.
     fn put(&self, offset: usize, payload: Payload<'_>);
@@ -42,7 +52,8 @@ mod mapped {
     use memmap2::MmapRaw;
 
     use super::Memory;
-    use crate::sync::Word;
+    use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE};
+    use crate::sync::{Ordering, Word};
 
     /// Memory of a mapping, or of the heap in tests.
     pub struct Mapped {
@@ -117,6 +128,19 @@ mod mapped {
         }
 
         #[inline]
+        fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
+            assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && offset.is_multiple_of(LINE));
+            let line = self.place(offset, LINE);
+            // SAFETY: `place` checked the bounds of the line, and its payload has room for
+            // LINE_PAYLOAD_BYTES_MAX; the word is aligned as the line is, and every process touches it atomically.
+            unsafe {
+                fabric::copy(payload.start(), line.add(LINE_PAYLOAD), payload.bytes());
+                line.add(LINE_FRONT).cast::<[u32; 7]>().write_unaligned(front);
+                Word::from_ptr(line.add(LINE_SEQUENCE).cast()).store(sequence, Ordering::Release);
+            }
+        }
+
+        #[inline]
         fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; an unaligned write asks for nothing more.
@@ -134,7 +158,7 @@ mod mapped {
         fn put(&self, offset: usize, payload: Payload<'_>) {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
-            unsafe { copy(payload.start(), place, payload.bytes()) }
+            unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
         }
 
         #[inline]
@@ -143,43 +167,6 @@ mod mapped {
             // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `reader` runs.
             // Others may write there; a payload is made for that.
             reader(unsafe { Payload::claim(place, bytes) })
-        }
-    }
-
-    /// Copies `bytes` bytes. Up to 32 go as at most two whole words or vectors that may overlap each other,
-    /// which spares the call of a general copy in the path of small messages.
-    ///
-    /// # Safety
-    /// `from` must be readable and `to` writable for `bytes` bytes, and the two must not overlap.
-    #[inline]
-    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
-        // `P <= bytes <= 2 * P`; both lie inside what the caller vouches for.
-        unsafe {
-            match bytes {
-                0 => {}
-                1..4 => from.copy_to_nonoverlapping(to, bytes),
-                4..8 => both_ends::<4>(from, to, bytes),
-                8..16 => both_ends::<8>(from, to, bytes),
-                16..=32 => both_ends::<16>(from, to, bytes),
-                _ => from.copy_to_nonoverlapping(to, bytes),
-            }
-        }
-    }
-
-    /// Moves the first and the last P bytes of `bytes`.
-    ///
-    /// # Safety
-    /// As for [`copy`], and `P <= bytes`.
-    #[inline]
-    unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.
-        unsafe {
-            let last = bytes - P;
-            let head = from.cast::<[u8; P]>().read_unaligned();
-            let tail = from.add(last).cast::<[u8; P]>().read_unaligned();
-            to.cast::<[u8; P]>().write_unaligned(head);
-            to.add(last).cast::<[u8; P]>().write_unaligned(tail);
         }
     }
 

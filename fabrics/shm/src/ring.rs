@@ -13,6 +13,7 @@
 use fabric::{Header, Payload, Posted};
 
 use crate::layout::{
+    MAILBOX_OFFERED, RING_MAILED, WAITING,
     LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, RING_CONSUMED, RING_LINES,
     RING_WAITING, RingShape,
 };
@@ -30,6 +31,8 @@ pub struct Producer {
     bytes_left: usize,
     /// What the reader sees in the ring's `waiting` word.
     waiting: bool,
+    /// Whether it sees there that a mailbox is offered.
+    offering: bool,
 }
 
 /// The reading side of a ring.
@@ -89,6 +92,14 @@ pub enum Wild {
         /// What the line says.
         bytes: u64,
     },
+    /// A message in the mailbox claims a place in the order that it cannot have.
+    #[error("a message after {lines_before} lines in the mailbox, where {lines_passed} were sent")]
+    Order {
+        /// What the message says, in the low 16 bits.
+        lines_before: u16,
+        /// The lines that came, in the low 16 bits.
+        lines_passed: u16,
+    },
     /// A piece without a beginning, or a beginning before the last message was whole.
     #[error("a line of kind {kind} with {bytes_left} bytes of a message still due")]
     Kind {
@@ -115,6 +126,7 @@ impl Producer {
             units_all: 0,
             bytes_left: 0,
             waiting: false,
+            offering: false,
         }
     }
 
@@ -134,6 +146,29 @@ impl Producer {
         self.lines_free = 0;
     }
 
+    /// Whether no message is taken partly.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.bytes_left == 0
+    }
+
+    /// Lines written so far.
+    #[inline]
+    pub fn lines_passed(&self) -> u32 {
+        self.spot.lines_passed
+    }
+
+    /// Offers the reader a mailbox; its memory is there.
+    pub fn offer_mailbox(&mut self, memory: &impl Memory) {
+        self.offering = true;
+        self.say(memory);
+    }
+
+    /// Whether the reader looks into the mailbox.
+    pub fn is_mailed(&self, memory: &impl Memory) -> bool {
+        memory.word(self.spot.at + RING_MAILED).load(Ordering::Acquire) != 0
+    }
+
     /// Sends a message that fits into one line if a line is known to be free; false where anything else is the
     /// case, and then nothing has happened. This is the whole path of a small message.
     #[inline]
@@ -142,9 +177,7 @@ impl Producer {
         if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || self.bytes_left > 0 || self.waiting {
             return false;
         }
-        let line = self.spot.line();
-        memory.put(line + LINE_PAYLOAD, payload);
-        self.publish(memory, line, Kind::Whole, bytes, header);
+        self.publish(memory, Kind::Whole, bytes, header, payload);
         true
     }
 
@@ -162,18 +195,17 @@ impl Producer {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
-        let (line, bytes) = (self.spot.line(), payload.bytes());
+        let bytes = payload.bytes();
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
-            memory.put(line + LINE_PAYLOAD, payload);
-            self.publish(memory, line, Kind::Whole, bytes, header);
+            self.publish(memory, Kind::Whole, bytes, header, payload);
         } else if bytes <= self.piece_bytes_max() {
             self.put_data(memory, payload);
-            self.publish(memory, line, Kind::Whole, bytes, header);
+            self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
         } else {
             let first = payload.part(0, self.piece_bytes_max());
             self.put_data(memory, first);
-            memory.put_words(line + LINE_PAYLOAD, [bytes as u32, (bytes as u64 >> 32) as u32]);
-            self.publish(memory, line, Kind::First, first.bytes(), header);
+            let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
+            self.publish(memory, Kind::First, first.bytes(), header, Payload::from(total.as_flattened()));
             self.bytes_left = bytes - first.bytes();
             return self.stream(memory, payload, first.bytes());
         }
@@ -200,9 +232,8 @@ impl Producer {
             if !self.room_for_piece(memory, piece.bytes())? {
                 break;
             }
-            let line = self.spot.line();
             self.put_data(memory, piece);
-            self.publish(memory, line, Kind::More, piece.bytes(), &Header::default());
+            self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
             at += piece.bytes();
         }
         self.bytes_left = payload.bytes() - at;
@@ -221,10 +252,17 @@ impl Producer {
 
     /// Writes the line and makes it visible.
     #[inline]
-    fn publish(&mut self, memory: &impl Memory, line: usize, kind: Kind, bytes: usize, header: &Header) {
+    fn publish(
+        &mut self,
+        memory: &impl Memory,
+        kind: Kind,
+        bytes: usize,
+        header: &Header,
+        payload: Payload<'_>,
+    ) {
         let [a, b, c, d, e, f] = header.words;
-        memory.put_words(line + LINE_FRONT, [kind as u32 | bytes as u32, a, b, c, d, e, f]);
-        memory.word(line + LINE_SEQUENCE).store(self.spot.sequence, Ordering::Release);
+        let front = [kind as u32 | bytes as u32, a, b, c, d, e, f];
+        memory.publish_line(self.spot.line(), self.spot.sequence, front, payload);
         self.spot.next_line();
         self.lines_free -= 1;
     }
@@ -272,16 +310,23 @@ impl Producer {
     /// Tells the reader that somebody may sleep until there is room.
     fn wait(&mut self, memory: &impl Memory) {
         if !self.waiting {
-            memory.word(self.spot.at + RING_WAITING).store(1, Ordering::Relaxed);
             self.waiting = true;
+            self.say(memory);
         }
     }
 
     fn wait_over(&mut self, memory: &impl Memory) {
         if self.waiting {
-            memory.word(self.spot.at + RING_WAITING).store(0, Ordering::Relaxed);
             self.waiting = false;
+            self.say(memory);
         }
+    }
+
+    /// Release: a mailbox that is offered is there.
+    fn say(&self, memory: &impl Memory) {
+        let waiting = if self.waiting { WAITING } else { 0 };
+        let offering = if self.offering { MAILBOX_OFFERED } else { 0 };
+        memory.word(self.spot.at + RING_WAITING).store(waiting | offering, Ordering::Release);
     }
 
     fn piece_bytes_max(&self) -> usize {
@@ -316,10 +361,35 @@ impl Consumer {
         self.decode(memory, line, what, Header { words }).map(Some)
     }
 
-    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
-    /// of the ring has come free. True when the writer waits for room and must be woken.
+    /// Whether a line stands at the front.
+    ///
+    /// # Errors
+    /// As for [`Consumer::front`].
     #[inline]
-    pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> bool {
+    pub fn is_ready(&self, memory: &impl Memory) -> Result<bool, Wild> {
+        let found = memory.word(self.spot.line() + LINE_SEQUENCE).load(Ordering::Acquire);
+        if found == self.spot.sequence {
+            return Ok(true);
+        }
+        if found == self.sequence_before() { Ok(false) } else { Err(self.out_of_turn(found)) }
+    }
+
+    /// Lines read so far.
+    #[inline]
+    pub fn lines_passed(&self) -> u32 {
+        self.spot.lines_passed
+    }
+
+    /// Tells the writer that its reader looks into the mailbox from now on.
+    pub fn accept_mailbox(&self, memory: &impl Memory) {
+        memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);
+    }
+
+    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
+    /// of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it must be
+    /// woken, and [`MAILBOX_OFFERED`].
+    #[inline]
+    pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
         let slot_before = self.spot.slot;
         self.spot.next_line();
         self.first_lap &= slot_before < self.spot.slot;
@@ -329,25 +399,25 @@ impl Consumer {
         let shape = self.spot.shape;
         let due = self.lines_unpublished >= shape.lines / 4
             || self.units_unpublished >= units(shape.data_bytes as usize) / 8;
-        due && self.publish(memory)
+        if due { self.publish(memory) } else { 0 }
     }
 
-    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. True as for
-    /// `release`.
+    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. The answer is
+    /// that of `release`.
     #[inline]
-    pub fn idle(&mut self, memory: &impl Memory) -> bool {
-        self.lines_unpublished > 0 && self.publish(memory)
+    pub fn idle(&mut self, memory: &impl Memory) -> u32 {
+        if self.lines_unpublished > 0 { self.publish(memory) } else { 0 }
     }
 
     /// Tells the writer how far the reader has come.
-    fn publish(&mut self, memory: &impl Memory) -> bool {
+    fn publish(&mut self, memory: &impl Memory) -> u32 {
         let at = self.spot.at;
         memory.word(at + RING_CONSUMED + 4).store(self.spot.units_passed, Ordering::Release);
         memory.word(at + RING_CONSUMED).store(self.spot.lines_passed, Ordering::Release);
         (self.lines_unpublished, self.units_unpublished) = (0, 0);
         // The writer sets its flag, arms its bell (a heavy barrier) and looks once more before it sleeps.
         light_barrier();
-        memory.word(at + RING_WAITING).load(Ordering::Relaxed) != 0
+        memory.word(at + RING_WAITING).load(Ordering::Acquire)
     }
 
     /// Whether a message has begun and is not whole yet.

@@ -10,7 +10,11 @@ use fabric::{
 
 use crate::bell::{ShmBell, wake};
 use crate::cma::{self, Probe};
-use crate::layout::LINE_PAYLOAD_BYTES_MAX;
+use crate::layout::{
+    LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_AT, MAILBOX_BYTES, MAILBOX_OFFERED,
+    MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
+};
+use crate::mailbox::{Letter, Mailbox};
 use crate::memory::{Mapped, Memory};
 use crate::ring::{Arrival, Consumer, Piece, Producer, Wild};
 use crate::seat::Seat;
@@ -66,6 +70,8 @@ struct Outgoing {
     seat: Seat,
     producer: Producer,
     opened: Opened,
+    /// The pair's mailbox, also for what comes in.
+    mailbox: Mailbox,
     pull: Cell<Pull>,
 }
 
@@ -93,6 +99,8 @@ struct Incoming {
     seat: Seat,
     consumer: Consumer,
     landing: Option<Landing>,
+    /// The lane back to the same peer, once there is one.
+    lane: Option<ShmLane>,
 }
 
 /// Where a message that comes in pieces is written.
@@ -166,9 +174,59 @@ impl Shm {
         if !self.opened(lane, needs) {
             return Posted::Busy;
         }
+        if self.outgoing[lane.index as usize].producer.is_whole() {
+            self.attend_mailbox(lane, payload.bytes());
+        }
         let outgoing = &mut self.outgoing[lane.index as usize];
+        if outgoing.post_letter(self.segment.memory(), header, payload) {
+            return Posted::Sent;
+        }
         let posted = outgoing.producer.post(self.segment.memory(), header, payload);
         self.posted(lane, posted)
+    }
+
+    /// Offers the pair's mailbox once both have spoken for a while, sees whether it was accepted, and gets it memory
+    /// for a payload of so many bytes. Where there is no memory, rings do.
+    fn attend_mailbox(&mut self, lane: ShmLane, bytes: usize) {
+        let memory = self.segment.memory();
+        let outgoing = &mut self.outgoing[lane.index as usize];
+        let mailbox = &mut outgoing.mailbox;
+        if mailbox.is_ours() && !mailbox.takes(bytes) && bytes <= MAILBOX_PAYLOAD_BYTES_MAX {
+            if self.segment.reserve(mailbox.at(), MAILBOX_BYTES).is_ok() {
+                mailbox.reserved(MAILBOX_PAYLOAD_BYTES_MAX);
+            }
+        } else if mailbox.is_offered() && outgoing.producer.is_mailed(memory) {
+            mailbox.accepted();
+        } else if mailbox.is_unused()
+            && self.here < outgoing.seat_number
+            && outgoing.producer.lines_passed() >= LINES_BEFORE_MAILBOX
+            && self.incoming.iter().any(|incoming| incoming.lane == Some(lane))
+            && self.segment.reserve(mailbox.at(), PAGE).is_ok()
+        {
+            mailbox.reserved(PAGE - LINE_PAYLOAD);
+            mailbox.offered();
+            outgoing.producer.offer_mailbox(memory);
+        }
+    }
+
+    /// The writer of a ring that we listen to has something to say.
+    #[cold]
+    fn attend_writer(&mut self, index: usize, says: u32) {
+        let incoming = &self.incoming[index];
+        if says & WAITING != 0 {
+            wake_if_asleep(self.segment.memory(), incoming.seat);
+        }
+        if says & MAILBOX_OFFERED != 0
+            && let Some(lane) = incoming.lane
+            && self.outgoing[lane.index as usize].seat_number < self.here
+        {
+            let mailbox = &mut self.outgoing[lane.index as usize].mailbox;
+            if mailbox.is_unused() {
+                mailbox.reserved(PAGE - LINE_PAYLOAD);
+                mailbox.accept();
+                incoming.consumer.accept_mailbox(self.segment.memory());
+            }
+        }
     }
 
     /// Wakes the receiver where something was sent; notes a fault.
@@ -216,7 +274,7 @@ impl Shm {
             self.segment.reserve(offset, bytes).map_err(|errno| ring_refused(bytes as u64, &whom, errno))
         };
         if outgoing.opened == Opened::Nothing {
-            reserve(at, shape.data_at as usize)?;
+            reserve(at, PAGE)?;
             outgoing.producer.lines_taken();
             outgoing.opened = Opened::Lines;
             outgoing.seat.knock(self.segment.memory(), self.here);
@@ -234,7 +292,7 @@ impl Shm {
     fn answer_knocks(&mut self) {
         let layout = *self.segment.layout();
         let words = layout.knock_words();
-        let Shm { segment, seat, peers, incoming, known, here, .. } = self;
+        let Shm { segment, seat, peers, incoming, outgoing, known, here, .. } = self;
         seat.answer_knocks(segment.memory(), words, |from| {
             let Some(peer) = peers.get(from as usize) else { return };
             let (word, bit) = (from / u32::BITS, 1 << (from % u32::BITS));
@@ -247,6 +305,7 @@ impl Shm {
                 seat: Seat::at(layout.seat_at(from)),
                 consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
                 landing: None,
+                lane: lane_to(outgoing, *peer),
             });
         });
     }
@@ -258,6 +317,7 @@ impl Shm {
         for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.peer == peer) {
             outgoing.opened = Opened::Never;
             outgoing.producer.close();
+            outgoing.mailbox.close();
             outgoing.pull.set(Pull::Refused);
         }
         // Its knocks are not answered any more, should it not have knocked yet.
@@ -280,9 +340,14 @@ impl Shm {
     /// Polls one ring. A fault of its writer ends it.
     #[inline]
     fn listen(&mut self, index: usize, sink: &mut impl Sink, events: usize) -> usize {
-        let (done, result) = self.incoming[index].listen(self.segment.memory(), sink, events);
+        let incoming = &mut self.incoming[index];
+        let mailbox = incoming.lane.map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
+        let (done, says, result) = incoming.listen(self.segment.memory(), mailbox, sink, events);
         if done > 0 {
             self.recent_incoming = index;
+        }
+        if says != 0 {
+            self.attend_writer(index, says);
         }
         if let Err(wild) = result {
             let peer = self.incoming[index].peer;
@@ -382,18 +447,24 @@ impl Fabric for Shm {
             Some(index) => index,
             None => {
                 let layout = self.segment.layout();
+                let (lower, higher) = (self.here.min(seat_number), self.here.max(seat_number));
                 self.outgoing.push(Outgoing {
                     peer,
                     seat_number,
                     seat: Seat::at(layout.seat_at(seat_number)),
                     producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
                     opened: Opened::Nothing,
+                    mailbox: Mailbox::new(layout.ring_at(lower, higher) + MAILBOX_AT),
                     pull: Cell::new(Pull::Untried),
                 });
                 self.outgoing.len() - 1
             }
         };
-        Ok(ShmLane { index: index as u32 })
+        let lane = ShmLane { index: index as u32 };
+        if let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.peer == peer) {
+            incoming.lane = Some(lane);
+        }
+        Ok(lane)
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
@@ -401,9 +472,12 @@ impl Fabric for Shm {
         Limits { eager_bytes_max: EAGER_BYTES_MAX, pull }
     }
 
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let outgoing = &mut self.outgoing[lane.index as usize];
+        if outgoing.post_letter(self.segment.memory(), header, payload) {
+            return Posted::Sent;
+        }
         if outgoing.producer.post_short(self.segment.memory(), header, payload) {
             wake_if_asleep(self.segment.memory(), outgoing.seat);
             return Posted::Sent;
@@ -419,13 +493,13 @@ impl Fabric for Shm {
         self.posted(lane, posted)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         if self.seat.knocked(self.segment.memory(), self.known.len()) {
             self.answer_knocks();
         }
         let mut done = self.listen_recent(sink, events);
-        if self.incoming.len() > 1 {
+        if self.incoming.len() > 1 && !sink.enough() {
             done = self.listen_others(sink, events, done);
         }
         if !self.faults.is_empty() {
@@ -472,28 +546,89 @@ impl Drop for Shm {
     }
 }
 
+impl Outgoing {
+    /// Sends a message through the mailbox, if it is our turn there and the message fits.
+    #[inline(always)]
+    fn post_letter(&mut self, memory: &Mapped, header: &Header, payload: Payload<'_>) -> bool {
+        if !self.mailbox.takes(payload.bytes()) || !self.producer.is_whole() {
+            return false;
+        }
+        self.mailbox.post(memory, header, payload, self.producer.lines_passed());
+        wake_if_asleep(memory, self.seat);
+        true
+    }
+}
+
 impl Incoming {
-    /// Reports up to `events` lines; also tells how many before a fault.
+    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
     #[inline]
-    fn listen(&mut self, memory: &Mapped, sink: &mut impl Sink, events: usize) -> (usize, Result<(), Wild>) {
-        let mut done = 0;
+    fn listen(
+        &mut self,
+        memory: &Mapped,
+        mut mailbox: Option<&mut Mailbox>,
+        sink: &mut impl Sink,
+        events: usize,
+    ) -> (usize, u32, Result<(), Wild>) {
+        let (mut done, mut says) = (0, 0);
         while done < events {
-            match self.consumer.front(memory) {
-                Ok(Some(arrival)) => self.take(memory, sink, arrival),
-                Ok(None) if done > 0 => break,
-                Ok(None) => {
-                    self.idle(memory);
+            match self.next(memory, mailbox.as_deref()) {
+                Ok(Next::Letter(letter)) => {
+                    if let Some(mailbox) = &mut mailbox {
+                        mailbox.take(memory, &letter, |payload| sink.message(self.peer, &letter.header, payload));
+                    }
+                }
+                Ok(Next::Line) => match self.consumer.front(memory) {
+                    Ok(Some(arrival)) => says |= self.take(memory, sink, arrival),
+                    Ok(None) => break,
+                    Err(wild) => return (done, says, Err(wild)),
+                },
+                Ok(Next::Nothing) => {
+                    if done == 0 {
+                        says |= self.consumer.idle(memory);
+                    }
                     break;
                 }
-                Err(wild) => return (done, Err(wild)),
+                Err(wild) => return (done, says, Err(wild)),
             }
             done += 1;
+            if sink.enough() {
+                break;
+            }
         }
-        (done, Ok(()))
+        (done, says, Ok(()))
+    }
+
+    /// What comes next in the order of the pair.
+    #[inline]
+    fn next(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Result<Next, Wild> {
+        let Some(mailbox) = mailbox else {
+            return Ok(if self.consumer.is_ready(memory)? { Next::Line } else { Next::Nothing });
+        };
+        let early = mailbox.front(memory)?;
+        let is_ready = self.consumer.is_ready(memory)?;
+        // A letter may have been put down before the line that was seen just now, and after the first look.
+        let letter = if early.is_none() && is_ready { mailbox.front(memory)? } else { early };
+        let passed = self.consumer.lines_passed() as u16;
+        match letter {
+            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => Ok(Next::Letter(letter)),
+            _ if is_ready => Ok(Next::Line),
+            None => Ok(Next::Nothing),
+            Some(letter) => self.line_before(memory, letter),
+        }
+    }
+
+    /// A letter is there, and the lines before it were not when we looked: they must be now.
+    #[cold]
+    fn line_before(&self, memory: &Mapped, letter: Letter) -> Result<Next, Wild> {
+        if self.consumer.is_ready(memory)? {
+            return Ok(Next::Line);
+        }
+        let (lines_before, lines_passed) = (letter.lines_before, self.consumer.lines_passed() as u16);
+        Err(Wild::Order { lines_before, lines_passed })
     }
 
     #[inline]
-    fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) {
+    fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) -> u32 {
         let piece = match arrival {
             Arrival::Whole(header, piece) => {
                 memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
@@ -509,21 +644,12 @@ impl Incoming {
                 piece
             }
         };
-        let waiting = self.consumer.release(memory, piece);
-        if waiting {
-            wake_if_asleep(memory, self.seat);
-        }
+        let says = self.consumer.release(memory, piece);
         if self.landing.is_some() && !self.consumer.midway() {
             self.landing = None;
             sink.landed(self.peer);
         }
-    }
-
-    #[inline]
-    fn idle(&mut self, memory: &Mapped) {
-        if self.consumer.idle(memory) {
-            wake_if_asleep(memory, self.seat);
-        }
+        says
     }
 
     /// Writes a piece where the message is wanted.
@@ -533,6 +659,20 @@ impl Incoming {
             landing.done += piece.bytes;
         }
     }
+}
+
+/// What is to be reported next of a pair.
+enum Next {
+    Nothing,
+    Letter(Letter),
+    /// What stands at the front of the ring.
+    Line,
+}
+
+/// The lane to a peer, if there is one.
+fn lane_to(outgoing: &[Outgoing], peer: Peer) -> Option<ShmLane> {
+    let index = outgoing.iter().position(|outgoing| outgoing.peer == peer)?;
+    Some(ShmLane { index: index as u32 })
 }
 
 /// Wakes the threads of a seat, if any sleep, after something was published for them.
@@ -593,6 +733,8 @@ const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
 /// Up to here a message is sent without asking.
 const EAGER_BYTES_MAX: usize = 8 << 10;
+/// A pair that has exchanged so many messages may be worth a mailbox.
+const LINES_BEFORE_MAILBOX: u32 = 16;
 /// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost a
 /// busy process no more than a few.
 const RINGS_AT_A_TIME: usize = 16;

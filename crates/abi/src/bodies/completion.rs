@@ -370,7 +370,7 @@ unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Ve
     match ends.into_iter().find_map(|ended| ended.error) {
         None => MPI_SUCCESS,
         Some((error, comm)) => {
-            let error = Error { class: Class::InStatus, ..error };
+            let error = error.of_class(Class::InStatus);
             raise(name, Target::Comm(comm), &error)
         }
     }

@@ -41,7 +41,7 @@ static KNOWN: LazyLock<[Option<Known>; ROWS]> = LazyLock::new(|| {
     rows
 });
 
-#[inline]
+#[inline(always)]
 fn known(handle: MPI_Datatype) -> Option<Known> {
     *KNOWN.get(handle.value().wrapping_sub(FIRST_HANDLE))?
 }
@@ -64,12 +64,12 @@ pub(crate) fn resolve(runtime: &'static Runtime, handle: MPI_Datatype) -> Result
 }
 
 /// The datatype of a handle, for communication.
-#[inline]
+#[inline(always)]
 pub(crate) fn resolve_committed(runtime: &'static Runtime, handle: MPI_Datatype) -> Result<Type> {
     resolve_if(runtime, handle, |object| object.committed)
 }
 
-#[inline]
+#[inline(always)]
 fn resolve_if(
     runtime: &'static Runtime,
     handle: MPI_Datatype,
@@ -78,6 +78,15 @@ fn resolve_if(
     if let Some(known) = known(handle) {
         return known.datatype.map(Type::Fixed).ok_or_else(|| unsupported(known.predefined));
     }
+    resolve_own(runtime, handle, ready)
+}
+
+#[inline(never)]
+fn resolve_own(
+    runtime: &'static Runtime,
+    handle: MPI_Datatype,
+    ready: impl FnOnce(&DatatypeObject) -> bool,
+) -> Result<Type> {
     match runtime.objects().datatypes.find(handle.value()) {
         Some(object) if ready(object) => Ok(Type::Own(object.datatype.clone())),
         Some(object) => Err(uncommitted(object)),

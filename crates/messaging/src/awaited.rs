@@ -1,0 +1,50 @@
+//! The receive that a thread waits for right now. It needs no request and no place in a table: whoever waits looks
+//! here, and the first message that fits goes straight into the buffer.
+//!
+//! There is one such place. It is used while no receive is posted, so it comes first in the order of posting
+//! (MPI 5.0 §3.5); a second thread that waits gets a request, as nonblocking receives do.
+
+use fabric::{Peer, UserMemory};
+
+use crate::envelope::{Envelope, Pattern};
+use crate::request::{Outcome, RequestId, State};
+
+/// The receive that is waited for, if any.
+#[derive(Default)]
+pub(crate) enum Awaited {
+    /// The place is free.
+    #[default]
+    Nobody,
+    /// Nothing has matched.
+    Posted { pattern: Pattern, from: Option<Peer>, memory: UserMemory },
+    /// Its message takes several steps, and goes on as a request.
+    Goes(RequestId),
+    /// Over, and not yet taken.
+    Over(Outcome),
+}
+
+/// Where the outcome of a receive that is waited for is to be found.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ticket {
+    /// In the one place for it.
+    Awaited,
+    /// In a request.
+    Request(RequestId),
+}
+
+impl Awaited {
+    /// Whether a message with that envelope goes here.
+    #[inline]
+    pub(crate) fn wants(&self, envelope: &Envelope) -> bool {
+        matches!(self, Awaited::Posted { pattern, .. } if pattern.matches(envelope))
+    }
+
+    /// The receive as the state of a request; the place is free then.
+    pub(crate) fn into_state(self) -> Option<State> {
+        match self {
+            Awaited::Posted { pattern, from, memory } => Some(State::Posted { pattern, from, memory }),
+            _ => None,
+        }
+    }
+}

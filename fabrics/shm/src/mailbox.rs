@@ -1,0 +1,165 @@
+//! The mailbox of a pair: one place that both write in turn, for those who answer each other.
+//!
+//! Whoever received the last message in it may write the next one: right where that one stood, in lines that its
+//! processor has just read, where a ring would have to take fresh ones away from the other processor. A sender who
+//! has not the turn uses its ring. So that both together keep the order of the pair, a message here says how many
+//! lines of the ring went before it.
+//!
+//! ```text
+//! mailbox | number 4 | bytes and lines before 4 | header 24 | payload ...
+//! ```
+//! The number counts the messages of both sides; like the number of a ring's line, it is what makes the message
+//! visible. The process on the lower seat opens the mailbox, and has the first turn.
+
+use fabric::{Header, Payload};
+
+use crate::layout::{LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX};
+use crate::memory::Memory;
+use crate::ring::Wild;
+use crate::sync::Ordering;
+
+/// One side's view of a mailbox.
+pub struct Mailbox {
+    at: usize,
+    /// Of the last message that was written or read here.
+    number: u32,
+    turn: Turn,
+    /// Payload bytes for which the memory is known to be there.
+    room: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// It is not in use.
+    Nobody,
+    /// We have offered it, and the other has not said that it looks there.
+    Offered,
+    Ours,
+    Theirs,
+}
+
+/// What stands in a mailbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Letter {
+    /// The message's header.
+    pub header: Header,
+    /// Length of the payload.
+    pub bytes: usize,
+    /// Lines of the sender's ring that go before it, in the low 16 bits.
+    pub lines_before: u16,
+}
+
+impl Mailbox {
+    /// The mailbox at `at`, not in use yet.
+    pub fn new(at: usize) -> Mailbox {
+        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0 }
+    }
+
+    /// Whether nothing has been said about it.
+    pub fn is_unused(&self) -> bool {
+        self.turn == Turn::Nobody
+    }
+
+    /// Whether the other has not answered our offer.
+    pub fn is_offered(&self) -> bool {
+        self.turn == Turn::Offered
+    }
+
+    /// We have offered it.
+    pub fn offered(&mut self) {
+        self.turn = Turn::Offered;
+    }
+
+    /// The other looks here now: the first turn is ours.
+    pub fn accepted(&mut self) {
+        self.turn = Turn::Ours;
+    }
+
+    /// We look here from now on: the first turn is the other's.
+    pub fn accept(&mut self) {
+        self.turn = Turn::Theirs;
+    }
+
+    /// Nothing is sent or received here any more.
+    pub fn close(&mut self) {
+        self.turn = Turn::Nobody;
+    }
+
+    /// The memory for payloads up to `bytes` is there.
+    pub fn reserved(&mut self, bytes: usize) {
+        self.room = bytes as u16;
+    }
+
+    /// Where the mailbox stands.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether it is our turn.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.turn == Turn::Ours
+    }
+
+    /// Whether a payload that long can be sent now.
+    #[inline]
+    pub fn takes(&self, bytes: usize) -> bool {
+        self.turn == Turn::Ours && bytes <= usize::from(self.room)
+    }
+
+    /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
+    #[inline]
+    pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, lines_before: u32) {
+        debug_assert!(self.takes(payload.bytes()), "posted out of turn or beyond the room");
+        let [a, b, c, d, e, f] = header.words;
+        let front = [payload.bytes() as u32 | lines_before << 16, a, b, c, d, e, f];
+        self.number = self.number.wrapping_add(1);
+        self.turn = Turn::Theirs;
+        if payload.bytes() <= LINE_PAYLOAD_BYTES_MAX {
+            return memory.publish_line(self.at, self.number, front, payload);
+        }
+        memory.put(self.at + LINE_PAYLOAD, payload);
+        memory.publish_line(self.at, self.number, front, Payload::EMPTY);
+    }
+
+    /// What has come, if the turn was theirs and they have used it. It stays there until [`Mailbox::take`].
+    ///
+    /// # Errors
+    /// [`Wild`] when no sane peer can have written it.
+    #[inline]
+    pub fn front(&self, memory: &impl Memory) -> Result<Option<Letter>, Wild> {
+        if self.turn != Turn::Theirs {
+            return Ok(None);
+        }
+        let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
+        if found == self.number {
+            return Ok(None);
+        }
+        let expected = self.number.wrapping_add(1);
+        if found != expected {
+            return Err(Wild::Sequence { expected, found });
+        }
+        let [what, words @ ..] = memory.take_words::<7>(self.at + LINE_FRONT);
+        let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
+        if bytes > bytes_max {
+            return Err(Wild::Length { bytes, bytes_max });
+        }
+        Ok(Some(Letter { header: Header { words }, bytes, lines_before: (what >> 16) as u16 }))
+    }
+
+    /// Lends the payload of what stands here to `reader`; then the turn is ours.
+    #[inline]
+    pub fn take<R>(
+        &mut self,
+        memory: &impl Memory,
+        letter: &Letter,
+        reader: impl FnOnce(Payload<'_>) -> R,
+    ) -> R {
+        let answer = memory.read(self.at + LINE_PAYLOAD, letter.bytes, reader);
+        self.number = self.number.wrapping_add(1);
+        self.turn = Turn::Ours;
+        answer
+    }
+}
+
+const _: () = assert!(MAILBOX_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");
