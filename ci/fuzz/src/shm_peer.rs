@@ -66,15 +66,18 @@ thread_local! {
 struct Node<'a> {
     segment: &'a Segment,
     victim: Shm,
-    _vandal: Shm,
+    /// As a sane process has it; what the tape writes besides is beyond it.
+    vandal: Shm,
     honest: Shm,
     to_vandal: ShmLane,
+    from_vandal: ShmLane,
     to_victim: ShmLane,
     to_honest: ShmLane,
     /// The rest of a message to the vandal that was taken partly.
     unsent: usize,
     heard: Heard,
     honest_heard: Heard,
+    vandal_heard: Heard,
     sent_by_honest: u32,
 }
 
@@ -92,10 +95,13 @@ impl Node<'_> {
             let settings = Settings { pull: false };
             Shm::open(segment.clone(), seat, vec![VICTIM, VANDAL, HONEST], settings).expect("a seat")
         };
-        let (mut victim, vandal, mut honest) = (open(0), open(1), open(2));
+        let (mut victim, mut vandal, mut honest) = (open(0), open(1), open(2));
         let to_vandal = victim.connect(VANDAL, &vandal.address()).expect("a lane");
         let to_honest = victim.connect(HONEST, &honest.address()).expect("a lane");
         let to_victim = honest.connect(VICTIM, &victim.address()).expect("a lane");
+        let from_vandal = vandal.connect(VICTIM, &victim.address()).expect("a lane");
+        let mut vandal_heard = Heard::default();
+        vandal_heard.admitted.extend([VICTIM]);
         let mut heard = Heard::default();
         heard.admitted.extend([VANDAL, HONEST]);
         heard.kept = Some((HONEST, Vec::new()));
@@ -104,7 +110,9 @@ impl Node<'_> {
         Node {
             segment,
             victim,
-            _vandal: vandal,
+            vandal,
+            from_vandal,
+            vandal_heard,
             honest,
             to_vandal,
             to_victim,
@@ -117,7 +125,7 @@ impl Node<'_> {
     }
 
     fn step(&mut self, tape: &mut Tape<'_>) {
-        match tape.below(12) {
+        match tape.below(16) {
             0 | 1 => self.write_line(tape),
             2 => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
@@ -137,9 +145,23 @@ impl Node<'_> {
                 self.victim.poll(&mut self.heard, 8);
             }
             9 => self.post(usize::from(tape.short())),
-            10 => drop(self.honest_sends(usize::from(tape.short()))),
-            _ => {
+            10 => {
+                self.honest_sends(usize::from(tape.short()));
+            }
+            11 => {
                 self.honest.poll(&mut self.honest_heard, 8);
+            }
+            12 => {
+                let data = vec![3; usize::from(tape.short()) % 2000];
+                let _ = self.vandal.post(self.from_vandal, &Header::default(), Payload::from(&data[..]));
+            }
+            13 => {
+                self.vandal.poll(&mut self.vandal_heard, 8);
+            }
+            14 => self.write_letter(tape),
+            _ => {
+                let (at, bytes) = (tape.short(), usize::from(tape.byte()));
+                self.write(fuzzing::mailbox(self.segment, 0, 1), at, tape.piece(bytes));
             }
         }
     }
@@ -155,6 +177,16 @@ impl Node<'_> {
         line[32..36].copy_from_slice(&total.to_le_bytes());
         let at = LINES_AT + u16::from(slot % 62) * 64;
         self.write(fuzzing::ring(self.segment, 1, 0), at, &line);
+    }
+
+    /// A letter in the mailbox that is nearly right: number, length, lines before it.
+    fn write_letter(&mut self, tape: &mut Tape<'_>) {
+        let (number, bytes, lines_before) = (tape.byte(), tape.short(), tape.short());
+        let mut letter = [0; 32];
+        letter[..4].copy_from_slice(&u32::from(number).to_le_bytes());
+        letter[4..6].copy_from_slice(&bytes.to_le_bytes());
+        letter[6..8].copy_from_slice(&lines_before.to_le_bytes());
+        self.write(fuzzing::mailbox(self.segment, 0, 1), 0, &letter);
     }
 
     /// Writes into what belongs to the vandal, cut to it.
@@ -239,7 +271,13 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let (knock, poll) = ([6], [7]);
     let whole = tape().bytes(&knock).bytes(&line(0, 1, 0, 20, 0)).bytes(&poll);
     let streamed = tape().bytes(&knock).bytes(&line(0, 1, 1, 2048, 5000)).bytes(&line(1, 2, 2, 2048, 0));
+    // Both speak for a while, then take turns in the mailbox.
+    let turn = [9, 5, 0, 13, 12, 5, 0, 7];
+    let talk = (0..24).fold(tape(), |tape, _| tape.bytes(&turn));
     vec![
+        ("letters", talk.clone().0),
+        ("letter-long", talk.clone().bytes(&[14, 9, 255, 255, 20, 0, 7, 7]).0),
+        ("letter-early", talk.bytes(&[14, 5, 5, 0, 90, 0, 7, 7, 12, 5, 0, 7]).0),
         ("whole", whole.clone().bytes(&line(1, 2, 0, 1000, 0)).bytes(&poll).0),
         ("streamed", streamed.clone().bytes(&poll).bytes(&line(2, 3, 2, 904, 0)).bytes(&poll).0),
         ("streamed-wrong", streamed.bytes(&poll).bytes(&line(2, 3, 2, 905, 0)).bytes(&poll).0),

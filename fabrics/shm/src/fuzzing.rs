@@ -6,6 +6,7 @@ use fabric::Payload;
 
 use crate::Segment;
 use crate::handout::fuzzing;
+use crate::layout::{MAILBOX_AT, MAILBOX_BYTES};
 use crate::memory::Memory;
 use crate::sync::Ordering;
 
@@ -24,6 +25,12 @@ pub fn seat(segment: &Segment, seat: u32) -> Place {
 pub fn ring(segment: &Segment, from: u32, to: u32) -> Place {
     let layout = segment.layout();
     (layout.ring_at(from, to), layout.ring.bytes())
+}
+
+/// Where the mailbox of a pair stands.
+#[must_use]
+pub fn mailbox(segment: &Segment, lower: u32, higher: u32) -> Place {
+    (segment.layout().ring_at(lower, higher) + MAILBOX_AT, MAILBOX_BYTES)
 }
 
 /// Makes sure that the memory at a place is there.

@@ -574,7 +574,9 @@ impl Incoming {
             match self.next(memory, mailbox.as_deref()) {
                 Ok(Next::Letter(letter)) => {
                     if let Some(mailbox) = &mut mailbox {
-                        mailbox.take(memory, &letter, |payload| sink.message(self.peer, &letter.header, payload));
+                        mailbox.take(memory, &letter, |payload| {
+                            sink.message(self.peer, &letter.header, payload)
+                        });
                     }
                 }
                 Ok(Next::Line) => match self.consumer.front(memory) {
@@ -610,7 +612,9 @@ impl Incoming {
         let letter = if early.is_none() && is_ready { mailbox.front(memory)? } else { early };
         let passed = self.consumer.lines_passed() as u16;
         match letter {
-            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => Ok(Next::Letter(letter)),
+            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => {
+                Ok(Next::Letter(letter))
+            }
             _ if is_ready => Ok(Next::Line),
             None => Ok(Next::Nothing),
             Some(letter) => self.line_before(memory, letter),

@@ -78,7 +78,8 @@ mod tests {
     fn a_port_that_is_taken_at_one_address_is_passed_over() {
         let range = 22_000..=22_999;
         let taken = range.clone().find_map(|port| TcpListener::bind(("127.0.0.5", port)).ok());
-        let taken_port = taken.as_ref().and_then(|taken| taken.local_addr().ok()).expect("a free port").port();
+        let taken_port =
+            taken.as_ref().and_then(|taken| taken.local_addr().ok()).expect("a free port").port();
         let spread = u32::from(taken_port - range.start());
         let both = addresses(&["127.0.0.1", "127.0.0.5"]);
         let (_listeners, port) = listen_at_each(&both, Some(range), spread).expect("another port");

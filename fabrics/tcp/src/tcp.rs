@@ -24,9 +24,9 @@ use crate::poller::{Batch, Interest, Poller, TcpBell, Token};
 use crate::socket::listen;
 use crate::trouble;
 
-mod meeting;
 #[cfg(test)]
 mod hostile_tests;
+mod meeting;
 #[cfg(test)]
 mod tests;
 

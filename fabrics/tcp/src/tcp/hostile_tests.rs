@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Transcript, Verdict, proof};
 use crate::frame::Frame;
+use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Transcript, Verdict, proof};
 use fabric::{Heap, UserMemory};
 
 /// How far a guest goes as it should.
@@ -101,20 +101,14 @@ fn nothing_answered_at_any_state_of_a_dial_reaches_the_job() {
         (Told::HalfAnAnswer, b""),
         (Told::Answer, garbage),
         (Told::Answer, flood),
-        (Told::Answer, b""),
         (Told::AnswerAndMore, garbage),
         (Told::HalfAVerdict, garbage),
-        (Told::HalfAVerdict, b""),
         (Told::Verdict, garbage),
         (Told::Verdict, flood),
         (Told::Verdict, b""),
     ] {
         let mut job = Job::new();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        listener.set_nonblocking(true).expect("one thread must not block");
-        let address = listener.local_addr().expect("its address");
-        let card = Card { secret: SECRET, port: address.port(), addresses: vec![address.ip()], ..job.right.card() };
-        let lane = job.right.connect(GUEST, &card.encode()).expect("a lane");
+        let (listener, lane) = dialled(&mut job);
         until("the dial ends", || {
             job.poll();
             if let Ok((socket, _)) = listener.accept() {
@@ -129,6 +123,36 @@ fn nothing_answered_at_any_state_of_a_dial_reaches_the_job() {
         assert_eq!(job.right.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent, "to the lost");
         job.is_unharmed(&format!("{text:?}"));
     }
+}
+
+#[test]
+fn one_that_hangs_up_after_its_proof_is_dialled_again() {
+    // Honest ones do, when they are crowded.
+    let mut job = Job::new();
+    let (listener, lane) = dialled(&mut job);
+    let mut dials = 0;
+    until("the dial succeeds", || {
+        job.poll();
+        if let Ok((socket, _)) = listener.accept() {
+            dials += 1;
+            let told = [Told::Answer, Told::HalfAVerdict, Told::Verdict][dials.min(3) - 1];
+            tell(socket, told, b"", &mut job);
+        }
+        dials == 3 && job.right.post(lane, &Header::default(), Payload::EMPTY) == Posted::Sent
+    });
+    wait_for(&mut job, |heard| !heard.lost.is_empty());
+    job.is_unharmed("a dial that took three attempts");
+}
+
+/// Somebody whom the right one of the two dials.
+fn dialled(job: &mut Job) -> (TcpListener, Lane) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.set_nonblocking(true).expect("one thread must not block");
+    let address = listener.local_addr().expect("its address");
+    let card =
+        Card { secret: SECRET, port: address.port(), addresses: vec![address.ip()], ..job.right.card() };
+    let lane = job.right.connect(GUEST, &card.encode()).expect("a lane");
+    (listener, lane)
 }
 
 /// How far somebody who is dialled answers as it should.
