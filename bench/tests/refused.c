@@ -55,7 +55,7 @@ static uint64_t word_at(int from, int to, int number, int at) {
     return (seed + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)at * 0xbf58476d1ce4e5b9u;
 }
 
-static void fill(unsigned char *bytes, int size, int from, int to, int number) {
+static void write_message(unsigned char *bytes, int size, int from, int to, int number) {
     for (int at = 0; at < size; at += 8) {
         uint64_t word = word_at(from, to, number, at);
         memcpy(bytes + at, &word, (size_t)(size - at < 8 ? size - at : 8));
@@ -77,7 +77,7 @@ static void exchange(int size, int to, int from, int way) {
     MPI_Request requests[2];
     MPI_Status status;
     int count;
-    fill(outgoing, size, check_rank, to, way);
+    write_message(outgoing, size, check_rank, to, way);
     memset(incoming, 0, (size_t)size);
     if (way == 0) {
         OK(MPI_Irecv(incoming, size, MPI_BYTE, from, TAG, MPI_COMM_WORLD, &requests[0]));
@@ -123,7 +123,7 @@ static void many_at_once(int refuse_rank, int pid) {
         if (peer == check_rank) continue;
         for (int number = 0; number < MANY; number++) {
             unsigned char *bytes = outgoing + ((size_t)peer * MANY + (size_t)number) * (size_t)place;
-            fill(bytes, place - number, check_rank, peer, number);
+            write_message(bytes, place - number, check_rank, peer, number);
             OK(MPI_Isend(bytes, place - number, MPI_BYTE, peer, number, MPI_COMM_WORLD, &requests[all++]));
         }
     }

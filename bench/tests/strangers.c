@@ -156,7 +156,7 @@ static void be_a_stranger(int from, int to) {
 
 static int partner_of(int distance) { return (check_rank + distance) % check_size; }
 
-static void fill(unsigned char *bytes, int from, int to, int turn) {
+static void write_message(unsigned char *bytes, int from, int to, int turn) {
     for (int at = 0; at < SIZE; at++) bytes[at] = (unsigned char)(at * 7 + from * 31 + to * 17 + turn);
 }
 
@@ -165,8 +165,8 @@ static void exchange(unsigned char *out, unsigned char *in, unsigned char *right
     for (int distance = 1; distance < check_size; distance++) {
         int to = partner_of(distance), from = partner_of(check_size - distance);
         int size = turn % 3 == 0 ? SIZE : turn * 37 % 2000;
-        fill(out, check_rank, to, turn);
-        fill(right, from, check_rank, turn);
+        write_message(out, check_rank, to, turn);
+        write_message(right, from, check_rank, turn);
         memset(in, 0, SIZE);
         OK(MPI_Sendrecv(out, size, MPI_BYTE, to, turn, in, size, MPI_BYTE, from, turn, MPI_COMM_WORLD,
                         MPI_STATUS_IGNORE));
