@@ -131,7 +131,7 @@ pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
 pub fn drops_what_has_no_room<F: Pair>() {
     let mut wire = Wired::<F>::open();
     wire.right_heard.room_bytes_max = 1000;
-    let data = pattern(200_000, 4);
+    let data = pattern(fewer_for_miri(200_000), 4);
     wire.send_right(&numbered(1), &data);
     wire.send_right(&numbered(2), b"next");
     let (_, first) = wire.take_right();
@@ -152,8 +152,9 @@ pub fn pulls_what_was_exposed<F: Pair>() {
         assert_eq!(refused, Pulled::Refused, "a lane that offers no pull must refuse one");
         return;
     }
-    let data = pattern(100_000, 5);
-    for (offset, bytes) in [(0, 50_000), (1, 7), (50_000, 50_000), (0, 100_000)] {
+    let all = fewer_for_miri(100_000);
+    let (data, half) = (pattern(all, 5), all / 2);
+    for (offset, bytes) in [(0, half), (1, 7), (half, half), (0, all)] {
         let exposed = wire.left.expose(Payload::from(&data[..]));
         let room = Heap::new(bytes);
         let mut pulled = Pulled::Refused;
