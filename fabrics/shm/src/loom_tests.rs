@@ -9,6 +9,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use crate::layout::{LINE, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
+use crate::mailbox::Mailbox;
 use crate::memory::{Lines, Memory};
 use crate::ring::{Arrival, Consumer, Producer};
 use crate::seat::Seat;
@@ -293,4 +294,60 @@ impl Futex {
         let _held = self.lock.lock().unwrap();
         self.woken.notify_all();
     }
+}
+
+/// One side of a mailbox whose memory is there, with the first turn or the second.
+fn mailbox(first: bool) -> Mailbox {
+    let mut mailbox = Mailbox::new(0);
+    mailbox.reserved(LINE);
+    if first {
+        mailbox.offered();
+        mailbox.accepted();
+    } else {
+        mailbox.accept();
+    }
+    mailbox
+}
+
+/// The next letter; it must have so many bytes of that number.
+fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    let letter = loop {
+        match mailbox.front(memory).unwrap() {
+            Some(letter) => break letter,
+            None => thread::yield_now(),
+        }
+    };
+    let payload = mailbox.take(memory, &letter, |payload| payload.to_vec());
+    assert_eq!((letter.header.words, payload), ([u32::from(number); 6], vec![number; bytes]));
+}
+
+fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    let payload = vec![number; bytes];
+    let header = Header { words: [u32::from(number); 6] };
+    mailbox.post(memory, &header, Payload::from(&payload[..]), 0);
+}
+
+#[test]
+fn letters_are_whole_and_written_in_turn() {
+    model(|| {
+        let memory = Lines::shared(3 * LINE);
+        let theirs = memory.clone();
+        let answering = thread::spawn(move || {
+            let mut mailbox = mailbox(false);
+            assert_eq!(
+                mailbox.front(&*theirs).map(|letter| letter.is_some() || !mailbox.is_ours()),
+                Ok(true)
+            );
+            take_letter(&mut mailbox, &theirs, 1, 5);
+            // Longer than its line, and over what stood there.
+            post_letter(&mut mailbox, &theirs, 2, 50);
+            take_letter(&mut mailbox, &theirs, 3, 40);
+        });
+        let mut mailbox = mailbox(true);
+        post_letter(&mut mailbox, &memory, 1, 5);
+        take_letter(&mut mailbox, &memory, 2, 50);
+        post_letter(&mut mailbox, &memory, 3, 40);
+        assert!(!mailbox.is_ours() && !mailbox.takes(0));
+        answering.join().unwrap();
+    });
 }
