@@ -82,10 +82,12 @@ fn files(root: &Path) -> Vec<File> {
             let path = entry.path();
             let name = entry.file_name();
             let kind = entry.file_type();
+            // In a second working tree of a clone, `.git` is a file.
+            if SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
             if kind.as_ref().is_ok_and(|kind| kind.is_dir()) {
-                if !SKIPPED.iter().any(|skipped| name == *skipped) {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if kind.is_ok_and(|kind| kind.is_file())
                 && let Ok(text) = fs::read_to_string(&path)
             {

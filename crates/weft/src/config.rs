@@ -94,7 +94,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
     Variable {
         name: "WEFT_TCP_INTERFACES",
-        meaning: "interfaces to be reached over, a comma list; default: all",
+        meaning: "interfaces to listen on and be reached over, a comma list; default: all",
     },
     Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
     Variable {

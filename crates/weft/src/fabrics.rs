@@ -114,7 +114,7 @@ impl Fabrics {
         };
         card.offer = offer.as_ref().map(|(_, card)| card.clone());
         if config.allows(FabricName::Tcp) {
-            let tcp = Tcp::open(place.here, tcp_settings(config))?;
+            let tcp = Tcp::open(place.here, tcp_settings(config, place.peers))?;
             card.tcp = Some(tcp.address());
             self.tcp = Some(tcp);
         }
@@ -420,11 +420,12 @@ fn other_version(peer: Peer) -> Error {
         .remedy("all processes of a job must use the same version of the library")
 }
 
-fn tcp_settings(config: &Config) -> tcp::Settings {
+fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
         connect_timeout: config.connect_timeout,
         interfaces: config.tcp_interfaces.clone(),
+        peers,
     }
 }
 

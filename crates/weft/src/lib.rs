@@ -30,6 +30,9 @@ mod config;
 mod error;
 mod exchange;
 mod fabrics;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 pub mod launch;
 mod lock;

@@ -82,7 +82,7 @@ impl Layout {
     }
 
     /// Two lines of state and the knocks, in whole pairs of lines: processors fetch lines in pairs.
-    fn seat_bytes(&self) -> usize {
+    pub(crate) fn seat_bytes(&self) -> usize {
         (SEAT_KNOCKS + self.knock_words() * 4).next_multiple_of(2 * LINE)
     }
 }

@@ -24,6 +24,9 @@ mod sync;
 mod bell;
 #[cfg(not(loom))]
 mod cma;
+#[cfg(all(feature = "fuzzing", not(loom)))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(not(loom))]
 mod handout;
 #[cfg(not(loom))]

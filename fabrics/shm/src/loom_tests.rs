@@ -389,3 +389,54 @@ fn next_of_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lin
     }
     if line == Look::Ready { try_receive(consumer, memory).map(|bytes| bytes[0]) } else { None }
 }
+
+/// One side of a mailbox whose memory is there, with the first turn or the second.
+fn mailbox(first: bool) -> Mailbox {
+    let mut mailbox = Mailbox::new(0);
+    mailbox.reserved(LINE);
+    if first {
+        mailbox.offered();
+        mailbox.accepted();
+    } else {
+        mailbox.accept();
+    }
+    mailbox
+}
+
+/// The next letter; it must have so many bytes of that number.
+fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    while mailbox.look(memory) != Look::Ready {
+        thread::yield_now();
+    }
+    let check = |header: &Header, payload: Payload<'_>| {
+        assert_eq!((header.words, payload.to_vec()), ([u32::from(number); 6], vec![number; bytes]));
+    };
+    mailbox.take(memory, check).unwrap();
+}
+
+fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    let payload = vec![number; bytes];
+    let header = Header { words: [u32::from(number); 6] };
+    mailbox.post(memory, &header, Payload::from(&payload[..]), 0);
+}
+
+#[test]
+fn letters_are_whole_and_written_in_turn() {
+    model(|| {
+        let memory = Lines::shared(3 * LINE);
+        let theirs = memory.clone();
+        let answering = thread::spawn(move || {
+            let mut mailbox = mailbox(false);
+            take_letter(&mut mailbox, &theirs, 1, 5);
+            // Longer than its line, and over what stood there.
+            post_letter(&mut mailbox, &theirs, 2, 50);
+            take_letter(&mut mailbox, &theirs, 3, 40);
+        });
+        let mut mailbox = mailbox(true);
+        post_letter(&mut mailbox, &memory, 1, 5);
+        take_letter(&mut mailbox, &memory, 2, 50);
+        post_letter(&mut mailbox, &memory, 3, 40);
+        assert!(!mailbox.is_ours() && !mailbox.takes(0));
+        answering.join().unwrap();
+    });
+}

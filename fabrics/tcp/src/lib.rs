@@ -12,7 +12,11 @@
 
 mod card;
 mod door;
+mod entrances;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod host;
 mod knock;

@@ -47,7 +47,8 @@ fn listen_on(port: u16) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Opens a listening socket at one address.
+pub(crate) fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let listener = stream(&address)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&listener, false)?;

@@ -14,6 +14,7 @@ use fabric::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Po
 
 use crate::card::Card;
 use crate::door::Door;
+use crate::entrances::listen_at_each;
 use crate::handshake::Secret;
 use crate::host::Host;
 use crate::knock::Barred;
@@ -23,6 +24,8 @@ use crate::poller::{Batch, Interest, Poller, TcpBell, Token};
 use crate::socket::{Controls, listen};
 use crate::trouble;
 
+#[cfg(test)]
+mod hostile_tests;
 mod meeting;
 #[cfg(test)]
 mod tests;
@@ -75,25 +78,28 @@ pub struct Settings {
     pub ports: Option<RangeInclusive<u16>>,
     /// How long the network may leave an attempt to connect without an answer (`WEFT_CONNECT_TIMEOUT`).
     pub connect_timeout: Duration,
-    /// The names of the interfaces whose addresses are offered to others, besides the loopback
-    /// (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
+    /// The names of the interfaces that are listened on and whose addresses are offered to others, besides the
+    /// loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
+    /// How many processes the job has. Who claims a number beyond is not let in.
+    pub peers: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None }
+        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None, peers: u32::MAX }
     }
 }
 
 impl Tcp {
-    /// Opens the fabric of the process `here`: one listening socket and one poller.
+    /// Opens the fabric of the process `here`: one listening socket, or one for each address of the chosen
+    /// interfaces, and one poller.
     ///
     /// # Errors
     /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
     /// sockets; both with the remedy.
     pub fn open(here: Peer, settings: Settings) -> Result<Tcp, FabricError> {
-        let Settings { ports, connect_timeout, interfaces } = settings;
+        let Settings { ports, connect_timeout, interfaces, peers } = settings;
         let host = Host::read(interfaces.as_deref())
             .map_err(|errno| trouble::cannot_open("list this host's addresses", errno))?;
         let (mut secret, mut random) = (Secret::default(), [0; 2]);
@@ -101,12 +107,14 @@ impl Tcp {
             .and_then(|()| getrandom::fill(&mut random))
             .map_err(|_| trouble::cannot_open("get random bytes", rustix::io::Errno::NOSYS))?;
         let poller = Poller::new().map_err(|errno| trouble::cannot_open("create a poller", errno))?;
-        let (listener, port) =
-            listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
-        let barred = Barred::choose(&listener, u16::from_le_bytes(random));
-        let controls = Controls::of(&listener);
-        let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
-        let door = Door::new(listener, here, secret, entrances, &poller)
+        let listening = match interfaces {
+            None => listen(ports.clone(), here.0).map(|(listener, port)| (vec![listener], port)),
+            Some(_) => listen_at_each(&host.addresses(), ports.clone(), here.0),
+        };
+        let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
+        let barred = Barred::choose(&listeners[0], u16::from_le_bytes(random));
+        let controls = Controls::of(&listeners[0]);
+        let door = Door::new(listeners, (here, peers), secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
             here,
