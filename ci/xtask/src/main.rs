@@ -1,11 +1,11 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers | compare`: the chores of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{demo, generate, peers, tidy, workspace_root};
+use xtask::{compare, demo, generate, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -48,6 +48,8 @@ enum Chore {
         /// Where `ci/install` has put it
         prefix: PathBuf,
     },
+    /// Measure weft beside other implementations of MPI (from PyPI), with ratios, floors and gates
+    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
@@ -90,6 +92,7 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             Ok(true)
         }
         Chore::CTests { prefix, name } => tell("c-tests", &c_tests::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }

@@ -185,6 +185,9 @@ pub fn size(bytes: f64) -> String {
 
 /// Three digits that count, and no zeros behind them.
 fn plain(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -288,6 +291,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
+        assert_eq!(size(0.0), "0");
         let sizes: Vec<String> = [1.0, 512.0, 1024.0, 65536.0, 3145728.0, 1e9].map(size).into();
         assert_eq!(sizes, ["1", "512", "1K", "64K", "3M", "954M"]);
         let values: Vec<String> = [0.001, 0.125, 1.0, 2.5, 10.0, 1234.5].map(plain).into();

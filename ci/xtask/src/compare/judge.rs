@@ -1,0 +1,135 @@
+//! From samples to ratios and verdicts.
+
+use serde::Serialize;
+
+use super::rows::{Gate, Row, Rule};
+use super::samples::{Ratio, Series};
+
+/// A row with all that was measured for it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The row.
+    pub row: &'static Row,
+    /// The contestants, weft first.
+    pub series: Vec<Series>,
+    /// The floors, in the row's order.
+    pub floors: Vec<Series>,
+    /// Why the whole row was left out.
+    pub left_out: Option<String>,
+}
+
+/// What became of a gate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The row's id.
+    pub row: &'static str,
+    /// The gate's letter.
+    pub gate: &'static str,
+    /// More than must be.
+    pub stretch: bool,
+    /// The rule in words.
+    pub rule: String,
+    /// The point that decided: the worst of the gate's points.
+    pub at: u64,
+    /// What was compared with the limit there; none where nothing was measured.
+    pub got: Option<f64>,
+    /// The limit is kept; none where nothing was measured.
+    pub passed: Option<bool>,
+}
+
+impl Measured {
+    /// Our own series.
+    pub fn weft(&self) -> &Series {
+        &self.series[0]
+    }
+
+    /// The peer with the best value at this point.
+    pub fn best_peer(&self, at: u64) -> Option<&Series> {
+        let known = self.series[1..].iter().filter_map(|series| Some((series.value(at)?, series)));
+        let better = |left: &f64, right: &f64| {
+            if self.row.unit.less_is_better() { left.total_cmp(right) } else { right.total_cmp(left) }
+        };
+        known.min_by(|left, right| better(&left.0, &right.0)).map(|(_, series)| series)
+    }
+
+    /// weft's value over that of the best peer.
+    pub fn ratio(&self, at: u64) -> Option<Ratio> {
+        self.weft().ratio(self.best_peer(at)?, at)
+    }
+
+    /// The point where weft compares worst, over all points and not only those shown.
+    pub fn worst(&self) -> Option<(u64, Ratio)> {
+        let all = self.weft().points().into_iter().filter_map(|at| Some((at, self.ratio(at)?)));
+        all.reduce(|worst, next| if self.worse(next.1.median, worst.1.median) { next } else { worst })
+    }
+
+    /// The largest step of weft's time from a size to its double: the larger size, and the factor.
+    pub fn steepest(&self, first: u64, last: u64) -> Option<(u64, f64)> {
+        let step = |at: u64| Some((at, self.weft().value(at)? / self.weft().value(at / 2)?));
+        let steps = self.weft().points().into_iter().filter(|at| 2 * first.max(1) <= *at && *at <= last);
+        steps.filter_map(step).max_by(|left, right| left.1.total_cmp(&right.1))
+    }
+
+    /// What became of each of the row's gates.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        self.row.gates.iter().map(|gate| self.verdict(gate)).collect()
+    }
+
+    fn verdict(&self, gate: &Gate) -> Verdict {
+        let deciding = match gate.rule {
+            Rule::Cliff(_) => self.steepest(gate.at.0, gate.at.1),
+            _ => self.worst_in(gate),
+        };
+        let (at, got) = deciding.map_or((gate.at.0, None), |(at, got)| (at, Some(got)));
+        Verdict {
+            row: self.row.id,
+            gate: gate.name,
+            stretch: gate.stretch,
+            rule: self.words(gate.rule),
+            at,
+            got,
+            passed: got.map(|got| self.keeps(gate.rule, got)),
+        }
+    }
+
+    /// The gate's point with the worst number, and that number.
+    fn worst_in(&self, gate: &Gate) -> Option<(u64, f64)> {
+        let points = self.weft().points().into_iter().filter(|at| gate.at.0 <= *at && *at <= gate.at.1);
+        let numbers = points.filter_map(|at| Some((at, self.number(gate.rule, at)?)));
+        numbers.reduce(|worst, next| if self.worse(next.1, worst.1) { next } else { worst })
+    }
+
+    /// What the rule compares with its limit.
+    fn number(&self, rule: Rule, at: u64) -> Option<f64> {
+        match rule {
+            Rule::Best(_) => Some(self.ratio(at)?.median),
+            Rule::Floor(name, _) => {
+                let floor = self.floors.iter().find(|floor| floor.name == name)?;
+                Some(self.weft().ratio(floor, at)?.median)
+            }
+            Rule::Value(_) => self.weft().value(at),
+            Rule::Cliff(_) => None,
+        }
+    }
+
+    fn worse(&self, number: f64, than: f64) -> bool {
+        if self.row.unit.less_is_better() { than < number } else { number < than }
+    }
+
+    fn keeps(&self, rule: Rule, got: f64) -> bool {
+        match rule {
+            Rule::Cliff(limit) => got <= limit,
+            Rule::Best(limit) | Rule::Floor(_, limit) | Rule::Value(limit) => !self.worse(got, limit),
+        }
+    }
+
+    fn words(&self, rule: Rule) -> String {
+        let sign = if self.row.unit.less_is_better() { "≤" } else { "≥" };
+        match rule {
+            Rule::Best(limit) => format!("{sign} {limit:.2} × best peer"),
+            Rule::Floor(name, limit) => format!("{sign} {limit:.2} × {name}"),
+            Rule::Value(limit) => format!("{sign} {limit} {}", self.row.unit.name()),
+            Rule::Cliff(limit) => format!("time(2n) ≤ {limit} × time(n)"),
+        }
+    }
+}
