@@ -7,18 +7,22 @@
 //! | [`contestant`] | who is measured, and how each launcher is called |
 //! | [`field`] | installing, compiling, running: everything that takes time |
 //! | [`samples`], [`judge`] | medians, ratios, verdicts: pure functions |
-//! | [`tell`] | tables |
+//! | [`tell`], [`page`] | tables on the terminal; the page in `docs/` and its pictures |
+//! | [`about`] | machine, date, commit |
 
+pub mod about;
 pub mod contestant;
 pub mod field;
 pub mod judge;
 pub mod namespaces;
+pub mod page;
 pub mod rows;
 pub mod samples;
 pub mod tell;
 
 use std::path::{Path, PathBuf};
 
+use about::About;
 use contestant::Peer;
 use judge::Measured;
 
@@ -46,6 +50,9 @@ pub struct Options {
     /// Folder of the peers' virtual environments; what is missing there is installed
     #[arg(long, value_name = "DIR")]
     pub peers: Option<PathBuf>,
+    /// Write docs/performance.md and its pictures, which else only a full run of all rows does
+    #[arg(long)]
+    pub write_docs: bool,
     /// Start every run through this command, as "flock /some/file"
     #[arg(long, value_name = "COMMAND", default_value = "")]
     pub through: String,
@@ -59,15 +66,34 @@ pub struct Options {
 pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
     let chosen = rows::select(&options.only)?;
     let field = field::Field::prepare(root, options)?;
+    let libraries = field.libraries.iter().map(|(one, name)| (one.name().to_owned(), name.clone())).collect();
+    let about = About::here(root, libraries, options.quick);
+    println!("{}\n{}, commit {}", about.machine, about.date, about.commit);
+    about.libraries.iter().for_each(|(name, library)| println!("{name}: {library}"));
     let mut all: Vec<Measured> = Vec::new();
     for row in chosen {
         let measured = field.measure(row);
         print!("{}", tell::table(&measured));
         all.push(measured);
+        if let Some(path) = &options.json {
+            write_json(path, &about, &all)?;
+        }
     }
     println!();
     for verdict in all.iter().flat_map(Measured::verdicts) {
         println!("{}", tell::sentence(&verdict));
     }
+    let everything = options.only.is_empty() && !options.quick && options.rounds.is_none();
+    if options.write_docs || everything {
+        page::write(root, &about, &all)?;
+    }
     Ok(all.iter().all(|measured| measured.weft().failure.is_none()))
+}
+
+/// Everything that was measured so far. Written after each row: a long run that is broken off has not
+/// been for nothing.
+fn write_json(path: &Path, about: &About, all: &[Measured]) -> Result<(), String> {
+    let rows: Vec<serde_json::Value> = all.iter().map(Measured::json).collect();
+    let text = serde_json::json!({ "about": about, "rows": rows });
+    std::fs::write(path, format!("{text:#}\n")).map_err(|error| format!("{}: {error}", path.display()))
 }

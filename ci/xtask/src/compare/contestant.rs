@@ -4,11 +4,12 @@
 //! how ranks are bound, and how its bytes are made to go the way that a row is about.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::ValueEnum;
 
+use super::namespaces;
 use crate::venv::{self, Package};
 
 /// An implementation of MPI that weft is measured against.
@@ -142,16 +143,23 @@ impl Place {
         let mut words = self.stopwatch(seconds);
         let root = self.root(contestant);
         let launcher = if contestant == Contestant::Weft { "bin/weftrun" } else { "bin/mpiexec" };
+        let apart = job.way == Way::Namespaces;
+        if apart && contestant.peer() == Some(Peer::Openmpi) {
+            words.extend(namespaces::enter_first());
+        }
         words.push(root.join(launcher).display().to_string());
         words.extend(["-n".to_owned(), job.ranks.to_string()]);
         words.extend(flavour(contestant, job).iter().map(|word| (*word).to_owned()));
-        if job.way == Way::Namespaces {
-            words.extend(super::namespaces::enter());
+        if apart {
+            words.extend(namespaces::enter());
         }
         words.push(self.programs_of(contestant).join(job.program).display().to_string());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command.envs(environment(contestant, job).iter().copied());
+        if apart && contestant.peer() == Some(Peer::Openmpi) {
+            command.envs(namespaces::OPEN_MPI_ENVIRONMENT);
+        }
         if contestant.peer() == Some(Peer::Impi) {
             command.env("I_MPI_ROOT", &root).env("LD_LIBRARY_PATH", root.join("lib"));
         }
@@ -199,9 +207,6 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
         } else {
             ["--map-by", "core", "--bind-to", "core"]
         });
-        if job.way == Way::Namespaces {
-            words.extend(super::namespaces::OPEN_MPI_OPTIONS);
-        }
     }
     words
 }
@@ -239,9 +244,4 @@ pub fn contestants(peers: &[Peer]) -> Vec<Contestant> {
         Contestant::Impi,
     ];
     all.into_iter().filter(|one| one.peer().is_none_or(|peer| peers.contains(&peer))).collect()
-}
-
-/// A path as a word of a command.
-pub fn word(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -75,6 +75,28 @@ impl Measured {
         self.row.gates.iter().map(|gate| self.verdict(gate)).collect()
     }
 
+    /// All of it, for programs.
+    pub fn json(&self) -> serde_json::Value {
+        let at = |at| Some((at, self.best_peer(at)?.name.clone(), self.ratio(at)?));
+        let ratios: Vec<serde_json::Value> = self
+            .weft()
+            .points()
+            .into_iter()
+            .filter_map(at)
+            .map(|(at, peer, ratio)| serde_json::json!({ "at": at, "best_peer": peer, "ratio": ratio }))
+            .collect();
+        serde_json::json!({
+            "id": self.row.id,
+            "title": self.row.title,
+            "unit": self.row.unit.name(),
+            "left_out": self.left_out,
+            "series": self.series,
+            "floors": self.floors,
+            "ratios": ratios,
+            "verdicts": self.verdicts(),
+        })
+    }
+
     fn verdict(&self, gate: &Gate) -> Verdict {
         let deciding = match gate.rule {
             Rule::Cliff(_) => self.steepest(gate.at.0, gate.at.1),

@@ -8,8 +8,10 @@ pub struct Namespaces(());
 
 /// Address of the first one's interface.
 pub const ADDRESS: &str = "10.213.77.1";
-/// What Open MPI needs so that its ranks reach their launcher, which runs in the first namespace.
-pub const OPEN_MPI_OPTIONS: [&str; 0] = [];
+/// What Open MPI needs so that its ranks reach their launcher: other than those of the rest, it listens
+/// on a socket, which has to be one that both namespaces reach.
+pub const OPEN_MPI_ENVIRONMENT: [(&str, &str); 2] =
+    [("PMIX_MCA_ptl_base_if_include", "weftcmp0"), ("PMIX_MCA_ptl_base_remote_connections", "1")];
 
 impl Namespaces {
     /// Makes them.
@@ -18,16 +20,14 @@ impl Namespaces {
     /// Why not, for the row that says so.
     pub fn make() -> Result<Namespaces, String> {
         let guard = Namespaces(());
-        for script in [SETUP] {
-            let output = Command::new("sh").args(["-c", script, "sh", &name(0), &name(1)]).output();
-            let output = output.map_err(|error| format!("no shell: {error}"))?;
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let first = said.lines().next().unwrap_or("no reason given");
-                return Err(format!("cannot make network namespaces (needs root and `ip`): {first}"));
-            }
+        let output = Command::new("sh").args(["-c", SETUP, "sh", &name(0), &name(1)]).output();
+        let output = output.map_err(|error| format!("no shell: {error}"))?;
+        if output.status.success() {
+            return Ok(guard);
         }
-        Ok(guard)
+        let said = String::from_utf8_lossy(&output.stderr);
+        let first = said.lines().next().unwrap_or("no reason given");
+        Err(format!("cannot make network namespaces (needs root and `ip`): {first}"))
     }
 }
 
@@ -43,6 +43,11 @@ impl Drop for Namespaces {
 /// The name of one of the two.
 pub fn name(side: usize) -> String {
     format!("weft-compare-{}-{side}", std::process::id())
+}
+
+/// Words before a launcher that is to run in the first one.
+pub fn enter_first() -> Vec<String> {
+    ["ip", "netns", "exec", &name(0)].map(str::to_owned).into()
 }
 
 /// Words before a program that put each rank into its namespace.
