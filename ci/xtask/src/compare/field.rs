@@ -268,3 +268,28 @@ const RUN_SECONDS: u32 = 60;
 /// Seconds of operations that a calibrated run should have.
 const SECONDS_WANTED: f64 = 0.5;
 const ROUNDS_QUICK: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cpu_each_means_one_and_each() {
+        assert!(one_each("0 1") && one_each("3"));
+        for wrong in ["0 0", "0-1 0-1", "0 0-1", "", "0,1 2"] {
+            assert!(!one_each(wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_failure_nobody_runs_and_rounds_stay_in_step() {
+        let mut series = Series::new("peer");
+        let point = || BTreeMap::from([(8, Point { median: 1.0, best: 1.0 })]);
+        note(&mut series, || Ok(point()));
+        note(&mut series, || Err("wrong contents".into()));
+        note(&mut series, || panic!("it must not be started again"));
+        assert_eq!(series.rounds.len(), 3);
+        assert_eq!(series.value(8), Some(1.0));
+        assert_eq!(series.failure.as_deref(), Some("wrong contents"));
+    }
+}

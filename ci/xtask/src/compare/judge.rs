@@ -155,3 +155,116 @@ impl Measured {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::rows::ROWS;
+    use super::super::samples::Point;
+    use super::*;
+
+    /// A series with the same values in three rounds.
+    pub fn series(name: &str, values: &[(u64, f64)]) -> Series {
+        let round: BTreeMap<u64, Point> =
+            values.iter().map(|(at, value)| (*at, Point { median: *value, best: *value })).collect();
+        Series { name: name.into(), rounds: vec![round; 3], failure: None }
+    }
+
+    pub fn measured(id: &str, series: Vec<Series>, floors: Vec<Series>) -> Measured {
+        let row = ROWS.iter().find(|row| row.id == id).expect("a row of that name");
+        Measured { row, series, floors, left_out: None }
+    }
+
+    fn verdict(measured: &Measured, gate: &str, rule: &str) -> Verdict {
+        let found = measured.verdicts().into_iter().find(|one| one.gate == gate && one.rule.contains(rule));
+        found.unwrap_or_else(|| panic!("no verdict of {gate} on {rule}"))
+    }
+
+    #[test]
+    fn the_best_peer_has_the_least_time_or_the_highest_rate() {
+        let all = || vec![series("weft", &[(8, 1.0)]), series("a", &[(8, 2.0)]), series("b", &[(8, 3.0)])];
+        assert_eq!(measured("latency", all(), vec![]).best_peer(8).unwrap().name, "a");
+        assert_eq!(measured("rate", all(), vec![]).best_peer(8).unwrap().name, "b");
+        assert!(measured("rate", all(), vec![]).best_peer(16).is_none());
+    }
+
+    #[test]
+    fn a_gate_is_kept_at_its_limit_and_missed_beyond() {
+        let at = |ours: f64| {
+            let all = vec![series("weft", &[(8, ours)]), series("peer", &[(8, 1.0)])];
+            verdict(&measured("latency", all, vec![]), "G1", "best peer")
+        };
+        assert_eq!((at(0.7).passed, at(0.71).passed), (Some(true), Some(false)));
+        assert_eq!(at(0.71).got, Some(0.71));
+    }
+
+    #[test]
+    fn of_rates_more_is_better() {
+        let at = |ours: f64| {
+            let all = vec![series("weft", &[(8, ours)]), series("peer", &[(8, 10.0)])];
+            verdict(&measured("rate", all, vec![]), "G3", "≥ 2.00")
+        };
+        assert_eq!((at(20.0).passed, at(19.9).passed), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn floors_are_limits_too() {
+        let all = vec![series("weft", &[(8, 0.15)]), series("peer", &[(8, 1.0)])];
+        let floors = vec![series("bounce-one-line", &[(8, 0.07)]), series("bounce-two-lines", &[(8, 0.14)])];
+        let measured = measured("latency", all, floors);
+        assert_eq!(verdict(&measured, "G1", "bounce-two-lines").passed, Some(true));
+        let stretch = verdict(&measured, "G1", "bounce-one-line");
+        assert_eq!((stretch.passed, stretch.stretch), (Some(false), true));
+    }
+
+    #[test]
+    fn a_range_is_judged_by_its_worst_point() {
+        let ours = [(64, 1.0), (1024, 9.0), (524_288, 1000.0)];
+        let theirs = [(64, 10.0), (1024, 10.0), (524_288, 1.0)];
+        let all = vec![series("weft", &ours), series("peer", &theirs)];
+        let verdict = verdict(&measured("vector-8", all, vec![]), "G6", "0.50");
+        assert_eq!((verdict.at, verdict.got, verdict.passed), (1024, Some(0.9), Some(false)));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_kept_nor_missed() {
+        let all = vec![series("weft", &[]), series("peer", &[(8, 1.0)])];
+        let verdicts = measured("latency", all, vec![]).verdicts();
+        assert!(verdicts.iter().all(|verdict| verdict.passed.is_none() && verdict.got.is_none()));
+        let alone = vec![series("weft", &[(8, 1.0)])];
+        assert_eq!(verdict(&measured("latency", alone, vec![]), "G1", "best peer").passed, None);
+    }
+
+    #[test]
+    fn a_cliff_is_found_where_it_is() {
+        let smooth: Vec<(u64, f64)> = (0..23).map(|power| (1 << power, 0.1 * 1.9f64.powi(power))).collect();
+        let mut steep = smooth.clone();
+        steep[13..].iter_mut().for_each(|(_, time)| *time *= 1.5);
+        let found = |times: &[(u64, f64)]| {
+            verdict(&measured("latency", vec![series("weft", times)], vec![]), "no cliff", "time(2n)")
+        };
+        assert_eq!(found(&smooth).passed, Some(true));
+        assert_eq!((found(&steep).passed, found(&steep).at), (Some(false), 1 << 13));
+    }
+
+    #[test]
+    fn the_worst_ratio_is_over_all_sizes() {
+        let all = vec![
+            series("weft", &[(8, 1.0), (32, 5.0), (64, 1.0)]),
+            series("peer", &[(8, 1.0), (32, 2.0), (64, 1.0)]),
+        ];
+        let (at, ratio) = measured("latency", all, vec![]).worst().unwrap();
+        assert_eq!((at, ratio.median), (32, 2.5));
+    }
+
+    #[test]
+    fn json_has_samples_ratios_and_verdicts() {
+        let all = vec![series("weft", &[(8, 1.0)]), series("peer", &[(8, 2.0)])];
+        let json = measured("latency", all, vec![]).json();
+        assert_eq!(json["series"][0]["rounds"][2]["8"]["median"], 1.0);
+        assert_eq!(json["ratios"][0]["ratio"]["median"], 0.5);
+        assert_eq!(json["ratios"][0]["best_peer"], "peer");
+        assert_eq!(json["verdicts"][0]["passed"], true);
+    }
+}

@@ -27,6 +27,9 @@ pub fn write(root: &Path, about: &About, all: &[Measured]) -> Result<(), String>
     fs::create_dir_all(&images).map_err(|error| failed(&images, error))?;
     for (name, rows) in PICTURES {
         let charts: Vec<Chart> = rows.iter().filter_map(|id| chart(all, id)).collect();
+        if charts.is_empty() {
+            continue;
+        }
         let picture = images.join(format!("{name}.svg"));
         fs::write(&picture, plot::svg(&charts)).map_err(|error| failed(&picture, error))?;
     }
@@ -169,3 +172,73 @@ const PICTURES: [(&str, &[&str]); 5] = [
     ("tcp-loopback", &["tcp-latency", "tcp-bandwidth"]),
     ("tcp-namespaces", &["tcp-latency-namespaces", "tcp-bandwidth-namespaces"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::tests::{measured, series};
+    use super::*;
+
+    fn about() -> About {
+        About {
+            machine: "a machine".into(),
+            date: "2026-01-02".into(),
+            commit: "abc".into(),
+            libraries: vec![("weft".into(), "weft 0.1".into())],
+            quick: false,
+        }
+    }
+
+    fn rows() -> Vec<Measured> {
+        let sizes = |factor: f64| [(8, factor), (64, 2.0 * factor)];
+        let latency = vec![series("weft", &sizes(0.1)), series("mpich", &sizes(0.2))];
+        let split = series("split", &[(8192, 1.0), (16384, 2.0)]);
+        let startup = vec![series("weft", &[(2, 8.0)]), series("mpich", &[(2, 80.0)])];
+        vec![measured("latency", latency, vec![split]), measured("startup", startup, vec![])]
+    }
+
+    #[test]
+    fn only_the_part_between_the_markers_changes() {
+        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let new = replaced(&page, "new\n").unwrap();
+        assert_eq!(new, format!("before\n{BEGIN}\nnew\n{END}\nafter\n"));
+        assert_eq!(replaced(&new, "new\n").unwrap(), new, "writing twice changes nothing more");
+        assert_eq!(replaced("no markers", "new"), None);
+    }
+
+    #[test]
+    fn the_page_has_machine_gates_tables_and_pictures() {
+        let body = body(&about(), &rows());
+        for part in [
+            "Machine: a machine.",
+            "2026-01-02, `abc`; a full run",
+            "| G1 | latency | 8 | ≤ 0.70 × best peer | 0.50 | ok |",
+            "| 64 | 0.200 | **0.400** | 0.50 | 0.50 to 0.50 | - |",
+            "| G14 | startup | 2 ranks | ≤ 0.25 × best peer | 0.10 | ok |",
+            "not measured",
+            "![latency, bandwidth](images/point-to-point.svg)",
+        ] {
+            assert!(body.contains(part), "{part} is not in\n{body}");
+        }
+        assert!(!body.contains("images/tcp"), "no picture of what was not measured");
+    }
+
+    #[test]
+    fn files_are_written_once_the_markers_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let docs = root.path().join("docs");
+        fs::create_dir_all(&docs).unwrap();
+        fs::write(docs.join("performance.md"), "nothing").unwrap();
+        assert!(write(root.path(), &about(), &rows()).unwrap_err().contains("are not there"));
+        fs::write(docs.join("performance.md"), format!("{BEGIN}{END}")).unwrap();
+        write(root.path(), &about(), &rows()).unwrap();
+        let picture = fs::read_to_string(docs.join("images/point-to-point.svg")).unwrap();
+        assert!(picture.contains("<svg") && picture.contains("split"));
+        assert!(!docs.join("images/collectives.svg").exists(), "no picture of nothing");
+    }
+
+    #[test]
+    fn the_committed_page_has_its_markers() {
+        let page = crate::workspace_root().join("docs/performance.md");
+        assert!(replaced(&fs::read_to_string(page).unwrap(), "").is_some());
+    }
+}

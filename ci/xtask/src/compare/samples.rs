@@ -142,3 +142,83 @@ fn point(row: &measured::Row, unit: Unit) -> Point {
 
 /// Bytes that travel with a flag, in its line.
 const SMALL: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A series of one point in each round; a NaN is a round without it.
+    pub fn series(name: &str, at: u64, medians: &[f64]) -> Series {
+        let round = |median: &f64| {
+            let point = Point { median: *median, best: median * 0.9 };
+            (!median.is_nan()).then_some((at, point)).into_iter().collect()
+        };
+        Series { name: name.into(), rounds: medians.iter().map(round).collect(), failure: None }
+    }
+
+    #[test]
+    fn the_middle_is_between_the_two_middle_ones() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_each_round() {
+        // The machine is twice as slow in the second round: that is no news about either.
+        let ours = series("weft", 8, &[1.0, 2.0, 1.1]);
+        let theirs = series("peer", 8, &[2.0, 4.0, 2.0]);
+        let ratio = ours.ratio(&theirs, 8).unwrap();
+        assert_eq!((ratio.median, ratio.least, ratio.most), (0.5, 0.5, 0.55));
+        assert_eq!(ours.ratio(&theirs, 16), None);
+    }
+
+    #[test]
+    fn rounds_without_a_value_do_not_shift_the_others() {
+        let ours = series("weft", 8, &[1.0, f64::NAN, 3.0]);
+        let theirs = series("peer", 8, &[2.0, 100.0, 6.0]);
+        let ratio = ours.ratio(&theirs, 8).unwrap();
+        assert_eq!((ratio.least, ratio.most), (0.5, 0.5));
+    }
+
+    #[test]
+    fn the_best_value_depends_on_what_is_better() {
+        let one = series("weft", 8, &[10.0, 20.0]);
+        assert_eq!(one.best(8, Unit::Microseconds), Some(9.0));
+        assert_eq!(one.best(8, Unit::Messages), Some(18.0));
+    }
+
+    #[test]
+    fn a_floor_without_sizes_stands_for_small_messages_only() {
+        let floor = series("exchange", 0, &[0.1]);
+        assert_eq!(floor.value_near(8), Some(0.1));
+        assert_eq!(floor.value_near(65536), None);
+        assert!(series("weft", 8, &[0.2]).ratio(&floor, 8).is_some());
+        assert!(series("weft", 65536, &[0.2]).ratio(&floor, 65536).is_none());
+    }
+
+    #[test]
+    fn points_come_from_the_line_that_the_unit_asks_for() {
+        let row = |benchmark: &str, bytes| measured::Row {
+            benchmark: benchmark.into(),
+            bytes,
+            median_us: 2000.0,
+            min_us: 1000.0,
+            median_mb_s: 500.0,
+            pss_kib: 1000.0,
+            cpu_percent: 0.5,
+            ..measured::Row::default()
+        };
+        let rows = [row("startup", 32), row("latency", 8), row("blocked_cpu", 8), row("stopwatch", 0)];
+        let at = |unit, program: &str| {
+            let points = points(&rows, unit, program, 32).unwrap();
+            points.into_iter().map(|(at, point)| (at, point.median)).collect::<Vec<_>>()
+        };
+        assert_eq!(at(Unit::Microseconds, "latency"), [(8, 2000.0)]);
+        assert_eq!(at(Unit::Gigabytes, "latency"), [(8, 0.5)]);
+        assert_eq!(at(Unit::Launch, "startup"), [(32, 2.0)], "from outside, by ranks");
+        assert_eq!(at(Unit::Memory, "startup"), [(32, 1.024)]);
+        assert_eq!(at(Unit::Cpu, "blocked"), [(8, 0.5)]);
+        assert!(points(&rows, Unit::Microseconds, "barrier", 2).unwrap_err().contains("barrier"));
+    }
+}

@@ -115,3 +115,46 @@ pub fn number(value: Option<f64>) -> String {
         if value.abs() < 1e-9 { 2 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 4) as usize };
     format!("{value:.digits$}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::tests::{measured, series};
+    use super::*;
+
+    #[test]
+    fn a_table_has_values_ratios_floors_and_verdicts() {
+        let all = vec![
+            series("weft", &[(8, 0.1), (16, 0.3)]),
+            series("mpich", &[(8, 0.2), (16, 0.1)]),
+            series("impi", &[(8, 0.4)]),
+        ];
+        let table = table(&measured("latency", all, vec![series("bounce-two-lines", &[(8, 0.09)])]));
+        let row = table.lines().find(|line| line.trim_start().starts_with("8 ")).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words, ["8", "0.100", "*0.200", "0.400", "|", "0.50", "0.50-0.50", "|", "0.0900", "1.11"]);
+        assert!(table.contains("worst ratio over all sizes: 3.00 at 16"), "{table}");
+        assert!(table.contains("MISSED") && table.contains("not measured"), "{table}");
+    }
+
+    #[test]
+    fn a_failure_is_shown_with_its_words() {
+        let mut broken = series("mpich", &[]);
+        broken.failure = Some("exit status 1\n    | 7 bytes were not as they were sent".into());
+        let table = table(&measured("latency", vec![series("weft", &[(8, 0.1)]), broken], vec![]));
+        assert!(table.contains("mpich FAILED: exit status 1\n    | 7 bytes"), "{table}");
+    }
+
+    #[test]
+    fn a_row_left_out_says_why() {
+        let mut row = measured("tcp-latency-namespaces", vec![series("weft", &[])], vec![]);
+        row.left_out = Some("no root".into());
+        assert!(table(&row).contains("left out: no root"));
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let texts = [0.0667, 0.144, 1.5, 12.34, 867.2, 20026.0].map(|value| number(Some(value)));
+        assert_eq!(texts, ["0.0667", "0.144", "1.50", "12.3", "867", "20026"]);
+        assert_eq!((number(Some(0.0)), number(None)), ("0.00".into(), "-".into()));
+    }
+}
