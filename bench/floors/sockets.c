@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Calls of this size stay in the cache; larger ones are slower on some paths. */
-static const size_t CALL_BYTES = 32 << 10;
+/* Calls of this size stay in the cache; larger ones are faster on some paths and slower on others. */
+enum { CALL_BYTES = 32 << 10 };
 
 static void enter(const char *name) {
     char path[256];
@@ -59,7 +59,7 @@ int connect_pair(struct run *run, const struct network *network) {
 
 static void send_all(struct run *run, const unsigned char *from, size_t bytes) {
     while (bytes > 0) {
-        ssize_t moved = send(run->socket, from, bytes < CALL_BYTES ? bytes : CALL_BYTES, MSG_NOSIGNAL);
+        ssize_t moved = send(run->socket, from, bytes < run->chunk ? bytes : run->chunk, MSG_NOSIGNAL);
         if (moved < 0 && errno != EAGAIN) fail("send");
         if (moved > 0) from += moved, bytes -= (size_t)moved;
     }
@@ -67,7 +67,7 @@ static void send_all(struct run *run, const unsigned char *from, size_t bytes) {
 
 static void receive_all(struct run *run, unsigned char *to, size_t bytes) {
     while (bytes > 0) {
-        ssize_t moved = recv(run->socket, to, bytes < CALL_BYTES ? bytes : CALL_BYTES, 0);
+        ssize_t moved = recv(run->socket, to, bytes < run->chunk ? bytes : run->chunk, 0);
         if (moved == 0 || (moved < 0 && errno != EAGAIN)) fail("recv");
         if (moved > 0) to += moved, bytes -= (size_t)moved;
     }
@@ -99,7 +99,26 @@ static double tcp_stream(struct run *run, size_t bytes, int operations) {
 }
 
 const struct floor_kind SOCKET_FLOORS[] = {
-    {.name = "tcp-latency", .block = tcp_latency, .bytes_min = 1, .bytes_max = 4 << 20, .sockets = 1, .contents = 1},
-    {.name = "tcp-stream", .block = tcp_stream, .bytes_min = 1024, .bytes_max = 4 << 20, .sockets = 1, .windowed = 1},
+    {.name = "tcp-latency",
+     .block = tcp_latency,
+     .bytes_min = 1,
+     .bytes_max = 4 << 20,
+     .chunks = {CALL_BYTES},
+     .sockets = 1,
+     .contents = 1},
+    {.name = "tcp-stream",
+     .block = tcp_stream,
+     .bytes_min = 1024,
+     .bytes_max = 4 << 20,
+     .chunks = {CALL_BYTES},
+     .sockets = 1,
+     .windowed = 1},
+    {.name = "tcp-stream-large",
+     .block = tcp_stream,
+     .bytes_min = 1024,
+     .bytes_max = 4 << 20,
+     .chunks = {256 << 10, 4 << 20},
+     .sockets = 1,
+     .windowed = 1},
     {.name = NULL},
 };

@@ -8,12 +8,14 @@
 //! | [`field`] | installing, compiling, running: everything that takes time |
 //! | [`samples`], [`judge`] | medians, ratios, verdicts: pure functions |
 //! | [`tell`], [`page`] | tables on the terminal; the page in `docs/` and its pictures |
+//! | [`kept`] | results in a file |
 //! | [`about`] | machine, date, commit |
 
 pub mod about;
 pub mod contestant;
 pub mod field;
 pub mod judge;
+pub mod kept;
 pub mod namespaces;
 pub mod page;
 pub mod rows;
@@ -44,6 +46,9 @@ pub struct Options {
     /// Write all samples, ratios and verdicts to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Take the rows that are not measured now from this file, as `--json` wrote it earlier
+    #[arg(long, value_name = "FILE")]
+    pub merge: Option<PathBuf>,
     /// The weft to measure, as `ci/install` has put it; without it, one is built
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
@@ -70,13 +75,15 @@ pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
     let about = About::here(root, libraries, options.quick);
     println!("{}\n{}, commit {}", about.machine, about.date, about.commit);
     about.libraries.iter().for_each(|(name, library)| println!("{name}: {library}"));
+    let earlier = options.merge.as_deref().map_or(Ok(Vec::new()), kept::read)?;
     let mut all: Vec<Measured> = Vec::new();
     for row in chosen {
         let measured = field.measure(row);
         print!("{}", tell::table(&measured));
         all.push(measured);
         if let Some(path) = &options.json {
-            write_json(path, &about, &all)?;
+            // After each row: a long run that is broken off has not been for nothing.
+            kept::write(path, &about, &kept::merge(&all, &earlier))?;
         }
     }
     println!();
@@ -85,15 +92,7 @@ pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
     }
     let everything = options.only.is_empty() && !options.quick && options.rounds.is_none();
     if options.write_docs || everything {
-        page::write(root, &about, &all)?;
+        page::write(root, &about, &kept::merge(&all, &earlier))?;
     }
     Ok(all.iter().all(|measured| measured.weft().failure.is_none()))
-}
-
-/// Everything that was measured so far. Written after each row: a long run that is broken off has not
-/// been for nothing.
-fn write_json(path: &Path, about: &About, all: &[Measured]) -> Result<(), String> {
-    let rows: Vec<serde_json::Value> = all.iter().map(Measured::json).collect();
-    let text = serde_json::json!({ "about": about, "rows": rows });
-    std::fs::write(path, format!("{text:#}\n")).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a reader has to know before the numbers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// Processor, number of cpus, caches, kernel.
     pub machine: String,
@@ -19,6 +19,14 @@ pub struct About {
     pub libraries: Vec<(String, String)>,
     /// Full rounds, or a quick look.
     pub quick: bool,
+}
+
+impl std::fmt::Display for About {
+    /// The run in a few words.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let depth = if self.quick { "a quick run" } else { "a full run" };
+        write!(f, "{}, commit `{}`, {depth}", self.date, self.commit)
+    }
 }
 
 impl About {

@@ -125,6 +125,7 @@ impl Field {
             series: everybody.iter().map(|one| Series::new(one.name())).collect(),
             floors: row.floors.iter().map(|floor| Series::new(floor.name)).collect(),
             left_out: None,
+            earlier: None,
         };
         let namespaces = (row.way == Way::Namespaces).then(Namespaces::make);
         if let Some(Err(reason)) = namespaces {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::about::About;
 use super::rows::{Gate, Row, Rule};
 use super::samples::{Ratio, Series};
 
@@ -16,6 +17,8 @@ pub struct Measured {
     pub floors: Vec<Series>,
     /// Why the whole row was left out.
     pub left_out: Option<String>,
+    /// When and of what it was measured, where that was in another run.
+    pub earlier: Option<About>,
 }
 
 /// What became of a gate.
@@ -63,11 +66,14 @@ impl Measured {
         all.reduce(|worst, next| if self.worse(next.1.median, worst.1.median) { next } else { worst })
     }
 
-    /// The largest step of weft's time from a size to its double: the larger size, and the factor.
-    pub fn steepest(&self, first: u64, last: u64) -> Option<(u64, f64)> {
-        let step = |at: u64| Some((at, self.weft().value(at)? / self.weft().value(at / 2)?));
-        let steps = self.weft().points().into_iter().filter(|at| 2 * first.max(1) <= *at && *at <= last);
-        steps.filter_map(step).max_by(|left, right| left.1.total_cmp(&right.1))
+    /// The steepest steps of everybody, where the row has a gate on that: what the machine's own memory
+    /// does at the borders of its caches is seen in the floors and in all peers.
+    pub fn steps(&self) -> Vec<(&str, u64, f64)> {
+        let gates = self.row.gates.iter().filter(|gate| matches!(gate.rule, Rule::Cliff(_)));
+        let Some((first, last)) = gates.map(|gate| gate.at).next() else { return Vec::new() };
+        let of = |series: &'_ Series| steepest(series, first, last);
+        let all = self.series.iter().chain(&self.floors);
+        all.filter_map(|series| of(series).map(|(at, step)| (series.name.as_str(), at, step))).collect()
     }
 
     /// What became of each of the row's gates.
@@ -75,31 +81,9 @@ impl Measured {
         self.row.gates.iter().map(|gate| self.verdict(gate)).collect()
     }
 
-    /// All of it, for programs.
-    pub fn json(&self) -> serde_json::Value {
-        let at = |at| Some((at, self.best_peer(at)?.name.clone(), self.ratio(at)?));
-        let ratios: Vec<serde_json::Value> = self
-            .weft()
-            .points()
-            .into_iter()
-            .filter_map(at)
-            .map(|(at, peer, ratio)| serde_json::json!({ "at": at, "best_peer": peer, "ratio": ratio }))
-            .collect();
-        serde_json::json!({
-            "id": self.row.id,
-            "title": self.row.title,
-            "unit": self.row.unit.name(),
-            "left_out": self.left_out,
-            "series": self.series,
-            "floors": self.floors,
-            "ratios": ratios,
-            "verdicts": self.verdicts(),
-        })
-    }
-
     fn verdict(&self, gate: &Gate) -> Verdict {
         let deciding = match gate.rule {
-            Rule::Cliff(_) => self.steepest(gate.at.0, gate.at.1),
+            Rule::Cliff(_) => steepest(self.weft(), gate.at.0, gate.at.1),
             _ => self.worst_in(gate),
         };
         let (at, got) = deciding.map_or((gate.at.0, None), |(at, got)| (at, Some(got)));
@@ -156,6 +140,13 @@ impl Measured {
     }
 }
 
+/// The largest step of a time from a size to its double: the larger size, and the factor.
+fn steepest(series: &Series, first: u64, last: u64) -> Option<(u64, f64)> {
+    let step = |at: u64| Some((at, series.value(at)? / series.value(at / 2)?));
+    let steps = series.points().into_iter().filter(|at| 2 * first.max(1) <= *at && *at <= last);
+    steps.filter_map(step).max_by(|left, right| left.1.total_cmp(&right.1))
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use std::collections::BTreeMap;
@@ -173,7 +164,7 @@ pub(super) mod tests {
 
     pub fn measured(id: &str, series: Vec<Series>, floors: Vec<Series>) -> Measured {
         let row = ROWS.iter().find(|row| row.id == id).expect("a row of that name");
-        Measured { row, series, floors, left_out: None }
+        Measured { row, series, floors, left_out: None, earlier: None }
     }
 
     fn verdict(measured: &Measured, gate: &str, rule: &str) -> Verdict {
@@ -249,6 +240,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn steps_are_told_of_all_that_have_sizes() {
+        let all = vec![series("weft", &[(8, 1.0), (16, 3.0)]), series("peer", &[(8, 1.0), (16, 1.5)])];
+        let one_point = series("bounce-one-line", &[(8, 0.07)]);
+        let measured = measured("latency", all, vec![one_point]);
+        assert_eq!(measured.steps(), [("weft", 16, 3.0), ("peer", 16, 1.5)]);
+    }
+
+    #[test]
     fn the_worst_ratio_is_over_all_sizes() {
         let all = vec![
             series("weft", &[(8, 1.0), (32, 5.0), (64, 1.0)]),
@@ -256,15 +255,5 @@ pub(super) mod tests {
         ];
         let (at, ratio) = measured("latency", all, vec![]).worst().unwrap();
         assert_eq!((at, ratio.median), (32, 2.5));
-    }
-
-    #[test]
-    fn json_has_samples_ratios_and_verdicts() {
-        let all = vec![series("weft", &[(8, 1.0)]), series("peer", &[(8, 2.0)])];
-        let json = measured("latency", all, vec![]).json();
-        assert_eq!(json["series"][0]["rounds"][2]["8"]["median"], 1.0);
-        assert_eq!(json["ratios"][0]["ratio"]["median"], 0.5);
-        assert_eq!(json["ratios"][0]["best_peer"], "peer");
-        assert_eq!(json["verdicts"][0]["passed"], true);
     }
 }

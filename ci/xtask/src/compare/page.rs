@@ -46,8 +46,7 @@ fn replaced(page: &str, body: &str) -> Option<String> {
 fn body(about: &About, all: &[Measured]) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Machine: {}.  ", about.machine);
-    let depth = if about.quick { "a quick run" } else { "a full run" };
-    let _ = writeln!(out, "Date and commit: {}, `{}`; {depth}.  ", about.date, about.commit);
+    let _ = writeln!(out, "Measured: {about}.  ");
     let names: Vec<String> =
         about.libraries.iter().map(|(name, library)| format!("{name}: {library}")).collect();
     let _ = writeln!(out, "Libraries: {}.\n", names.join("; "));
@@ -97,6 +96,9 @@ fn section(measured: &Measured) -> String {
         row.unit.name(),
         measured.weft().rounds.len()
     );
+    if let Some(earlier) = &measured.earlier {
+        let _ = writeln!(out, "From another sitting: {earlier}.\n");
+    }
     let floors: String = measured.floors.iter().map(|floor| format!(" {} |", floor.name)).collect();
     let names: String = measured.series.iter().map(|series| format!(" {} |", series.name)).collect();
     let _ = writeln!(
@@ -115,6 +117,9 @@ fn section(measured: &Measured) -> String {
             ratio.least,
             ratio.most
         );
+    }
+    if let Some(steps) = tell::steps(measured) {
+        let _ = writeln!(out, "S{}.", steps.trim_start_matches('s'));
     }
     for series in measured.series.iter().chain(&measured.floors) {
         if let Some(failure) = &series.failure {
@@ -210,7 +215,7 @@ mod tests {
         let body = body(&about(), &rows());
         for part in [
             "Machine: a machine.",
-            "2026-01-02, `abc`; a full run",
+            "2026-01-02, commit `abc`, a full run",
             "| G1 | latency | 8 | ≤ 0.70 × best peer | 0.50 | ok |",
             "| 64 | 0.200 | **0.400** | 0.50 | 0.50 to 0.50 | - |",
             "| G14 | startup | 2 ranks | ≤ 0.25 × best peer | 0.10 | ok |",

@@ -194,7 +194,10 @@ const G9: &[Gate] = &[
 ];
 const G6: &[Gate] = &[gate("G6", 64, 256 * K, Rule::Best(0.5)), gate("G6", M, 4 * M, Rule::Best(0.8))];
 const G11_LATENCY: &[Gate] = &[gate("G11", 8, 8, Rule::Floor("tcp-latency", 1.1))];
-const G11_STREAM: &[Gate] = &[gate("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream", 0.95))];
+const G11_STREAM: &[Gate] = &[
+    gate("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream", 0.95)),
+    stretch("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream-large", 0.95)),
+];
 
 /// All rows, in the order in which they are measured and told.
 pub const ROWS: &[Row] = &[
@@ -404,7 +407,7 @@ pub const ROWS: &[Row] = &[
         way: Way::Loopback,
         unit: Unit::Gigabytes,
         peers: BY_SOCKETS,
-        floors: &[floor("tcp-stream")],
+        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
         gates: G11_STREAM,
         shown: LARGE,
         rounds: 5,
@@ -431,7 +434,7 @@ pub const ROWS: &[Row] = &[
         way: Way::Namespaces,
         unit: Unit::Gigabytes,
         peers: BETWEEN_NAMESPACES,
-        floors: &[floor("tcp-stream")],
+        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
         gates: G11_STREAM,
         shown: LARGE,
         rounds: 5,

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::rows::Unit;
 use crate::measured;
 
 /// What one run says of one point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Median over the run's blocks.
     pub median: f64,
@@ -22,7 +22,7 @@ pub struct Point {
 }
 
 /// All runs of one contestant, or of one floor, in one row.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its name.
     pub name: String,

@@ -35,10 +35,23 @@ pub fn table(measured: &Measured) -> String {
             ratio.most
         );
     }
+    if let Some(steps) = steps(measured) {
+        let _ = writeln!(out, "  {steps}");
+    }
     for verdict in measured.verdicts() {
         let _ = writeln!(out, "  {}", sentence(&verdict));
     }
     out
+}
+
+/// Everybody's steepest step on one line, where the row has a gate on that.
+pub fn steps(measured: &Measured) -> Option<String> {
+    let all = measured.steps();
+    let words: Vec<String> = all
+        .iter()
+        .map(|(name, at, step)| format!("{name} {step:.2} at {}", plot::size(*at as f64)))
+        .collect();
+    (!words.is_empty()).then(|| format!("steepest step from a size to its double: {}", words.join(", ")))
 }
 
 /// A verdict on one line.
