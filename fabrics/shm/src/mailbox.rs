@@ -13,7 +13,9 @@
 
 use fabric::{Header, Payload};
 
-use crate::layout::{LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX};
+use crate::layout::{
+    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
+};
 use crate::memory::Memory;
 use crate::ring::Wild;
 use crate::sync::Ordering;

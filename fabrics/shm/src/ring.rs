@@ -13,9 +13,8 @@
 use fabric::{Header, Payload, Posted};
 
 use crate::layout::{
-    MAILBOX_OFFERED, RING_MAILED, WAITING,
-    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, RING_CONSUMED, RING_LINES,
-    RING_WAITING, RingShape,
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_OFFERED, RING_CONSUMED,
+    RING_LINES, RING_MAILED, RING_WAITING, RingShape, WAITING,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};

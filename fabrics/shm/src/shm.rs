@@ -1,7 +1,7 @@
 //! The fabric itself: lanes to peers, the rings it has been told of, and the faults it has to report.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
     Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
@@ -10,6 +10,7 @@ use fabric::{
 
 use crate::bell::{ShmBell, wake};
 use crate::cma::{self, Probe};
+use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{
     LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_AT, MAILBOX_BYTES, MAILBOX_OFFERED,
     MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
@@ -21,6 +22,9 @@ use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
 
+pub mod explain;
+mod mapped;
+
 /// The shm fabric of one process, on one seat of a segment.
 pub struct Shm {
     segment: Segment,
@@ -31,6 +35,10 @@ pub struct Shm {
     settings: Settings,
     /// What others read by way of trial; it must stay where it is.
     _probe: Probe,
+    /// Memory that the others can map.
+    heap: SharedHeap,
+    /// The heaps of others in which something was read, by seat.
+    windows: BTreeMap<u32, Window>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     /// Where the next poll begins, so that a busy ring cannot starve the others.
@@ -49,11 +57,13 @@ pub struct Shm {
 pub struct Settings {
     /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
     pub pull: bool,
+    /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have room.
+    pub eager_bytes_max: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pull: true }
+        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX }
     }
 }
 
@@ -137,6 +147,8 @@ impl Shm {
             peers,
             settings,
             _probe: probe,
+            heap: SharedHeap::new(segment.clone(), seat),
+            windows: BTreeMap::new(),
             outgoing: Vec::new(),
             incoming: Vec::new(),
             next_incoming: 0,
@@ -468,8 +480,14 @@ impl Fabric for Shm {
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
-        let pull = matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_));
-        Limits { eager_bytes_max: EAGER_BYTES_MAX, pull }
+        let puller = self.puller(&self.outgoing[lane.index as usize]);
+        let pull = matches!(puller, Pull::Allowed(_));
+        if puller == Pull::Refused {
+            return Limits { eager_bytes_max: EAGER_BYTES_MAX, pull };
+        }
+        // A few messages fit into a ring, however small it is.
+        let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
+        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), pull }
     }
 
     #[inline(always)]
@@ -513,12 +531,18 @@ impl Fabric for Shm {
     }
 
     fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-        Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] }
+        match self.heap.locate(memory) {
+            Some(at) => heap::described(at, memory.bytes()),
+            None => Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] },
+        }
     }
 
     fn pull(&mut self, lane: ShmLane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
-        let outgoing = &self.outgoing[lane.index as usize];
         let [start, bytes] = exposed.words;
+        if let Some(at) = heap::place(exposed) {
+            return self.pull_mapped(lane, at, bytes, offset, into);
+        }
+        let outgoing = &self.outgoing[lane.index as usize];
         let end = (offset as u64).checked_add(into.bytes() as u64);
         let (Pull::Allowed(pid), Some(address)) = (self.puller(outgoing), start.checked_add(offset as u64))
         else {
@@ -574,7 +598,9 @@ impl Incoming {
             match self.next(memory, mailbox.as_deref()) {
                 Ok(Next::Letter(letter)) => {
                     if let Some(mailbox) = &mut mailbox {
-                        mailbox.take(memory, &letter, |payload| sink.message(self.peer, &letter.header, payload));
+                        mailbox.take(memory, &letter, |payload| {
+                            sink.message(self.peer, &letter.header, payload)
+                        });
                     }
                 }
                 Ok(Next::Line) => match self.consumer.front(memory) {
@@ -610,7 +636,9 @@ impl Incoming {
         let letter = if early.is_none() && is_ready { mailbox.front(memory)? } else { early };
         let passed = self.consumer.lines_passed() as u16;
         match letter {
-            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => Ok(Next::Letter(letter)),
+            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => {
+                Ok(Next::Letter(letter))
+            }
             _ if is_ready => Ok(Next::Line),
             None => Ok(Next::Nothing),
             Some(letter) => self.line_before(memory, letter),
@@ -731,7 +759,7 @@ const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 256);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
-/// Up to here a message is sent without asking.
+/// Up to here a message is sent without asking, where nobody has said otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
 /// A pair that has exchanged so many messages may be worth a mailbox.
 const LINES_BEFORE_MAILBOX: u32 = 16;
