@@ -246,7 +246,7 @@ fn judge(right: Right, finished: &Finished) -> Result<(), String> {
 
 const FABRICS: [&str; 2] = ["shm", "tcp"];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 10] = [
+const BENCHMARKS: [(&str, &[u32]); 13] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -254,9 +254,12 @@ const BENCHMARKS: [(&str, &[u32]); 10] = [
     ("barrier", &[1, 2, 5]),
     ("bcast", &[1, 2, 5]),
     ("bibandwidth", &[2, 3]),
+    ("blocked", &[2, 3]),
     ("latency", &[2, 3]),
     ("message_rate", &[2, 3, 4]),
     ("reduce", &[1, 2, 5]),
+    ("startup", &[1, 2, 5]),
+    ("vector_latency", &[2, 3]),
 ];
 /// The library that damages messages: no test by itself.
 const CORRUPT: &str = "corrupt";

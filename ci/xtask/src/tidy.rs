@@ -100,7 +100,7 @@ fn files(root: &Path) -> Vec<File> {
     found
 }
 
-/// Folders that hold nothing written by hand.
+/// What holds nothing written by hand; `.git` is a folder, or a file in a second worktree.
 const SKIPPED: [&str; 4] = [".git", "target", "prefix", "__pycache__"];
 
 #[cfg(test)]
@@ -116,7 +116,9 @@ mod tests {
     #[test]
     fn built_and_binary_files_are_not_read() {
         let root = tempfile::tempdir().unwrap();
-        for (path, bytes) in [("target/a.rs", &b"x"[..]), ("src/b.rs", b"y"), ("c.png", &[0x89, 0xff])] {
+        let files_there: [(&str, &[u8]); 4] =
+            [("target/a.rs", b"x"), ("src/b.rs", b"y"), ("c.png", &[0x89, 0xff]), (".git", b"gitdir: /x")];
+        for (path, bytes) in files_there {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, bytes).unwrap();
