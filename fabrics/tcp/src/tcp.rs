@@ -114,8 +114,8 @@ impl Tcp {
             Some(_) => listen_at_each(&host.addresses(), ports.clone(), here.0),
         };
         let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
-        let barred = Barred::choose(&listeners[0], u16::from_le_bytes(random));
-        let controls = Controls::of(&listeners[0]);
+        let barred = Barred::choose(&listeners, u16::from_le_bytes(random));
+        let controls = Controls::of(&listeners);
         let door = Door::new(listeners, (here, peers), secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
