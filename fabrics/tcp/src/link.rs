@@ -167,7 +167,7 @@ impl Open {
     /// that come until the peer has taken the earlier ones, or until the next turn.
     #[cold]
     fn choose_gathering(&mut self, payload_bytes: usize) {
-        let wanted = self.burst.is_long() && payload_bytes <= JOINED_BYTES_MAX;
+        let wanted = self.burst.is_long() && payload_bytes <= GATHERED_BYTES_MAX;
         if wanted != self.burst.is_gathered && sockopt::set_tcp_nodelay(&self.socket, !wanted).is_ok() {
             self.burst.is_gathered = wanted;
         }
@@ -558,14 +558,16 @@ impl Inbox {
 /// Payload bytes per system call of what is short or metered.
 const CALL_BYTES: usize = 32 << 10;
 /// Payload bytes per system call of what is long.
-const LONG_CALL_BYTES: usize = 256 << 10;
+const LONG_CALL_BYTES: usize = 512 << 10;
 /// Payload bytes per `post` or `resume`, so that a turn of progress stays short.
-const POST_BYTES_MAX: usize = 256 << 10;
+const POST_BYTES_MAX: usize = 512 << 10;
 /// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.
 const JOINED_BYTES_MAX: usize = 256;
 /// So many messages of one turn go out at once each. A program that exchanges a few and then computes has them all
 /// under way; one that sends a hundred to one peer cares for their number.
 const SINGLE_POSTS: u8 = 8;
+/// Larger messages make packets of their own.
+const GATHERED_BYTES_MAX: usize = 4 << 10;
 /// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller would
 /// take fewer small messages per call.
 const INBOX_BYTES: usize = 16 << 10;

@@ -180,7 +180,7 @@ fn many_small_messages_of_one_turn_are_gathered_and_none_is_kept() {
         post(&mut left, 8);
     }
     assert!(is_gathering(&left));
-    post(&mut left, 1000);
+    post(&mut left, 10_000);
     assert!(!is_gathering(&left), "what is not small does not wait");
     post(&mut left, 8);
     assert!(is_gathering(&left));
