@@ -11,6 +11,7 @@ pub mod job;
 pub mod measured;
 pub mod peers;
 pub mod plot;
+mod start;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};
