@@ -16,6 +16,7 @@ static const char USAGE[] =
     "  --warmup N         operations before timing starts\n"
     "  --window N         messages under way at once (bandwidth, message rate)\n"
     "  --window-bytes N   memory of a window at most; large messages have fewer under way\n"
+    "  --block BYTES      one piece of strided data (vector_latency): a power of two, 8 at least\n"
     "  --validate yes|no  compare the contents after each block (default yes)\n"
     "  --json FILE        also write one JSON object per line; - for stdout, without the table\n"
     "  --label TEXT       name of this series in the JSON (default: $WEFT_FABRIC)\n";
@@ -53,6 +54,9 @@ static int parse_option(struct options *options, const char *name, const char *v
     if (strcmp(name, "--warmup") == 0) return parse_count(value, 0, &options->warmup);
     if (strcmp(name, "--window") == 0) return parse_count(value, 1, &options->window);
     if (strcmp(name, "--window-bytes") == 0) return parse_bytes(value, &options->window_bytes);
+    if (strcmp(name, "--block") == 0)
+        return parse_bytes(value, &options->block_bytes) && options->block_bytes >= 8 &&
+               (options->block_bytes & (options->block_bytes - 1)) == 0;
     if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
     if (strcmp(name, "--json") == 0) return options->json = value, 1;
     if (strcmp(name, "--label") == 0) return options->label = value, 1;
@@ -105,6 +109,7 @@ void bench_open(struct bench *bench, const char *name, int argc, char **argv, si
                                       .warmup = 100,
                                       .window = 64,
                                       .window_bytes = 8u << 20,
+                                      .block_bytes = 8,
                                       .validate = 1,
                                       .label = fabric != NULL ? fabric : ""};
     MPI_Init(&argc, &argv);

@@ -18,6 +18,7 @@ struct options {
     int warmup;          /* operations before the first block, not timed */
     int window;          /* messages under way at once, where a benchmark has several */
     size_t window_bytes; /* memory that a window may take */
+    size_t block_bytes;  /* one piece of strided data, where a benchmark has such */
     int validate;        /* compare contents after each block */
     const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
     const char *label;   /* name of the series in the JSON output */

@@ -203,7 +203,7 @@ mod tests {
 
     fn row(bytes: u64, median_us: f64, median_mb_s: f64) -> Row {
         let benchmark = "latency".to_owned();
-        Row { benchmark, label: String::new(), ranks: 2, bytes, min_us: median_us, median_us, median_mb_s }
+        Row { benchmark, ranks: 2, bytes, min_us: median_us, median_us, median_mb_s, ..Row::default() }
     }
 
     fn measured() -> Vec<Measured> {

@@ -2,10 +2,11 @@
 //!
 //! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
 //! coverage page; [`tidy`] checks the rules that the compiler cannot. [`demo`] shows an installed weft at work,
-//! [`c_tests`] runs the tests in C on it, [`peers`] runs programs of ours on MPICH and of MPICH's on ours, and
-//! [`instructions`] counts what a small message takes.
+//! [`c_tests`] runs the tests in C on it, [`peers`] runs programs of ours on MPICH and of MPICH's on ours,
+//! [`instructions`] counts what a small message takes, and [`compare`] measures it beside other implementations.
 
 pub mod c_tests;
+pub mod compare;
 pub mod demo;
 pub mod generate;
 pub mod instructions;
@@ -14,6 +15,7 @@ pub mod measured;
 pub mod peers;
 pub mod plot;
 pub mod tidy;
+pub mod venv;
 
 use std::path::{Path, PathBuf};
 

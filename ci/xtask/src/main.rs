@@ -1,11 +1,12 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers | instructions`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers | instructions | compare`: the chores of the
+//! workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{demo, generate, instructions, peers, tidy, workspace_root};
+use xtask::{compare, demo, generate, instructions, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -56,6 +57,8 @@ enum Chore {
         /// Where `ci/install` has put it
         prefix: PathBuf,
     },
+    /// Measure weft beside other implementations of MPI (from PyPI), with ratios, floors and gates
+    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
@@ -101,6 +104,7 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
         Chore::Instructions { prefix, renew } => {
             tell("instructions", &instructions::run(&root, &absolute(&prefix)?, renew)?)
         }
+        Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// One size of one benchmark.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Row {
     /// Name of the benchmark, as `latency`.
     pub benchmark: String,
@@ -19,6 +19,27 @@ pub struct Row {
     pub median_us: f64,
     /// Megabytes (10^6 bytes) a second at the median.
     pub median_mb_s: f64,
+    /// Megabytes a second of the best block.
+    #[serde(default)]
+    pub best_mb_s: f64,
+    /// Messages a second of the best block.
+    #[serde(default)]
+    pub best_msg_s: f64,
+    /// Messages a second at the median.
+    #[serde(default)]
+    pub median_msg_s: f64,
+    /// The share of a cpu that a waiting rank used, in percent (benchmark `blocked_cpu`).
+    #[serde(default)]
+    pub cpu_percent: f64,
+    /// Memory of the median rank, in KiB (benchmark `startup`).
+    #[serde(default)]
+    pub pss_kib: f64,
+    /// The cpus each rank may run on, one word per rank (benchmark `startup`).
+    #[serde(default)]
+    pub cpus: String,
+    /// What the library calls itself (benchmark `startup`).
+    #[serde(default)]
+    pub library: String,
 }
 
 /// Reads the rows out of a program's output; lines that do not begin an object are passed over,

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::c_tests::Tally;
-use crate::job;
+use crate::{job, venv};
 
 /// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.
 ///
@@ -19,7 +19,7 @@ use crate::job;
 pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
     let folder = root.join("target/peers");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let mpich = install(&folder)?;
+    let mpich = venv::install(&folder, &venv::MPICH)?;
     let weft = Side { name: "weft", library: prefix.join("lib"), compiler: prefix.join("bin/mpicc") };
     let peer = Side { name: "MPICH", library: mpich.join("lib"), compiler: mpich.join("bin/mpicc_abi") };
     let place = Place { sources: root.join("bench"), folder };
@@ -96,24 +96,6 @@ impl Place {
     }
 }
 
-/// Puts the peer into a folder of its own, unless it is there already.
-fn install(folder: &Path) -> Result<PathBuf, String> {
-    let venv = folder.join(format!("mpich-{MPICH_VERSION}"));
-    if venv.join("bin/mpicc_abi").exists() {
-        return Ok(venv);
-    }
-    println!("installing MPICH {MPICH_VERSION} from PyPI into {}", venv.display());
-    let log = folder.join("install.log");
-    let remedy = |error| format!("{error}\n  these tests need python3-venv (ci/setup installs it) and PyPI");
-    let mut python = Command::new("python3");
-    job::succeed("making a venv", python.args(["-m", "venv"]).arg(&venv), LIMIT, &log).map_err(remedy)?;
-    let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--quiet", &format!("mpich=={MPICH_VERSION}")]);
-    job::succeed("installing mpich", &mut pip, LIMIT, &log).map_err(remedy)?;
-    Ok(venv)
-}
-
-const MPICH_VERSION: &str = "5.0.2";
 const PROGRAMS: [&str; 3] = ["version", "point_to_point", "communicators"];
 const RANKS: [&str; 2] = ["2", "4"];
 const LIMIT: Duration = Duration::from_secs(240);

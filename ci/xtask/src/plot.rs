@@ -5,11 +5,12 @@
 //!
 //! ```text
 //!   title
-//!   unit   series a --o--  series b --o--      (legend)
+//!   unit
 //!   100 |                          o
 //!    10 |            o      o
 //!     1 |__o____o_______________________
 //!         1    32    1K    32K    1M   bytes
+//!   --o-- series a  --o-- series b            (legend)
 //! ```
 
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ pub struct Chart {
     pub title: String,
     /// Unit of the values, as "microseconds".
     pub unit: String,
-    /// The lines; the first six have colours of their own.
+    /// The lines; the first eight have colours of their own.
     pub series: Vec<Series>,
 }
 
@@ -147,14 +148,18 @@ fn line(out: &mut String, frame: &Frame, name: &str, index: usize, points: &[(f6
     }
 }
 
+/// From left to right below the chart, in as many lines as it takes.
 fn legend(out: &mut String, series: &[Series]) {
-    let mut x = RIGHT;
-    for (index, series) in series.iter().enumerate().rev() {
+    let (mut x, mut y) = (LEFT, LEGEND);
+    for (index, series) in series.iter().enumerate() {
         let colour = index % COLOURS;
-        text(out, "label", x, 46.0, "end", &series.name);
-        x -= 7.0 * series.name.chars().count() as f64 + 8.0;
-        let _ = writeln!(out, "<path class=\"line s{colour}\" d=\"M{:.1} 42H{x:.1}\"/>", x - 22.0);
-        x -= 36.0;
+        let width = 28.0 + 7.0 * series.name.chars().count() as f64;
+        if RIGHT < x + width && LEFT < x {
+            (x, y) = (LEFT, y + 18.0);
+        }
+        let _ = writeln!(out, "<path class=\"line s{colour}\" d=\"M{x:.1} {:.1}h22\"/>", y - 4.0);
+        text(out, "label", x + 28.0, y, "start", &series.name);
+        x += width + 14.0;
     }
 }
 
@@ -185,29 +190,35 @@ pub fn size(bytes: f64) -> String {
 
 /// Three digits that count, and no zeros behind them.
 fn plain(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 const PANEL_WIDTH: f64 = 560.0;
-const PANEL_HEIGHT: f64 = 380.0;
+const PANEL_HEIGHT: f64 = 416.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 530.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 320.0;
-const COLOURS: usize = 6;
+const LEGEND: f64 = 384.0;
+const COLOURS: usize = 8;
 const STYLE: &str = "<style>
 .ground{fill:#ffffff}.title{fill:#1a1d21;font-size:15px;font-weight:600}.label{fill:#5b6470}
 .grid{stroke:#e3e7ec;fill:none}.line{fill:none;stroke-width:2;stroke-linejoin:round}.dot{stroke:none}
 .line.s0{stroke:#2563eb}.dot.s0{fill:#2563eb}.line.s1{stroke:#d9730d}.dot.s1{fill:#d9730d}
 .line.s2{stroke:#0f9d76}.dot.s2{fill:#0f9d76}.line.s3{stroke:#a63fb5}.dot.s3{fill:#a63fb5}
 .line.s4{stroke:#8a6d1a}.dot.s4{fill:#8a6d1a}.line.s5{stroke:#c8324b}.dot.s5{fill:#c8324b}
+.line.s6{stroke:#5b6470}.dot.s6{fill:#5b6470}.line.s7{stroke:#1592ad}.dot.s7{fill:#1592ad}
 @media (prefers-color-scheme:dark){
 .ground{fill:#14171b}.title{fill:#eceff3}.label{fill:#9aa4b1}.grid{stroke:#2b3138}
 .line.s0{stroke:#74a5ff}.dot.s0{fill:#74a5ff}.line.s1{stroke:#ffab5e}.dot.s1{fill:#ffab5e}
 .line.s2{stroke:#4fd6ab}.dot.s2{fill:#4fd6ab}.line.s3{stroke:#dd8ae8}.dot.s3{fill:#dd8ae8}
-.line.s4{stroke:#dcbc5c}.dot.s4{fill:#dcbc5c}.line.s5{stroke:#ff8095}.dot.s5{fill:#ff8095}}
+.line.s4{stroke:#dcbc5c}.dot.s4{fill:#dcbc5c}.line.s5{stroke:#ff8095}.dot.s5{fill:#ff8095}
+.line.s6{stroke:#9aa4b1}.dot.s6{fill:#9aa4b1}.line.s7{stroke:#5fd0e8}.dot.s7{fill:#5fd0e8}}
 </style>
 ";
 
@@ -281,13 +292,14 @@ mod tests {
     #[test]
     fn more_series_than_colours_begin_again() {
         let many =
-            (0..9).map(|number| series(&format!("s{number}"), &[(1.0, 1.0 + f64::from(number))])).collect();
+            (0..11).map(|number| series(&format!("s{number}"), &[(1.0, 1.0 + f64::from(number))])).collect();
         let svg = svg(&[chart(many)]);
         assert_eq!(svg.matches("class=\"dot s2\"").count(), 2);
     }
 
     #[test]
     fn numbers_are_short() {
+        assert_eq!(size(0.0), "0");
         let sizes: Vec<String> = [1.0, 512.0, 1024.0, 65536.0, 3145728.0, 1e9].map(size).into();
         assert_eq!(sizes, ["1", "512", "1K", "64K", "3M", "954M"]);
         let values: Vec<String> = [0.001, 0.125, 1.0, 2.5, 10.0, 1234.5].map(plain).into();

@@ -82,10 +82,12 @@ fn files(root: &Path) -> Vec<File> {
             let path = entry.path();
             let name = entry.file_name();
             let kind = entry.file_type();
+            // In a second working tree of a clone, `.git` is a file.
+            if SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
             if kind.as_ref().is_ok_and(|kind| kind.is_dir()) {
-                if !SKIPPED.iter().any(|skipped| name == *skipped) {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if kind.is_ok_and(|kind| kind.is_file())
                 && let Ok(text) = fs::read_to_string(&path)
             {
@@ -98,7 +100,7 @@ fn files(root: &Path) -> Vec<File> {
     found
 }
 
-/// Folders that hold nothing written by hand.
+/// What holds nothing written by hand; `.git` is a folder, or a file in a second worktree.
 const SKIPPED: [&str; 4] = [".git", "target", "prefix", "__pycache__"];
 
 #[cfg(test)]
@@ -114,7 +116,9 @@ mod tests {
     #[test]
     fn built_and_binary_files_are_not_read() {
         let root = tempfile::tempdir().unwrap();
-        for (path, bytes) in [("target/a.rs", &b"x"[..]), ("src/b.rs", b"y"), ("c.png", &[0x89, 0xff])] {
+        let files_there: [(&str, &[u8]); 4] =
+            [("target/a.rs", b"x"), ("src/b.rs", b"y"), ("c.png", &[0x89, 0xff]), (".git", b"gitdir: /x")];
+        for (path, bytes) in files_there {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, bytes).unwrap();

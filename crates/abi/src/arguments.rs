@@ -144,7 +144,7 @@ impl Unpack {
 
 /// Whether the address can be that of data: neither null nor `MPI_IN_PLACE`.
 #[inline(always)]
-fn is_plain(buffer: *const c_void) -> bool {
+pub(crate) fn is_plain(buffer: *const c_void) -> bool {
     !buffer.is_null() && buffer.addr() != MPI_IN_PLACE.addr()
 }
 

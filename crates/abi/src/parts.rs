@@ -4,6 +4,7 @@
 //! elsewhere they are packed into memory of ours before, and unpacked after.
 
 use std::ffi::c_void;
+use std::ops::Deref;
 
 use datatype::Datatype;
 use weft::claims::{Heap, Payload, UserMemory};
@@ -23,11 +24,19 @@ pub(crate) struct Piece {
     pub datatype: Type,
 }
 
+/// Where pieces stand. One alone takes no memory from the heap.
+pub(crate) enum Blocks {
+    /// There is one.
+    One(Block),
+    /// Any other number.
+    Listed(Vec<Block>),
+}
+
 /// What a rank gets: room for packed bytes, and how they come to their places.
 pub(crate) struct Output {
     pub memory: UserMemory,
     /// Where each piece stands in `memory`.
-    pub blocks: Vec<Block>,
+    pub blocks: Blocks,
     scattered: Option<Scattered>,
 }
 
@@ -47,7 +56,7 @@ struct Place {
 pub(crate) struct Input {
     pub payload: Payload<'static>,
     /// Where each piece stands in `payload`.
-    pub blocks: Vec<Block>,
+    pub blocks: Blocks,
     /// Keeps packed data of ours.
     _keeps: Option<Heap>,
 }
@@ -55,7 +64,7 @@ pub(crate) struct Input {
 impl Output {
     /// Nothing: a rank that gets nothing.
     pub(crate) fn none() -> Output {
-        Output { memory: UserMemory::EMPTY, blocks: Vec::new(), scattered: None }
+        Output { memory: UserMemory::EMPTY, blocks: Blocks::Listed(Vec::new()), scattered: None }
     }
 
     /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
@@ -75,7 +84,7 @@ impl Output {
         let blocks = behind_each_other(pieces)?;
         let packed = Heap::new(blocks.iter().map(|block| block.bytes).sum());
         if loaded {
-            for (place, block) in places.iter().zip(&blocks) {
+            for (place, block) in places.iter().zip(&*blocks) {
                 let mut into = packed.memory().part(block.offset, block.bytes);
                 datatype::pack_memory(&place.datatype, place.count, place.memory.payload(), &mut into, 0)
                     .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
@@ -93,7 +102,7 @@ impl Output {
     /// Brings the packed bytes to their places.
     pub(crate) fn finish(self) -> Result<()> {
         let Some(Scattered { packed, places }) = self.scattered else { return Ok(()) };
-        for (mut place, block) in places.into_iter().zip(&self.blocks) {
+        for (mut place, block) in places.into_iter().zip(&*self.blocks) {
             let bytes = packed.payload().part(block.offset, block.bytes);
             datatype::unpack(&place.datatype, place.count, bytes, &mut place.memory, 0)
                 .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
@@ -105,7 +114,7 @@ impl Output {
 impl Input {
     /// Nothing: a rank that gives nothing, or whose contribution stands in the output.
     pub(crate) fn none() -> Input {
-        Input { payload: Payload::EMPTY, blocks: Vec::new(), _keeps: None }
+        Input { payload: Payload::EMPTY, blocks: Blocks::Listed(Vec::new()), _keeps: None }
     }
 
     /// The pieces of a buffer.
@@ -133,22 +142,18 @@ struct Extent {
     /// From the buffer's address to the first byte.
     low: i64,
     bytes: usize,
-    blocks: Vec<Block>,
+    blocks: Blocks,
 }
 
 impl Extent {
     fn of(buffer: *const c_void, pieces: &[Piece]) -> Result<Extent> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        let mut spans = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let bytes = bytes_of(piece.count, &piece.datatype)?;
-            let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
-            let start = piece.offset.checked_add(span.start).ok_or_else(|| too_far(&"a displacement"))?;
-            if bytes > 0 {
-                low = low.min(start);
-                high = high.max(start.checked_add(span.bytes).ok_or_else(|| too_far(&"a displacement"))?);
+            let stand = Stand::of(piece)?;
+            if stand.bytes > 0 {
+                low = low.min(stand.start);
+                high = high.max(stand.end);
             }
-            spans.push((start, bytes));
         }
         if low > high {
             (low, high) = (0, 0);
@@ -156,8 +161,10 @@ impl Extent {
         if buffer.is_null() && low < high && (0..NOT_AN_ADDRESS).contains(&low) {
             return Err(Error::new(Class::Buffer, "the buffer is a null pointer, and counts are not 0"));
         }
-        let block = |&(start, bytes): &(i64, usize)| Block { offset: (start - low).max(0) as usize, bytes };
-        let blocks = spans.iter().map(|span| if span.1 == 0 { EMPTY } else { block(span) }).collect();
+        let blocks = Blocks::of(pieces, |piece| {
+            let Stand { start, bytes, .. } = Stand::of(piece)?;
+            Ok(if bytes == 0 { EMPTY } else { Block { offset: (start - low).max(0) as usize, bytes } })
+        })?;
         let dense = pieces.iter().all(|piece| piece.datatype.is_dense() || piece.count == 0);
         let bytes = high.checked_sub(low).and_then(|bytes| usize::try_from(bytes).ok());
         let bytes =
@@ -167,6 +174,48 @@ impl Extent {
 
     fn start(&self, buffer: *mut c_void) -> *mut u8 {
         buffer.cast::<u8>().wrapping_offset(self.low as isize)
+    }
+}
+
+/// Where one piece stands, in bytes from the buffer's address.
+struct Stand {
+    start: i64,
+    end: i64,
+    /// Its length when it is packed.
+    bytes: usize,
+}
+
+impl Stand {
+    #[inline]
+    fn of(piece: &Piece) -> Result<Stand> {
+        let bytes = bytes_of(piece.count, &piece.datatype)?;
+        let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
+        let beyond = || too_far(&"a displacement");
+        let start = piece.offset.checked_add(span.start).ok_or_else(beyond)?;
+        // A piece without data stands nowhere.
+        let end = if bytes == 0 { start } else { start.checked_add(span.bytes).ok_or_else(beyond)? };
+        Ok(Stand { start, end, bytes })
+    }
+}
+
+impl Blocks {
+    fn of(pieces: &[Piece], block: impl FnMut(&Piece) -> Result<Block>) -> Result<Blocks> {
+        let mut blocks = pieces.iter().map(block);
+        match pieces {
+            [_] => Ok(Blocks::One(blocks.next().transpose()?.unwrap_or(EMPTY))),
+            _ => Ok(Blocks::Listed(blocks.collect::<Result<_>>()?)),
+        }
+    }
+}
+
+impl Deref for Blocks {
+    type Target = [Block];
+
+    fn deref(&self) -> &[Block] {
+        match self {
+            Blocks::One(block) => std::slice::from_ref(block),
+            Blocks::Listed(blocks) => blocks,
+        }
     }
 }
 
@@ -184,15 +233,14 @@ unsafe fn places(buffer: *mut c_void, pieces: &[Piece]) -> Result<Vec<Place>> {
 }
 
 /// Blocks for pieces that are packed one behind the other.
-fn behind_each_other(pieces: &[Piece]) -> Result<Vec<Block>> {
+fn behind_each_other(pieces: &[Piece]) -> Result<Blocks> {
     let mut offset = 0;
-    let block = |piece: &Piece| {
+    Blocks::of(pieces, |piece| {
         let bytes = bytes_of(piece.count, &piece.datatype)?;
         let block = Block { offset, bytes };
         offset += bytes;
         Ok(block)
-    };
-    pieces.iter().map(block).collect()
+    })
 }
 
 #[cold]

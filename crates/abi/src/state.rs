@@ -41,6 +41,14 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
+/// The world of a running library that has nothing else to look after; `None` for any other communicator.
+#[inline(always)]
+pub(crate) fn usual_comm(comm: MPI_Comm) -> Option<&'static Communicator> {
+    let runtime = runtime()?;
+    let usual = comm == MPI_COMM_WORLD && runtime.detached.load(Ordering::Relaxed) == 0;
+    usual.then_some(&runtime.world.comm)
+}
+
 /// Whether `MPI_Init` was called.
 pub(crate) fn is_initialized() -> bool {
     RUNTIME.get().is_some()

@@ -72,6 +72,19 @@ pub(crate) unsafe fn write(place: *mut MPI_Status, status: &MPI_Status) {
     }
 }
 
+/// Writes the status of a message that was received whole, unless the program ignores it.
+///
+/// # Safety
+/// `place` is null or writable.
+#[inline(always)]
+pub(crate) unsafe fn write_received(place: *mut MPI_Status, source: Rank, tag: c_int, bytes: usize) {
+    if !place.is_null() {
+        let status = weft::Status { source, tag, bytes, cancelled: false };
+        // SAFETY: the caller promised that it is writable.
+        unsafe { write(place, &of(&status)) };
+    }
+}
+
 /// Writes a status with its error code.
 ///
 /// # Safety

@@ -36,6 +36,17 @@ pub fn share_out(cores: &[Core], ranks: u32, cores_per_rank: usize) -> Option<Ve
     Some(cores[..needed].chunks(cores_per_rank).map(Core::join).collect())
 }
 
+/// Gives each core to as many ranks as the others, in order; `None` where that does not come out even, since ranks
+/// would then be better off where the system moves them about.
+pub fn share_evenly(cores: &[Core], ranks: u32) -> Option<Vec<CpuSet>> {
+    let ranks = ranks as usize;
+    if cores.is_empty() || !ranks.is_multiple_of(cores.len()) {
+        return None;
+    }
+    let each = ranks / cores.len();
+    Some((0..ranks).map(|rank| Core::join(&cores[rank / each..=rank / each])).collect())
+}
+
 /// The numbers in a set, as people write them: `0-3,8`.
 pub fn list(set: &CpuSet) -> String {
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
@@ -88,6 +99,16 @@ mod tests {
         assert_eq!(lists(5, 1), None);
         assert_eq!(lists(3, 2), None);
         assert_eq!(lists(1, 0), None);
+    }
+
+    #[test]
+    fn cores_are_shared_evenly_or_not_at_all() {
+        let two = cores(&[&[0, 4], &[1]]);
+        let lists = |ranks| Some(share_evenly(&two, ranks)?.iter().map(list).collect::<Vec<_>>());
+        assert_eq!(lists(4).unwrap(), ["0,4", "0,4", "1", "1"]);
+        assert_eq!(lists(2).unwrap(), ["0,4", "1"]);
+        assert_eq!((lists(3), lists(1)), (None, None));
+        assert!(share_evenly(&[], 4).is_none());
     }
 
     #[test]

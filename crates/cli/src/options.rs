@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(short, long)]
     pub label: bool,
 
-    /// Where ranks run [default: cores, when there are enough for two or more ranks]
+    /// Where ranks run [default: cores, when they can be shared out evenly among two or more ranks]
     #[arg(long, value_enum)]
     pub bind: Option<Bind>,
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
+use weft::CpuTime;
 
 use crate::cores::{self, Core};
 use crate::options::{Bind, Options};
@@ -30,6 +31,8 @@ pub struct Plan {
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
+    /// How much of the cpus the ranks may use together, where the system tells. Found out once, for all of them.
+    pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
     /// Whether lines of output get labels.
@@ -91,6 +94,7 @@ impl Plan {
         let cores = cores::allowed();
         let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
+        let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
@@ -103,6 +107,7 @@ impl Plan {
             ranks,
             environment,
             binding,
+            cpus,
             shares_memory,
             label,
             timeout,
@@ -143,7 +148,8 @@ fn ranks_by_default(cores: &[Core]) -> u32 {
     u32::try_from(cores).unwrap_or(1)
 }
 
-/// Each rank gets cores of its own when there are enough. One rank alone gets no binding by default: there is
+/// Each rank gets cores of its own when there are enough, and otherwise an even share of one, if there is one: ranks
+/// that take turns on a core do so faster when the system does not move them about. One rank alone gets no binding by default: there is
 /// nobody to keep it apart from, and a program with threads of its own would be squeezed.
 fn binding(
     options: &Options,
@@ -154,6 +160,9 @@ fn binding(
     match options.bind {
         Some(Bind::None) => Ok(None),
         None if ranks == 1 => Ok(None),
+        None if each == 1 => {
+            Ok(cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)))
+        }
         None => Ok(cores::share_out(cores, ranks, each)),
         Some(Bind::Cores) => {
             let too_few = NoPlan::Cores { ranks, each, cores: cores.len() };

@@ -98,8 +98,8 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     ] {
         command.env(name, value.to_string());
     }
-    if plan.binding.is_some() {
-        command.env("WEFT_BOUND", "1");
+    if let Some(cpus) = plan.cpus {
+        command.env("WEFT_CPUS", cpus.to_string());
     }
     if let Some(segment) = segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
@@ -112,7 +112,7 @@ fn is_of_another_launcher(name: &OsString) -> bool {
     OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const OUTER_NAMES: [&str; 11] = [
+const OUTER_NAMES: [&str; 12] = [
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",
@@ -124,6 +124,7 @@ const OUTER_NAMES: [&str; 11] = [
     "PMIX_RANK",
     "HYDI_CONTROL_FD",
     "WEFT_SHM_FD",
+    "WEFT_CPUS",
 ];
 
 const OUTER_PREFIXES: [&str; 2] = ["PMIX_SERVER_", "OMPI_COMM_WORLD_"];
@@ -144,6 +145,7 @@ mod tests {
             ranks: 4,
             environment: vec![("COLOUR".into(), "blue".into())],
             binding: None,
+            cpus: Some(weft::CpuTime::of(1.5)),
             shares_memory: true,
             label: false,
             timeout: None,
@@ -165,6 +167,7 @@ mod tests {
         assert_eq!(status(known, None), Some(0));
         assert_eq!(status(r#"test -S /proc/self/fd/$PMI_FD"#, None), Some(0));
         assert_eq!(status(r#"test -z "$WEFT_SHM_FD""#, None), Some(0));
+        assert_eq!(status(r#"test "$WEFT_CPUS" = 1.50"#, None), Some(0));
         assert_eq!(status(&format!("test $WEFT_LAUNCHER = {}", getpid()), None), Some(0));
     }
 
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn variables_of_other_launchers_are_known() {
-        for name in ["PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
+        for name in ["WEFT_CPUS", "PMIX_RANK", "PMIX_SERVER_URI41", "OMPI_COMM_WORLD_SIZE", "PMI_SPAWNED"] {
             assert!(is_of_another_launcher(&name.into()), "{name}");
         }
         for name in ["PATH", "PMIX_MCA_x", "SLURM_PROCID", "WEFT_FABRIC"] {

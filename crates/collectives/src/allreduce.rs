@@ -6,9 +6,10 @@ use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice;
 use crate::folding::{Folding, Summing};
+use crate::hub;
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
-use crate::shape::{Operator, Shape, distances};
+use crate::shape::{Core, Operator, Part, Shape, distances};
 
 /// The ways to reduce everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,17 +23,29 @@ pub enum Allreduce {
     /// Slices go round the ring twice: 2 (p - 1) rounds, 2 n (p - 1) / p bytes per rank for any p; for commutative
     /// operators.
     Ring,
+    /// Everybody gives everybody everything: one round of p - 1 times all bytes. Keeps the order of operands, and
+    /// gives the same bits as recursive doubling.
+    EachToAll,
+    /// One rank gets, combines and gives everything: two rounds, 2 (p - 1) messages. Keeps the order of operands,
+    /// and gives the same bits as recursive doubling.
+    Hub,
 }
 
 /// The reduction of everybody's `count` elements stands in everybody's output, the same bits everywhere.
 #[must_use]
 pub fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    choice::allreduce(shape.size(), count, operator).schedule(shape, count, operator, in_place)
+    choice::allreduce(shape, count, operator).schedule(shape, count, operator, in_place)
 }
 
 impl Allreduce {
     /// Every way there is.
-    pub const ALL: [Allreduce; 3] = [Allreduce::RecursiveDoubling, Allreduce::Rabenseifner, Allreduce::Ring];
+    pub const ALL: [Allreduce; 5] = [
+        Allreduce::RecursiveDoubling,
+        Allreduce::Rabenseifner,
+        Allreduce::Ring,
+        Allreduce::EachToAll,
+        Allreduce::Hub,
+    ];
 
     /// [`allreduce`] in this way, or by recursive doubling where this one cannot.
     #[must_use]
@@ -46,43 +59,10 @@ impl Allreduce {
                 rabenseifner(shape, own, core, slices(core.size))
             }
             Allreduce::Ring if commutative => by_ring(shape, own, slices(shape.size())),
+            Allreduce::EachToAll => hub::allreduce_each_to_all(shape, own),
+            Allreduce::Hub => hub::allreduce_by_hub(shape, own),
             _ => recursive_doubling(shape, own),
         }
-    }
-}
-
-/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs of
-/// ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
-#[derive(Clone, Copy)]
-struct Core {
-    size: u32,
-    guests: u32,
-}
-
-/// What a rank is to the core.
-enum Part {
-    /// Gives its contribution to that rank and gets the result from it.
-    Guest(Rank),
-    /// Has that number in the core, and perhaps a guest.
-    Member(u32, Option<Rank>),
-}
-
-impl Core {
-    fn new(ranks: u32) -> Core {
-        let size = 1 << ranks.ilog2();
-        Core { size, guests: ranks - size }
-    }
-
-    fn part(self, rank: Rank) -> Part {
-        match rank.0 {
-            rank if rank >= 2 * self.guests => Part::Member(rank - self.guests, None),
-            rank if rank % 2 == 0 => Part::Guest(Rank(rank + 1)),
-            rank => Part::Member(rank / 2, Some(Rank(rank - 1))),
-        }
-    }
-
-    fn rank(self, number: u32) -> Rank {
-        Rank(if number < self.guests { 2 * number + 1 } else { number + self.guests })
     }
 }
 

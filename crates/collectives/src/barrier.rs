@@ -1,17 +1,71 @@
 //! Barrier (MPI 5.0 §6.3).
 
+use crate::choice;
+use crate::hub::HUB;
 use crate::schedule::Schedule;
 use crate::shape::{Shape, distances};
 
+/// The ways to wait for everybody. Messages have no payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Barrier {
+    /// In round k every rank tells the one 2^k places ahead that it has heard of 2^k ranks; after ceil(log2 p)
+    /// rounds everybody has heard of all: p ceil(log2 p) messages.
+    Dissemination,
+    /// Everybody tells everybody: one round, p (p - 1) messages.
+    EachToAll,
+    /// Everybody tells one rank, which tells everybody: two rounds, 2 (p - 1) messages.
+    Hub,
+}
+
 /// Nobody leaves before all have come.
-///
-/// Dissemination: in round k every rank tells the one 2^k places ahead that it has heard of 2^k ranks; after
-/// ceil(log2 p) rounds everybody has heard of all. Messages have no payload.
 #[must_use]
 pub fn barrier(shape: &Shape) -> Schedule {
+    choice::barrier(shape).schedule(shape)
+}
+
+impl Barrier {
+    /// Every way there is.
+    pub const ALL: [Barrier; 3] = [Barrier::Dissemination, Barrier::EachToAll, Barrier::Hub];
+
+    /// [`barrier`] in this way.
+    #[must_use]
+    pub fn schedule(self, shape: &Shape) -> Schedule {
+        match self {
+            Barrier::Dissemination => dissemination(shape),
+            Barrier::EachToAll => each_to_all(shape),
+            Barrier::Hub => by_hub(shape),
+        }
+    }
+}
+
+fn dissemination(shape: &Shape) -> Schedule {
     let mut schedule = Schedule::new("barrier by dissemination");
     for distance in distances(shape.size()) {
-        schedule.signal(shape.ahead(distance), shape.behind(distance));
+        schedule.tell(shape.ahead(distance));
+        schedule.hear(shape.behind(distance));
+        schedule.wait();
     }
+    schedule
+}
+
+fn each_to_all(shape: &Shape) -> Schedule {
+    let mut schedule = Schedule::new("barrier by telling everybody");
+    shape.others().for_each(|to| schedule.tell(to));
+    shape.others().for_each(|from| schedule.hear(from));
+    schedule.wait();
+    schedule
+}
+
+fn by_hub(shape: &Shape) -> Schedule {
+    let mut schedule = Schedule::new("barrier by a hub");
+    if shape.rank() == HUB {
+        shape.others().for_each(|from| schedule.hear(from));
+        schedule.wait();
+        shape.others().for_each(|to| schedule.tell(to));
+    } else {
+        schedule.tell(HUB);
+        schedule.hear(HUB);
+    }
+    schedule.wait();
     schedule
 }

@@ -128,12 +128,7 @@ impl Execution {
         here: Rank,
     ) -> Execution {
         let schedule = schedule.into();
-        debug_assert!(
-            schedule.fits(buffers.input.bytes(), buffers.output.bytes()),
-            "input of {} and output of {} bytes are too small for {schedule}",
-            buffers.input.bytes(),
-            buffers.output.bytes(),
-        );
+        check_room(&schedule, &buffers);
         let scratch = match schedule.scratch_bytes {
             0 => UserMemory::EMPTY,
             bytes => Heap::new(bytes).memory(),
@@ -150,6 +145,25 @@ impl Execution {
             asked_at: 0,
             failed: None,
         }
+    }
+
+    /// Makes ready to run the same schedule once more, in the room that it has: nothing is allocated.
+    ///
+    /// # Panics
+    /// Unless the last answer of [`Execution::advance`] was [`Advance::Done`].
+    pub fn again(&mut self, buffers: Buffers, tag: i32) {
+        let over = self.next == self.schedule.steps.len() && self.is_settled() && self.failed.is_none();
+        assert!(over, "only what has ended well can begin again: {self:?}");
+        check_room(&self.schedule, &buffers);
+        (self.buffers, self.tag, self.next) = (buffers, tag, 0);
+    }
+
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.scratch.bytes()
+            + self.schedule.steps.capacity() * size_of::<Step>()
+            + self.pending.capacity() * size_of::<Pending>()
     }
 
     /// Goes as far as it can without waiting. `group` says which peer a rank is; `reduce` sets its second argument
@@ -335,6 +349,15 @@ impl fmt::Debug for Execution {
             None => Ok(()),
         }
     }
+}
+
+fn check_room(schedule: &Schedule, buffers: &Buffers) {
+    debug_assert!(
+        schedule.fits(buffers.input.bytes(), buffers.output.bytes()),
+        "input of {} and output of {} bytes are too small for {schedule}",
+        buffers.input.bytes(),
+        buffers.output.bytes(),
+    );
 }
 
 /// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.

@@ -153,12 +153,14 @@ impl Schedule {
         }
     }
 
-    /// Sends a message without content to one rank, and waits for one from another.
-    pub(crate) fn signal(&mut self, to: Rank, from: Rank) {
-        let nothing = Span::output(0);
-        self.steps.push(Step::Send { to, from: nothing });
-        self.steps.push(Step::Receive { from, into: nothing });
-        self.wait();
+    /// Sends a message without content.
+    pub(crate) fn tell(&mut self, to: Rank) {
+        self.steps.push(Step::Send { to, from: Span::output(0) });
+    }
+
+    /// Receives a message without content.
+    pub(crate) fn hear(&mut self, from: Rank) {
+        self.steps.push(Step::Receive { from, into: Span::output(0) });
     }
 
     /// Copies, unless the bytes are there already. A copy that only continues the last one becomes part of it.

@@ -7,10 +7,22 @@ use messaging::Rank;
 pub struct Shape {
     rank: Rank,
     size: u32,
+    cores: Cores,
+}
+
+/// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
+/// serves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Cores {
+    /// From nothing: each rank has a core of its own, and a round of messages costs the way of a message.
+    #[default]
+    Own,
+    /// From running: ranks take turns on fewer cores, and a round costs as many turns as ranks share a core.
+    Shared,
 }
 
 /// What a schedule must know of a reduction: nothing of what it computes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Operator {
     /// Length of one packed element; data is never cut inside an element.
     pub element_bytes: usize,
@@ -19,14 +31,20 @@ pub struct Operator {
 }
 
 impl Shape {
-    /// Rank `rank` of `size`.
+    /// Rank `rank` of `size`, on a core of its own.
     ///
     /// # Panics
     /// If there is no such rank.
     #[must_use]
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
-        Shape { rank, size }
+        Shape { rank, size, cores: Cores::Own }
+    }
+
+    /// The same place where the ranks have such cores.
+    #[must_use]
+    pub fn on(self, cores: Cores) -> Shape {
+        Shape { cores, ..self }
     }
 
     /// This rank.
@@ -41,6 +59,18 @@ impl Shape {
         self.size
     }
 
+    /// What cores the ranks have.
+    #[must_use]
+    pub fn cores(&self) -> Cores {
+        self.cores
+    }
+
+    /// All ranks but this one, beginning behind it, so that not all turn to the same one first.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Rank> {
+        let shape = *self;
+        (1..self.size).map(move |steps| shape.ahead(steps))
+    }
+
     /// The rank `steps` places further round the ring; `steps` is at most the number of ranks.
     pub(crate) fn ahead(&self, steps: u32) -> Rank {
         Rank(around(self.rank.0, steps, self.size))
@@ -49,6 +79,41 @@ impl Shape {
     /// The rank `steps` places back on the ring; `steps` is at most the number of ranks.
     pub(crate) fn behind(&self, steps: u32) -> Rank {
         Rank(back(self.rank.0, steps, self.size))
+    }
+}
+
+/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs of
+/// ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Core {
+    pub size: u32,
+    pub guests: u32,
+}
+
+/// What a rank is to the core.
+pub(crate) enum Part {
+    /// Gives its contribution to that rank and gets the result from it.
+    Guest(Rank),
+    /// Has that number in the core, and perhaps a guest.
+    Member(u32, Option<Rank>),
+}
+
+impl Core {
+    pub(crate) fn new(ranks: u32) -> Core {
+        let size = 1 << ranks.ilog2();
+        Core { size, guests: ranks - size }
+    }
+
+    pub(crate) fn part(self, rank: Rank) -> Part {
+        match rank.0 {
+            rank if rank >= 2 * self.guests => Part::Member(rank - self.guests, None),
+            rank if rank % 2 == 0 => Part::Guest(Rank(rank + 1)),
+            rank => Part::Member(rank / 2, Some(Rank(rank - 1))),
+        }
+    }
+
+    pub(crate) fn rank(self, number: u32) -> Rank {
+        Rank(if number < self.guests { 2 * number + 1 } else { number + self.guests })
     }
 }
 

@@ -5,13 +5,13 @@ mod common;
 use std::sync::Arc;
 
 use collectives::{
-    Activity, Advance, Buffers, Cause, Execution, Gather, Operator, Rank, Schedule, Shape, allreduce,
-    barrier, bcast,
+    Activity, Advance, Allreduce, Barrier, Buffers, Cause, Execution, Gather, Operator, Rank, Schedule,
+    Shape, allreduce, barrier, bcast,
 };
 use common::elements::{ELEMENT_BYTES, add_in_order, sums};
 use common::{Job, Part, filled, nothing_to_reduce, of_all};
-use fabric::Peer;
 use fabric::simulated::Weather;
+use fabric::{Payload, Peer, UserMemory};
 
 const ORDERED: Operator = Operator { element_bytes: ELEMENT_BYTES, commutative: false };
 
@@ -70,6 +70,99 @@ fn a_schedule_can_be_run_again() {
         let done = (0..100).any(|_| job.turn(&mut parts, add_in_order).iter().all(|at| *at == Advance::Done));
         assert!(done, "{}", job.state(&parts));
         assert!(parts.iter().all(|part| part.output.payload().to_vec() == sums(0, 3, 0, 2)));
+    }
+}
+
+#[test]
+fn an_execution_is_run_again_in_its_own_room() {
+    let mut job = Job::new(3, Weather::fair());
+    let schedule = |shape: &Shape| Allreduce::Hub.schedule(shape, 2, ORDERED, false);
+    let fresh = |rank: u32| (filled(&sums(rank, rank + 1, 0, 2)), filled(&[0; 2 * ELEMENT_BYTES]));
+    let mut parts: Vec<Part> = of_all(3, schedule)
+        .into_iter()
+        .zip(0..)
+        .map(|(schedule, rank)| {
+            job.part(rank, schedule, &sums(rank, rank + 1, 0, 2), &[0; 2 * ELEMENT_BYTES])
+        })
+        .collect();
+    let kept = |parts: &[Part]| parts.iter().map(|part| part.execution.kept_bytes()).sum::<usize>();
+    let mut kept_at_first = 0;
+    for tag in 1..4 {
+        let done = (0..100).any(|_| job.turn(&mut parts, add_in_order).iter().all(|at| *at == Advance::Done));
+        assert!(done, "{}", job.state(&parts));
+        assert!(parts.iter().all(|part| part.output.payload().to_vec() == sums(0, 3, 0, 2)));
+        if tag == 1 {
+            kept_at_first = kept(&parts);
+        }
+        assert_eq!(kept(&parts), kept_at_first);
+        for (part, rank) in parts.iter_mut().zip(0..) {
+            (part.input, part.output) = fresh(rank);
+            let buffers = Buffers { input: part.input.memory().reading(), output: part.output.memory() };
+            part.execution.again(buffers, tag);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "only what has ended well can begin again")]
+fn an_execution_that_is_not_over_cannot_begin_again() {
+    let job = Job::new(2, Weather::fair());
+    let mut part = job.part(0, barrier(&Shape::new(Rank(0), 2)), &[], &[]);
+    part.execution.again(Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY }, 1);
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_the_last_has_come() {
+    for (way, size) in Barrier::ALL.into_iter().flat_map(|way| [2, 3, 8, 9].map(|size| (way, size))) {
+        for last in [0, size - 1] {
+            let mut job = Job::new(size, Weather::fair());
+            let schedules = of_all(size, |shape| way.schedule(shape)).into_iter().zip(0..);
+            let mut parts: Vec<Part> =
+                schedules.map(|(schedule, rank)| job.part(rank, schedule, &[], &[])).collect();
+            for rank in (0..40).flat_map(|_| 0..size) {
+                let (engine, part) = (&mut job.engines[rank as usize], &mut parts[rank as usize]);
+                engine.progress();
+                if rank != last {
+                    let stand = part.execution.advance(engine, &|rank| Peer(rank.0), &mut |_, _| {});
+                    assert_eq!(
+                        stand,
+                        Advance::Pending,
+                        "{way:?} of {size}: rank {rank} left before {last} came"
+                    );
+                }
+            }
+            let done = (0..100)
+                .any(|_| job.turn(&mut parts, nothing_to_reduce).iter().all(|at| *at == Advance::Done));
+            assert!(done, "{}", job.state(&parts));
+        }
+    }
+}
+
+/// An operator that tells how operands were put in brackets: neither associative nor commutative.
+fn bracket(left: &[u8], right: &mut [u8]) {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    for (left, right) in left.chunks(8).zip(right.chunks_mut(8)) {
+        let put =
+            word(left).wrapping_mul(31).wrapping_add(word(right).wrapping_mul(0x9e37_79b9)).rotate_left(7);
+        right.copy_from_slice(&put.to_le_bytes());
+    }
+}
+
+#[test]
+fn saving_rounds_does_not_change_a_bit() {
+    let operator = Operator { element_bytes: 8, commutative: false };
+    for size in (1..=17).chain([33]) {
+        let mut job = Job::new(size, Weather::fair());
+        let inputs: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8 + 1; 16]).collect();
+        let outputs = vec![vec![0; 16]; size as usize];
+        let mut by = |way: Allreduce| {
+            let schedules = of_all(size, |shape| way.schedule(shape, 2, operator, false));
+            job.run(schedules, &inputs, &outputs, bracket)
+        };
+        let usual = by(Allreduce::RecursiveDoubling);
+        assert!(usual.iter().all(|output| *output == usual[0]));
+        assert_eq!(by(Allreduce::EachToAll), usual, "{size} ranks");
+        assert_eq!(by(Allreduce::Hub), usual, "{size} ranks");
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Gather, Reduce, ReduceScatter, Scatter, THRESHOLDS,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter, THRESHOLDS,
 };
 use common::Job;
 use common::cases::{self, Case, Setting};
@@ -15,7 +15,9 @@ use fabric::simulated::Weather;
 
 #[test]
 fn barrier() {
-    everywhere(Vary::default(), &[0], cases::barrier);
+    for way in ways(&Barrier::ALL) {
+        everywhere(Vary::default(), &[0], |at| cases::barrier(way, at));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use collectives::{Allgather, Allreduce, Alltoall, Bcast, Gather, Reduce, ReduceScatter, Scatter};
+use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
 use common::Job;
 use common::cases::{self, Case, Setting};
 use fabric::simulated::Weather;
@@ -25,7 +25,7 @@ fn rooted_operations() {
 #[test]
 fn operations_of_all() {
     in_storms(|run, at| {
-        run(cases::barrier(at));
+        Barrier::ALL.into_iter().for_each(|way| run(cases::barrier(Some(way), at)));
         Allgather::ALL.into_iter().for_each(|way| run(cases::allgather(Some(way), at)));
         Allgather::ALL.into_iter().for_each(|way| run(cases::allgatherv(Some(way), at)));
         Alltoall::ALL.into_iter().for_each(|way| run(cases::alltoall(Some(way), at)));

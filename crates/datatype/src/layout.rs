@@ -150,7 +150,7 @@ impl Layout {
             return self.run_whole(at, mover);
         }
         match &self.shape {
-            Shape::Block => mover.block(at + range.start, range.end - range.start),
+            Shape::Block => mover.block(at.wrapping_add(range.start), range.end - range.start),
             Shape::Loop(rounds) => repeat(&rounds.inner, rounds.stride, at, range, mover),
             Shape::List(pieces) => run_pieces(pieces, at, range, mover),
             Shape::Sequence(parts) => run_parts(parts, at, range, mover),
@@ -180,7 +180,7 @@ impl Layout {
         for round in 0..count {
             self.run_whole(at, mover);
             if round + 1 < count {
-                at += stride;
+                at = at.wrapping_add(stride);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Piece {
     /// Moves the whole piece, with a copy of constant size where there is one.
     #[inline]
     fn run(&self, at: i64, mover: &mut impl Mover) {
-        let offset = at + self.offset;
+        let offset = at.wrapping_add(self.offset);
         match self.bytes {
             4 => mover.blocks::<4>(offset, 0, 1),
             8 => mover.blocks::<8>(offset, 0, 1),
@@ -205,6 +205,13 @@ impl Piece {
             bytes => mover.block(offset, bytes),
         }
     }
+}
+
+/// Where round number `round` begins, the first at `at`. What a place is counted from may lie beyond the numbers,
+/// and then the sums on the way wrap round; the place itself is inside the claim, and the movers check that.
+#[inline]
+pub(crate) fn place(at: i64, round: i64, stride: i64) -> i64 {
+    at.wrapping_add(round.wrapping_mul(stride))
 }
 
 /// Moves the packed bytes `range` of however many rounds of `inner`, `stride` apart, the first with its origin at
@@ -215,15 +222,15 @@ pub(crate) fn repeat(inner: &Layout, stride: i64, at: i64, range: Range<i64>, mo
     let mut left = range.end - range.start;
     if begun > 0 {
         let head = left.min(each - begun);
-        inner.run(at + round * stride, begun..begun + head, mover);
+        inner.run(place(at, round, stride), begun..begun + head, mover);
         left -= head;
         round += 1;
     }
     if each <= left {
-        inner.run_rounds(at + round * stride, stride, left / each, mover);
+        inner.run_rounds(place(at, round, stride), stride, left / each, mover);
     }
     if left % each > 0 {
-        inner.run(at + (round + left / each) * stride, 0..left % each, mover);
+        inner.run(place(at, round + left / each, stride), 0..left % each, mover);
     }
 }
 
@@ -240,7 +247,7 @@ fn run_blocks(at: i64, stride: i64, count: i64, bytes: i64, mover: &mut impl Mov
         32 => mover.blocks::<32>(at, stride, count),
         64 => mover.blocks::<64>(at, stride, count),
         bytes if stride == bytes => mover.block(at, bytes * count),
-        bytes => (0..count).for_each(|round| mover.block(at + round * stride, bytes)),
+        bytes => (0..count).for_each(|round| mover.block(place(at, round, stride), bytes)),
     }
 }
 
@@ -252,7 +259,7 @@ fn run_pieces(pieces: &[Piece], at: i64, range: Range<i64>, mover: &mut impl Mov
         }
         let from = range.start.max(piece.packed_at) - piece.packed_at;
         let to = piece.bytes.min(range.end - piece.packed_at);
-        mover.block(at + piece.offset + from, to - from);
+        mover.block(at.wrapping_add(piece.offset + from), to - from);
     }
 }
 
@@ -383,7 +390,7 @@ impl Mover for Blocks {
     }
 
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
-        (0..count).for_each(|round| self.block(offset + round * stride, BYTES as i64));
+        (0..count).for_each(|round| self.block(place(offset, round, stride), BYTES as i64));
     }
 }
 

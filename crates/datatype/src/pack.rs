@@ -9,7 +9,7 @@ use std::ops::Range;
 use fabric::{Payload, UserMemory};
 use thiserror::Error;
 
-use crate::layout::{Mover, repeat};
+use crate::layout::{Mover, place, repeat};
 use crate::{Datatype, DatatypeError, Span};
 
 /// The memory handed over is smaller than the span of the elements, or that span is not a number.
@@ -192,7 +192,7 @@ impl Mover for Packing<'_> {
         let bytes = BYTES * count as usize;
         let into = self.into.get_mut(self.packed..self.packed + bytes).unwrap_or_default();
         for (round, into) in into.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
-            let part = self.source.part((offset + round as i64 * stride) as usize, BYTES);
+            let part = self.source.part(place(offset, round as i64, stride) as usize, BYTES);
             if part.bytes() == BYTES {
                 part.copy_to(into);
             }
@@ -217,7 +217,7 @@ impl Mover for PackingMemory<'_> {
     #[inline]
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
         for round in 0..count {
-            let part = self.source.part((offset + round * stride) as usize, BYTES);
+            let part = self.source.part(place(offset, round, stride) as usize, BYTES);
             put::<BYTES>(self.into, self.packed, part);
             self.packed += BYTES;
         }
@@ -241,7 +241,7 @@ impl Mover for Unpacking<'_> {
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
         for round in 0..count {
             let part = self.packed.part(self.taken, BYTES);
-            put::<BYTES>(self.into, (offset + round * stride) as usize, part);
+            put::<BYTES>(self.into, place(offset, round, stride) as usize, part);
             self.taken += BYTES;
         }
     }
@@ -267,6 +267,6 @@ impl<V: FnMut(usize, usize)> Mover for Visiting<'_, V> {
     }
 
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
-        (0..count).for_each(|round| self.block(offset + round * stride, BYTES as i64));
+        (0..count).for_each(|round| self.block(place(offset, round, stride), BYTES as i64));
     }
 }

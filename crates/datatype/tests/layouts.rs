@@ -507,3 +507,23 @@ fn positions_outside_the_message_move_nothing() {
     assert_eq!(pack(int, 2, Payload::from(&source[..]), &mut [0; 8], 6), Ok(2));
     assert_eq!(pack(int, 0, Payload::EMPTY, &mut [0; 8], 0), Ok(0));
 }
+
+#[test]
+fn data_at_either_end_of_all_addresses_is_moved() {
+    // Sums on the way to a place wrap round here; found by the fuzzer.
+    for first in [i64::MIN, i64::MIN + 1, i64::MAX - 60] {
+        let two = [Block { length: 1, displacement: first }, Block { length: 1, displacement: first + 6 }];
+        let pair = Datatype::hindexed(&two, named(Predefined::Short)).expect("it ends before the numbers do");
+        let far = Datatype::hvector(3, 1, 20, &pair).expect("so does this");
+        let span = far.span(1).expect("all of it lies within the numbers");
+        let contents: Vec<u8> = (1..=12).collect();
+        for from in 0..12 {
+            let heap = Heap::new(span.bytes as usize);
+            let packed = Payload::from(&contents[from..]);
+            assert_eq!(unpack(&far, 1, packed, &mut heap.memory(), from as i64), Ok(12 - from));
+            let mut again = vec![0; 12 - from];
+            assert_eq!(pack(&far, 1, heap.payload(), &mut again, from as i64), Ok(12 - from));
+            assert_eq!(again, contents[from..], "from byte {from}, displaced by {first}");
+        }
+    }
+}

@@ -51,10 +51,11 @@ pub fn brings_a_message_unchanged<F: Pair>() {
 /// A thousand small messages, in the order they were posted.
 pub fn keeps_order_of_small_messages<F: Pair>() {
     let mut wire = Wired::<F>::open();
-    for number in 0..1000u32 {
+    let messages = if cfg!(miri) { 50 } else { 1000 };
+    for number in 0..messages {
         wire.send_right(&numbered(number), &number.to_le_bytes());
     }
-    for number in 0..1000u32 {
+    for number in 0..messages {
         assert_eq!(wire.take_right(), (numbered(number), number.to_le_bytes().to_vec()));
     }
 }
@@ -62,8 +63,10 @@ pub fn keeps_order_of_small_messages<F: Pair>() {
 /// All sizes up to 300 bytes, and those around every power of two up to a mebibyte.
 pub fn brings_every_size<F: Pair>() {
     let mut wire = Wired::<F>::open();
-    let around = (8..=20).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]);
-    for bytes in (0..300).chain(around) {
+    // Miri takes a thousand times as long for a byte.
+    let (small_end, power_max) = if cfg!(miri) { (40, 9) } else { (300, 20) };
+    let around = (8..=power_max).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]);
+    for bytes in (0..small_end).chain(around) {
         let data = pattern(bytes, bytes as u64);
         wire.send_right(&numbered(bytes as u32), &data);
         let (header, payload) = wire.take_right();
@@ -75,7 +78,7 @@ pub fn brings_every_size<F: Pair>() {
 /// Small and large ones in turn stay in order.
 pub fn keeps_order_across_sizes<F: Pair>() {
     let mut wire = Wired::<F>::open();
-    let sizes = [0, 3, 70_000, 33, 1, 5000, 300_000, 8, 40, 4096, 100_000, 2];
+    let sizes = [0, 3, 70_000, 33, 1, 5000, 300_000, 8, 40, 4096, 100_000, 2].map(fewer_for_miri);
     for (number, bytes) in sizes.iter().enumerate() {
         wire.send_right(&numbered(number as u32), &pattern(*bytes, number as u64));
     }
@@ -87,7 +90,7 @@ pub fn keeps_order_across_sizes<F: Pair>() {
 /// Large messages both ways at the same time: neither end waits for the other.
 pub fn both_directions_at_once<F: Pair>() {
     let mut wire = Wired::<F>::open();
-    let (east, west) = (pattern(3 << 20, 1), pattern(2 << 20, 2));
+    let (east, west) = (pattern(fewer_for_miri(3 << 20), 1), pattern(fewer_for_miri(2 << 20), 2));
     let mut going = [Sending::new(numbered(1), &east), Sending::new(numbered(2), &west)];
     let watchdog = Watchdog::start("both_directions_at_once");
     while wire.right_heard.whole.is_empty() || wire.left_heard.whole.is_empty() {
@@ -106,7 +109,7 @@ pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
     let data = pattern(1000, 3);
     let mut sent = 0u32;
     let mut going = Sending::new(numbered(0), &data);
-    for _ in 0..1_000_000 {
+    for _ in 0..if cfg!(miri) { 50 } else { 1_000_000 } {
         if going.push(&mut wire.left, wire.to_right) {
             sent += 1;
             going = Sending::new(numbered(sent), &data);
@@ -128,7 +131,7 @@ pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
 pub fn drops_what_has_no_room<F: Pair>() {
     let mut wire = Wired::<F>::open();
     wire.right_heard.room_bytes_max = 1000;
-    let data = pattern(200_000, 4);
+    let data = pattern(fewer_for_miri(200_000), 4);
     wire.send_right(&numbered(1), &data);
     wire.send_right(&numbered(2), b"next");
     let (_, first) = wire.take_right();
@@ -149,8 +152,9 @@ pub fn pulls_what_was_exposed<F: Pair>() {
         assert_eq!(refused, Pulled::Refused, "a lane that offers no pull must refuse one");
         return;
     }
-    let data = pattern(100_000, 5);
-    for (offset, bytes) in [(0, 50_000), (1, 7), (50_000, 50_000), (0, 100_000)] {
+    let all = fewer_for_miri(100_000);
+    let (data, half) = (pattern(all, 5), all / 2);
+    for (offset, bytes) in [(0, half), (1, 7), (half, half), (0, all)] {
         let exposed = wire.left.expose(Payload::from(&data[..]));
         let room = Heap::new(bytes);
         let mut pulled = Pulled::Refused;
@@ -363,6 +367,11 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn numbered(number: u32) -> Header {
     Header { words: [number, 0, 1, 2, 3, !number] }
+}
+
+/// A length that Miri gets through, and still beyond what fits into one piece of any fabric that it can run.
+fn fewer_for_miri(bytes: usize) -> usize {
+    if cfg!(miri) { bytes.min(1000 + bytes / 500) } else { bytes }
 }
 
 /// Bytes that differ by position and by seed.

@@ -90,6 +90,29 @@ pub trait Fabric: Send {
         Pulled::Refused
     }
 
+    /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
+    /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
+    fn invite(&mut self, _lane: Self::Lane, _into: &UserMemory) -> Option<Exposed> {
+        None
+    }
+
+    /// Pulls what the peer exposed, but for the parts that it brings itself, following `invitation`.
+    fn pull_shared(
+        &mut self,
+        _lane: Self::Lane,
+        _exposed: Exposed,
+        _invitation: Exposed,
+        _into: &mut UserMemory,
+    ) -> PulledShared {
+        PulledShared::Refused { peer_brings: false }
+    }
+
+    /// Brings parts of `memory`, which this process has exposed, to a peer that has sent the invitation, until all
+    /// are taken care of. `invitation` comes from the peer and is checked by the fabric or by the kernel.
+    fn bring(&mut self, _lane: Self::Lane, _invitation: Exposed, _memory: Payload<'_>) -> Brought {
+        Brought { claimed: false, bytes: 0 }
+    }
+
     /// Moves what is still under way to the network; true when nothing is left. Called before the end.
     fn flush(&mut self) -> bool {
         true
@@ -140,6 +163,29 @@ pub enum Pulled {
     Done,
     /// The fabric or the kernel will not; nothing can be said of the bytes in `into`. Use messages instead.
     Refused,
+}
+
+/// What became of a pull that the peer was invited to.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PulledShared {
+    /// So many bytes are in place; the peer brings the others, and says when it has.
+    Own(usize),
+    /// The fabric or the kernel will not; nothing can be said of the bytes in `into`.
+    Refused {
+        /// The peer may still be writing, and will say when it has done so.
+        peer_brings: bool,
+    },
+}
+
+/// What became of an invitation.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brought {
+    /// Whether parts were taken on, so that the peer waits to hear of them.
+    pub claimed: bool,
+    /// Bytes that are in place over there; fewer than were taken on where the kernel refused.
+    pub bytes: usize,
 }
 
 /// What a lane can do.

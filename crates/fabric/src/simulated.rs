@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink, Unbelled,
-    UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, Unbelled, UserMemory,
 };
 
 /// What the dice decide, and how often.
@@ -29,6 +29,8 @@ pub struct Weather {
     pub pieces_percent: u64,
     /// Out of 100 pulls, so many are refused.
     pub refuse_percent: u64,
+    /// Out of 100 pulls, so many are shared with the sender.
+    pub share_percent: u64,
     /// Whether lanes offer to pull.
     pub pull: bool,
     /// What lanes call eager.
@@ -48,6 +50,7 @@ impl Weather {
             partly_percent: 0,
             pieces_percent: 0,
             refuse_percent: 0,
+            share_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
             queue_messages_max: 4096,
@@ -64,6 +67,7 @@ impl Weather {
             partly_percent: 20,
             pieces_percent: 40,
             refuse_percent: 30,
+            share_percent: 60,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
             queue_messages_max: 32,
@@ -93,6 +97,7 @@ impl Network {
                 last_delivery: HashMap::new(),
                 exposures: HashMap::new(),
                 exposed: 0,
+                shares: HashMap::new(),
                 lost: Vec::new(),
             })),
         }
@@ -114,6 +119,7 @@ impl Network {
     pub fn kill(&self, peer: Peer) {
         let mut shared = self.hold();
         shared.lost.push(peer);
+        shared.shares.retain(|_, share| share.sender != peer && share.receiver != peer);
         shared.inboxes[peer.0 as usize] = Inbox::default();
     }
 
@@ -254,6 +260,60 @@ impl Fabric for Simulated {
         }
         Pulled::Done
     }
+
+    fn invite(&mut self, lane: Peer, into: &UserMemory) -> Option<Exposed> {
+        let mut shared = self.network.hold();
+        let chance = shared.weather.share_percent;
+        if into.bytes() < 2 || !shared.dice.happens(chance) {
+            return None;
+        }
+        shared.exposed += 1;
+        let (key, posted) = (shared.exposed, shared.posted);
+        shared.shares.insert(key, SharedCopy { sender: lane, receiver: self.here, posted, left: None });
+        Some(Exposed { words: [key, into.bytes() as u64] })
+    }
+
+    fn pull_shared(
+        &mut self,
+        lane: Peer,
+        exposed: Exposed,
+        invitation: Exposed,
+        into: &mut UserMemory,
+    ) -> PulledShared {
+        let key = invitation.words[0];
+        let own = {
+            let mut shared = self.network.hold();
+            let on_its_way = shared.shares.get(&key).is_some_and(|share| shared.posted > share.posted);
+            if on_its_way { shared.dice.below(into.bytes() as u64) as usize } else { into.bytes() }
+        };
+        // What is refused here may be brought all the same, and is then sent anew.
+        let pulled = self.pull(lane, exposed, 0, &mut into.part(0, own));
+        let mut shared = self.network.hold();
+        let brings = own < into.bytes() && !shared.lost.contains(&lane);
+        match shared.shares.get_mut(&key) {
+            Some(share) if brings => share.left = Some((own, into.part(own, into.bytes()))),
+            _ => drop(shared.shares.remove(&key)),
+        }
+        match pulled {
+            Pulled::Done => PulledShared::Own(own),
+            Pulled::Refused => PulledShared::Refused { peer_brings: brings },
+        }
+    }
+
+    fn bring(&mut self, _lane: Peer, invitation: Exposed, memory: Payload<'_>) -> Brought {
+        let mut shared = self.network.hold();
+        let copy = shared.shares.remove(&invitation.words[0]);
+        let Some((offset, mut room)) = copy.and_then(|share| share.left) else {
+            return Brought { claimed: false, bytes: 0 };
+        };
+        let chance = shared.weather.refuse_percent;
+        if shared.dice.happens(chance) {
+            return Brought { claimed: true, bytes: 0 };
+        }
+        let bytes = room.bytes();
+        room.write_at(0, memory.part(offset, bytes));
+        Brought { claimed: true, bytes }
+    }
 }
 
 impl Simulated {
@@ -319,7 +379,19 @@ struct Shared {
     last_delivery: HashMap<(Peer, Peer), u64>,
     exposures: HashMap<(Peer, u64), Vec<u8>>,
     exposed: u64,
+    /// Copies that both sides take part in, by their invitation.
+    shares: HashMap<u64, SharedCopy>,
     lost: Vec<Peer>,
+}
+
+/// A message of which the receiver has left a part to the sender, or will.
+struct SharedCopy {
+    sender: Peer,
+    receiver: Peer,
+    /// Messages that were posted when the invitation was made: one more, and it is on its way.
+    posted: u64,
+    /// Where the sender's part begins, once that is known, and the room for it.
+    left: Option<(usize, UserMemory)>,
 }
 
 impl Shared {

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use fabric::{FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
+use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
 
 use crate::awaited::Awaited;
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
-use crate::protocol::{Kind, Offer, decode_wanted};
-use crate::request::{Failure, Outcome, RequestId, Requests, State};
+use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
+use crate::request::{Failure, Outcome, RequestId, Requests, Shared, State};
 
 /// Everything of an engine but its fabric.
 pub(crate) struct Core<L> {
@@ -22,6 +22,8 @@ pub(crate) struct Core<L> {
     pub outbox: VecDeque<(Peer, Outgoing)>,
     /// Matched messages to be fetched from their senders by the next turn.
     pub transfers: VecDeque<Transfer>,
+    /// Sends of ours whose receivers ask for help, to be given by the next turn.
+    pub invitations: VecDeque<(Peer, RequestId, RequestId, Exposed)>,
     /// Peers whose queue is not empty.
     pub busy: Vec<Peer>,
     unexpected_bytes_max: usize,
@@ -57,6 +59,7 @@ impl<L> Core<L> {
             requests: Requests::default(),
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
+            invitations: VecDeque::new(),
             busy: Vec::new(),
             unexpected_bytes_max,
             choked: Vec::new(),
@@ -66,7 +69,7 @@ impl<L> Core<L> {
 
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
-        !self.outbox.is_empty() || !self.transfers.is_empty()
+        !self.outbox.is_empty() || !self.transfers.is_empty() || !self.invitations.is_empty()
     }
 
     /// Puts a message behind the others to that peer, to whom there is a link.
@@ -134,6 +137,7 @@ impl<L> Core<L> {
         self.busy.retain(|&busy| busy != peer);
         self.outbox.retain(|(to, _)| *to != peer);
         self.transfers.retain(|transfer| transfer.from != peer);
+        self.invitations.retain(|(from, ..)| *from != peer);
         for unexpected in self.matching.unfinished_from(peer) {
             self.matching.take(unexpected);
         }
@@ -175,15 +179,7 @@ impl<L> Core<L> {
         acknowledge: Option<RequestId>,
         payload: Payload<'_>,
     ) {
-        if let Awaited::Posted { pattern, memory, .. } = &mut self.awaited
-            && pattern.matches(&envelope)
-        {
-            memory.write_at(0, payload);
-            let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
-            self.end_awaited(outcome);
-            return self.acknowledge(from, acknowledge);
-        }
-        let Some(request) = self.matching.take_posted(&envelope) else {
+        let Some(request) = self.take_receive(&envelope) else {
             let copy = Heap::new(payload.bytes());
             copy.memory().write_at(0, payload);
             self.keep(from, envelope, Body::Whole { payload: copy, acknowledge });
@@ -194,6 +190,21 @@ impl<L> Core<L> {
         let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
         self.requests.complete(request, outcome);
         self.acknowledge(from, acknowledge);
+    }
+
+    /// Hands an eager message straight to the receive that is waited for; false where it is another's.
+    #[inline(always)]
+    fn hand_over(&mut self, header: &Header, payload: Payload<'_>) -> bool {
+        if let Awaited::Posted { pattern, memory, .. } = &mut self.awaited
+            && let Some(envelope) = Kind::eager_envelope(header)
+            && pattern.matches(&envelope)
+        {
+            memory.write_at(0, payload);
+            let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
+            self.end_awaited(outcome);
+            return true;
+        }
+        false
     }
 
     /// The receive that is waited for is over.
@@ -258,7 +269,7 @@ impl<L> Core<L> {
             return;
         };
         let Envelope { source, tag, .. } = envelope;
-        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge };
+        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge, shared: None };
     }
 
     /// The receiver is ready for a message that waits here.
@@ -271,6 +282,30 @@ impl<L> Core<L> {
             *state = State::Queued { to: from };
         }
         self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Then::Complete(send));
+    }
+
+    /// The sender has brought its parts of a message that both copy.
+    fn brought(&mut self, from: Peer, receive: RequestId, bytes: usize) {
+        let (shared, wanted) = match self.requests.find(receive) {
+            Some(State::Landing { from: expected, memory, sent_bytes, shared, .. }) if *expected == from => {
+                (shared.take(), memory.bytes().min(*sent_bytes))
+            }
+            _ => (None, 0),
+        };
+        match shared {
+            Some(Shared { send, missing }) if missing == Some(bytes) => {
+                self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+                self.finish_landing(receive);
+            }
+            Some(Shared { send, .. }) => self.ask_for(from, send, receive, wanted),
+            None => self.reject(from, "parts of a message that nobody shares"),
+        }
+    }
+
+    /// Asks the sender for a message as a message.
+    pub(crate) fn ask_for(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
+        let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
+        self.reply(from, Kind::Clear { send, receive }, wanted, Then::Nothing);
     }
 
     /// The receiver has what it wants.
@@ -400,6 +435,9 @@ impl<L> Sink for Core<L> {
 
     #[inline]
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
+        if self.hand_over(header, payload) {
+            return;
+        }
         match Kind::of(header) {
             Some(Kind::Eager(envelope)) => self.eager(from, envelope, None, payload),
             Some(kind) => self.control(from, kind, payload),
@@ -462,9 +500,17 @@ impl<L> Core<L> {
                 Some(offer) => self.request(from, envelope, send, offer),
                 None => self.reject(from, "a request without an offer"),
             },
-            Kind::Clear { send, receive } => match decode_wanted(payload) {
+            Kind::Clear { send, receive } => match decode_bytes(payload) {
                 Some(wanted) => self.clear(from, send, receive, wanted),
                 None => self.reject(from, "a clearance without a length"),
+            },
+            Kind::Share { send, receive } => match decode_exposed(payload) {
+                Some(invitation) => self.invitations.push_back((from, send, receive, invitation)),
+                None => self.reject(from, "an invitation without a place"),
+            },
+            Kind::Brought { receive } => match decode_bytes(payload) {
+                Some(bytes) => self.brought(from, receive, bytes),
+                None => self.reject(from, "parts without a length"),
             },
             Kind::Data { receive } => self.data(from, receive, payload),
             Kind::Done { send } => self.done(from, send),

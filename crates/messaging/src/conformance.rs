@@ -66,7 +66,7 @@ impl<'a, F: Fabric> Run<'a, F> {
         let ranks = engines.len();
         let mut steps = vec![Vec::new(); ranks];
         let (mut messages, mut receives) = (Vec::new(), Vec::new());
-        for number in 0..20 + dice.below(60) {
+        for number in 0..20 + dice.below(if cfg!(miri) { 5 } else { 60 }) {
             let message = random_message(&mut dice, ranks, number as u32);
             let receive = receive_for(&mut dice, &message);
             steps[message.envelope.source.0 as usize].push(Step::Send(messages.len()));
@@ -318,8 +318,12 @@ impl Dice {
 }
 
 const CONTEXTS: [u32; 2] = [6, 8];
-const SIZES: [usize; 10] = [4, 5, 8, 31, 32, 33, 100, 5000, 20_000, 150_000];
-const ROOM_BYTES: usize = 200_000;
+/// Miri takes a thousand times as long for a byte.
+const SIZES: [usize; 10] = match cfg!(miri) {
+    false => [4, 5, 8, 31, 32, 33, 100, 5000, 20_000, 150_000],
+    true => [4, 5, 8, 31, 32, 33, 100, 200, 1000, 5000],
+};
+const ROOM_BYTES: usize = if cfg!(miri) { 6000 } else { 200_000 };
 const QUIET_TURNS: usize = 200;
 /// Sockets need a moment; everything else is quiet by the number of turns.
 const QUIET_TIME: Duration = Duration::from_millis(3);

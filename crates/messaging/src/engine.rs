@@ -3,15 +3,17 @@
 //! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
-use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, UserMemory};
+use fabric::{
+    Exposed, Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, PulledShared, UserMemory,
+};
 
 use crate::arrivals::{Core, Told, Transfer};
 use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
-use crate::protocol::{Kind, Offer};
-use crate::request::{Failure, Mode, Outcome, RequestId, State};
+use crate::protocol::{Kind, Offer, encode_exposed};
+use crate::request::{Failure, Mode, Outcome, RequestId, Shared, State};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -93,6 +95,28 @@ impl<F: Fabric> Engine<F> {
         Engine { fabric, core: Core::new(peers, settings.unexpected_bytes_max), directory }
     }
 
+    /// Sends if there is a link with nothing in its queue and the message is short; `None` when nothing has happened.
+    ///
+    /// The claim behind `payload` must hold until the send is done: see [`Payload::claim`].
+    #[inline(always)]
+    pub fn send_at_once(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+    ) -> Option<Sending> {
+        let link = self.core.peers.link(to)?;
+        if !link.queue.is_empty() || payload.bytes() >= link.eager_bytes_end {
+            return None;
+        }
+        let header = Kind::Eager(envelope).header();
+        match self.fabric.post(link.lane, &header, payload) {
+            Posted::Sent => Some(Sending::Done),
+            Posted::Partly(bytes) => Some(self.queue_eager(to, header, payload, Some(bytes))),
+            Posted::Busy => None,
+        }
+    }
+
     /// Sends `payload` to `to` under `envelope`.
     ///
     /// The claim behind `payload` must hold until the send is done: see [`Payload::claim`].
@@ -107,17 +131,10 @@ impl<F: Fabric> Engine<F> {
         payload: Payload<'static>,
         mode: Mode,
     ) -> Result<Sending, Box<FabricError>> {
-        if let Some(link) = self.core.peers.link(to)
-            && link.queue.is_empty()
-            && payload.bytes() < link.eager_bytes_end
-            && mode == Mode::Standard
+        if mode == Mode::Standard
+            && let Some(sending) = self.send_at_once(to, envelope, payload)
         {
-            let header = Kind::Eager(envelope).header();
-            return Ok(match self.fabric.post(link.lane, &header, payload) {
-                Posted::Sent => Sending::Done,
-                Posted::Partly(bytes) => self.queue_eager(to, header, payload, Some(bytes)),
-                Posted::Busy => self.queue_eager(to, header, payload, None),
-            });
+            return Ok(sending);
         }
         self.send_slowly(to, envelope, payload, mode)
     }
@@ -388,8 +405,15 @@ impl<F: Fabric> Engine<F> {
                 Receiving::Pending(request)
             }
             Body::Waiting { offer, send } => {
-                let state =
-                    State::Landing { from, memory, source, tag, sent_bytes: offer.bytes, acknowledge: None };
+                let state = State::Landing {
+                    from,
+                    memory,
+                    source,
+                    tag,
+                    sent_bytes: offer.bytes,
+                    acknowledge: None,
+                    shared: None,
+                };
                 let receive = self.core.requests.insert(state);
                 self.core.transfers.push_back(Transfer { receive, from, send, offer });
                 Receiving::Pending(receive)
@@ -421,6 +445,10 @@ impl<F: Fabric> Engine<F> {
             self.start_transfer(transfer);
             acted += 1;
         }
+        while let Some((from, send, receive, invitation)) = self.core.invitations.pop_front() {
+            self.bring(from, send, receive, invitation);
+            acted += 1;
+        }
         while let Some((to, outgoing)) = self.core.outbox.pop_front() {
             match self.ensure_link(to) {
                 Ok(()) => self.core.enqueue(to, outgoing),
@@ -443,21 +471,80 @@ impl<F: Fabric> Engine<F> {
         let lane = self.core.peers.link(from).expect("ensured above").lane;
         let Some(State::Landing { memory, .. }) = self.core.requests.find(receive) else { return };
         let wanted = offer.bytes.min(memory.bytes());
+        let mut into = memory.part(0, wanted);
         let pulled = if wanted == 0 {
-            Pulled::Done
+            PulledShared::Own(0)
+        } else if !self.fabric.limits(lane).pull {
+            // Some memory can be read also where the lane promises nothing.
+            match self.fabric.pull(lane, offer.exposed, 0, &mut into) {
+                Pulled::Done => PulledShared::Own(wanted),
+                Pulled::Refused => PulledShared::Refused { peer_brings: false },
+            }
+        } else if let Some(invitation) = self.invite(from, lane, send, receive, &into) {
+            self.fabric.pull_shared(lane, offer.exposed, invitation, &mut into)
         } else {
-            // Some memory can be read also where the lane's limits promise nothing.
-            self.fabric.pull(lane, offer.exposed, 0, &mut memory.part(0, wanted))
+            match self.fabric.pull(lane, offer.exposed, 0, &mut into) {
+                Pulled::Done => PulledShared::Own(wanted),
+                Pulled::Refused => PulledShared::Refused { peer_brings: false },
+            }
         };
         match pulled {
-            Pulled::Done => {
+            PulledShared::Own(bytes) if bytes >= wanted => {
                 self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 self.core.finish_landing(receive);
             }
-            Pulled::Refused => {
-                let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
-                self.core.reply(from, Kind::Clear { send, receive }, wanted, Then::Nothing);
+            PulledShared::Own(bytes) => self.await_parts(receive, send, Some(wanted - bytes)),
+            PulledShared::Refused { peer_brings: true } => self.await_parts(receive, send, None),
+            PulledShared::Refused { peer_brings: false } => self.core.ask_for(from, send, receive, wanted),
+        }
+    }
+
+    /// The sender brings parts of the message, and tells when it has.
+    fn await_parts(&mut self, receive: RequestId, send: RequestId, missing: Option<usize>) {
+        if let Some(State::Landing { shared, .. }) = self.core.requests.find(receive) {
+            *shared = Some(Shared { send, missing });
+        }
+    }
+
+    /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in vain.
+    fn invite(
+        &mut self,
+        from: Peer,
+        lane: F::Lane,
+        send: RequestId,
+        receive: RequestId,
+        into: &UserMemory,
+    ) -> Option<Exposed> {
+        if !self.core.peers.link(from)?.queue.is_empty() {
+            return None;
+        }
+        let invitation = self.fabric.invite(lane, into)?;
+        let words = encode_exposed(invitation);
+        let header = Kind::Share { send, receive }.header();
+        match self.fabric.post(lane, &header, Payload::from(&words[..])) {
+            Posted::Sent => {}
+            // Then nobody comes to help, and all parts are left to this side.
+            Posted::Busy => {}
+            Posted::Partly(taken) => {
+                let payload = Parcel::small(&words);
+                let outgoing = Outgoing { header, payload, taken: Some(taken), then: Then::Nothing };
+                self.core.enqueue(from, outgoing);
             }
+        }
+        Some(invitation)
+    }
+
+    /// Brings parts of a message to a receiver that copies it. A send that is over has nothing left to bring.
+    fn bring(&mut self, to: Peer, send: RequestId, receive: RequestId, invitation: Exposed) {
+        let payload = match self.core.requests.find(send) {
+            Some(State::AwaitingReceiver { to: expected, payload }) if *expected == to => *payload,
+            _ => return,
+        };
+        let Some(lane) = self.core.peers.link(to).map(|link| link.lane) else { return };
+        let brought = self.fabric.bring(lane, invitation, payload);
+        if brought.claimed {
+            let bytes = Parcel::small(&(brought.bytes as u64).to_le_bytes());
+            self.core.reply(to, Kind::Brought { receive }, bytes, Then::Nothing);
         }
     }
 

@@ -10,6 +10,8 @@
 //! done      6        send index send gen. -        -          -         none
 //! choke     7        -          -         -        -          -         none: send me requests only
 //! relax     8        -          -         -        -          -         none: eager is welcome again
+//! share     9        send index send gen. -        recv index recv gen. exposed 2 x u64: help to copy it
+//! brought   10       recv index recv gen. -        -          -         bytes brought u64
 //! ```
 //! Indices and generations name entries of the other side's request table; both are checked when they come back.
 
@@ -37,6 +39,10 @@ pub(crate) enum Kind {
     Choke,
     /// The receiver has room again.
     Relax,
+    /// The receiver copies the message, and asks the sender to bring parts of it.
+    Share { send: RequestId, receive: RequestId },
+    /// The sender has brought its parts.
+    Brought { receive: RequestId },
 }
 
 impl Kind {
@@ -51,10 +57,21 @@ impl Kind {
             }
             Kind::Data { receive } => [DATA, receive.index, receive.generation, 0, 0, 0],
             Kind::Done { send } => [DONE, send.index, send.generation, 0, 0, 0],
+            Kind::Share { send, receive } => {
+                [SHARE, send.index, send.generation, 0, receive.index, receive.generation]
+            }
+            Kind::Brought { receive } => [BROUGHT, receive.index, receive.generation, 0, 0, 0],
             Kind::Choke => [CHOKE, 0, 0, 0, 0, 0],
             Kind::Relax => [RELAX, 0, 0, 0, 0, 0],
         };
         Header { words }
+    }
+
+    /// The envelope of an eager message; `None` for every other kind.
+    #[inline(always)]
+    pub(crate) fn eager_envelope(header: &Header) -> Option<Envelope> {
+        let [kind, context, source, tag, ..] = header.words;
+        (kind == EAGER).then_some(Envelope { context, source: Rank(source), tag: tag as i32 })
     }
 
     /// `None` for a header that no weft of this wire version writes.
@@ -73,6 +90,8 @@ impl Kind {
             DONE => Kind::Done { send: front },
             CHOKE => Kind::Choke,
             RELAX => Kind::Relax,
+            SHARE => Kind::Share { send: front, receive: back },
+            BROUGHT => Kind::Brought { receive: front },
             _ => return None,
         })
     }
@@ -105,8 +124,26 @@ impl Offer {
     }
 }
 
-/// The number of bytes a receiver wants, as the payload of `clear`.
-pub(crate) fn decode_wanted(payload: Payload<'_>) -> Option<usize> {
+/// An invitation, as the payload of `share`.
+pub(crate) fn encode_exposed(exposed: Exposed) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&exposed.words[0].to_le_bytes());
+    bytes[8..].copy_from_slice(&exposed.words[1].to_le_bytes());
+    bytes
+}
+
+/// See [`encode_exposed`].
+pub(crate) fn decode_exposed(payload: Payload<'_>) -> Option<Exposed> {
+    let mut bytes = [0; 16];
+    if payload.bytes() != 16 || payload.copy_to(&mut bytes) != 16 {
+        return None;
+    }
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    Some(Exposed { words: [word(0), word(8)] })
+}
+
+/// A number of bytes, as the payload of `clear` and `brought`.
+pub(crate) fn decode_bytes(payload: Payload<'_>) -> Option<usize> {
     let mut bytes = [0; 8];
     if payload.bytes() != 8 || payload.copy_to(&mut bytes) != 8 {
         return None;
@@ -131,6 +168,8 @@ const DATA: u32 = 5;
 const DONE: u32 = 6;
 const CHOKE: u32 = 7;
 const RELAX: u32 = 8;
+const SHARE: u32 = 9;
+const BROUGHT: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -139,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..10) {
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..12) {
             for kind in [words[0], small] {
                 let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
                 if let Some(understood) = Kind::of(&header) {
@@ -153,7 +192,10 @@ mod tests {
             if let Some(offer) = Offer::decode(Payload::from(&bytes[..])) {
                 assert_eq!(&offer.encode()[..], &bytes[..]);
             }
-            let _ = decode_wanted(Payload::from(&bytes[..]));
+            let _ = decode_bytes(Payload::from(&bytes[..]));
+            if let Some(exposed) = decode_exposed(Payload::from(&bytes[..])) {
+                assert_eq!(&encode_exposed(exposed)[..], &bytes[..]);
+            }
         }
     }
 }

@@ -93,6 +93,8 @@ pub(crate) enum State {
         tag: i32,
         sent_bytes: usize,
         acknowledge: Option<RequestId>,
+        /// The sender brings parts of it itself.
+        shared: Option<Shared>,
     },
     /// A matched receive whose bytes are on the way into memory of our own.
     Following {
@@ -105,6 +107,15 @@ pub(crate) enum State {
     },
     /// Over, and not yet asked about.
     Done(Outcome),
+}
+
+/// A message of which the sender brings parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shared {
+    /// The sender's request.
+    pub send: RequestId,
+    /// What it has to bring; `None` where the message must be sent anew whatever it brings.
+    pub missing: Option<usize>,
 }
 
 /// All requests of an engine: entries are reused, names are not.

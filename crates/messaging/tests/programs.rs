@@ -19,7 +19,7 @@ fn fair(ranks: u32) -> Vec<Engine<Simulated>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 60 }, ..ProptestConfig::default() })]
 
     #[test]
     fn on_the_simulated_fabric_in_fair_weather(seed: u64, ranks in 1u32..5) {

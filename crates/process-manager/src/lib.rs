@@ -14,6 +14,9 @@ use std::os::fd::RawFd;
 use start::Offer;
 
 mod client;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod inherited;
 mod nodes;
 mod segments;

@@ -6,8 +6,16 @@
 //!          kind 1  the host: what equals for processes that can share memory
 //!          kind 2  where shared memory can be fetched
 //!          kind 3  the tcp fabric's address
+//!          kind 4  the cpus that the ranks of the host may use together, in hundredths, u32 little-endian
 //! ```
 //! Unknown kinds are passed over, so that a later version can add some.
+
+use std::collections::HashMap;
+
+use collectives::Cores;
+
+use crate::config::CpuTime;
+use crate::wait;
 
 /// A card.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -15,6 +23,7 @@ pub(crate) struct Card {
     pub host: Vec<u8>,
     pub offer: Option<Vec<u8>>,
     pub tcp: Option<Vec<u8>>,
+    pub cpus: Option<CpuTime>,
 }
 
 impl Card {
@@ -26,6 +35,9 @@ impl Card {
         }
         if let Some(tcp) = &self.tcp {
             section(&mut bytes, TCP, tcp);
+        }
+        if let Some(cpus) = &self.cpus {
+            section(&mut bytes, CPUS, &cpus.hundredths.to_le_bytes());
         }
         bytes
     }
@@ -45,6 +57,10 @@ impl Card {
                 HOST => card.host = body.to_vec(),
                 OFFER => card.offer = Some(body.to_vec()),
                 TCP => card.tcp = Some(body.to_vec()),
+                CPUS => {
+                    let hundredths = u32::from_le_bytes(body.try_into().ok()?);
+                    card.cpus = Some(CpuTime { hundredths });
+                }
                 _ => {}
             }
             rest = after;
@@ -61,6 +77,31 @@ pub(crate) fn this_host() -> Vec<u8> {
     format!("{} {}", boot.trim(), network.display()).into_bytes()
 }
 
+/// What cores the ranks of a host have, by the cards of all ranks.
+pub(crate) fn cores_at(host: &[u8], cards: &[Card]) -> Cores {
+    let here = cards.iter().filter(|card| card.host == host);
+    cores_of(here)
+}
+
+/// Shared, if they are on any host. All ranks see the same cards, so all come to the same answer.
+pub(crate) fn cores_anywhere(cards: &[Card]) -> Cores {
+    let mut hosts: HashMap<&[u8], Vec<&Card>> = HashMap::new();
+    cards.iter().for_each(|card| hosts.entry(&card.host).or_default().push(card));
+    let shared = hosts.into_values().any(|cards| cores_of(cards.into_iter()) == Cores::Shared);
+    if shared { Cores::Shared } else { Cores::Own }
+}
+
+/// The cores of ranks of one host. The least that one of them may use is what there is: a mistake in this
+/// direction costs less.
+fn cores_of<'a>(cards: impl Iterator<Item = &'a Card>) -> Cores {
+    let (mut ranks, mut least) = (0, CpuTime::UNLIMITED);
+    for card in cards {
+        ranks += 1;
+        least = least.min(card.cpus.unwrap_or(CpuTime { hundredths: 0 }));
+    }
+    wait::cores(ranks, least)
+}
+
 fn section(bytes: &mut Vec<u8>, kind: u8, body: &[u8]) {
     let length = u16::try_from(body.len()).expect("sections are at most some hundred bytes");
     bytes.push(kind);
@@ -72,6 +113,7 @@ const VERSION: u8 = 1;
 const HOST: u8 = 1;
 const OFFER: u8 = 2;
 const TCP: u8 = 3;
+const CPUS: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -80,8 +122,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(host: Vec<u8>, offer: Option<Vec<u8>>, tcp: Option<Vec<u8>>) {
-            let card = Card { host, offer, tcp };
+        fn what_is_written_is_read(
+            host: Vec<u8>, offer: Option<Vec<u8>>, tcp: Option<Vec<u8>>, cpus: Option<u32>,
+        ) {
+            let cpus = cpus.map(|hundredths| CpuTime { hundredths });
+            let card = Card { host, offer, tcp, cpus };
             assert_eq!(Card::decode(&card.encode()), Some(card));
         }
 
@@ -96,5 +141,21 @@ mod tests {
         assert_eq!(Card::decode(&[2]), None);
         assert_eq!(Card::decode(&[]), None);
         assert_eq!(Card::decode(&[1, 9, 1, 0, 77]), Some(Card::default()));
+    }
+    #[test]
+    fn one_crowded_host_makes_a_crowded_job() {
+        let card = |host: &str, cpus: f64| Card {
+            host: host.into(),
+            cpus: Some(CpuTime::of(cpus)),
+            ..Card::default()
+        };
+        let roomy = [card("a", 2.0), card("b", 1.0), card("a", 2.0)];
+        assert_eq!(cores_anywhere(&roomy), Cores::Own);
+        let crowded = [card("a", 2.0), card("b", 1.0), card("a", 2.0), card("b", 1.0)];
+        assert_eq!(cores_anywhere(&crowded), Cores::Shared);
+        assert_eq!((cores_at(b"a", &crowded), cores_at(b"b", &crowded)), (Cores::Own, Cores::Shared));
+        let unequal = [card("a", 2.0), card("a", 1.5)];
+        assert_eq!(cores_anywhere(&unequal), Cores::Shared, "the least counts");
+        assert_eq!(cores_anywhere(&[Card::default()]), Cores::Shared, "nothing is known");
     }
 }

@@ -6,13 +6,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use collectives::{Advance, Buffers, Cause, Execution, Failed, Schedule};
+use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::lock::{Lock, Threads};
 use crate::process::{Process, failure_text};
+use crate::recent::Recent;
 
 /// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
 #[derive(Clone)]
@@ -25,8 +27,10 @@ struct Inner {
     group: Group,
     rank: Rank,
     context: u32,
-    /// Counts the collective operations, so that several under way at once stay apart.
+    /// Counts the collective operations.
     sequence: AtomicU32,
+    /// The latest of them.
+    recent: Lock<Recent>,
     /// Given by the program; empty until then.
     name: Mutex<String>,
     /// What messages to people call it while it has no name.
@@ -66,12 +70,14 @@ impl Communicator {
         label: &str,
     ) -> Option<Communicator> {
         let rank = group.rank(process.here())?;
+        let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let inner = Inner {
             process,
             group,
             rank,
             context,
             sequence: AtomicU32::new(0),
+            recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
             label: label.to_owned(),
         };
@@ -146,6 +152,35 @@ impl Communicator {
             Sending::Done => Ok(()),
             Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
         }
+    }
+
+    /// Sends if nothing stands in the way: the peer was spoken to, nothing waits to go there, and the message is
+    /// short. `None`: nothing has happened, and [`Communicator::start_send`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_at_once(&self, payload: Payload<'static>, to: Rank, tag: i32) -> Option<Sending> {
+        let inner = &*self.inner;
+        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
+    }
+
+    /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
+    /// `None` where `from` is no member.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_outcome(
+        &self,
+        memory: UserMemory,
+        from: Option<Rank>,
+        tag: Option<i32>,
+    ) -> Option<Outcome> {
+        let inner = &*self.inner;
+        let peer = match from {
+            Some(rank) => Some(inner.group.peer(rank)?),
+            None => None,
+        };
+        let pattern = Pattern { context: inner.context * 2, source: from, tag };
+        Some(inner.process.receive_awaited(pattern, peer, memory))
     }
 
     /// Begins a receive; `None` is any source or any tag.
@@ -309,6 +344,37 @@ impl Communicator {
         }
     }
 
+    /// This rank's place in collective operations.
+    #[inline]
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        Shape::new(self.rank(), self.size()).on(self.inner.process.cores())
+    }
+
+    /// Does a collective operation. One that was done lately costs no allocation.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`].
+    pub fn perform(
+        &self,
+        collective: Collective,
+        input: Payload<'static>,
+        output: UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let kept = self.inner.recent.hold().take(&collective);
+        let mut execution = match kept {
+            Some(mut execution) => {
+                execution.again(Buffers { input, output }, self.next_tag());
+                execution
+            }
+            None => Box::new(self.execution(collective.schedule(&self.shape()), input, output)),
+        };
+        self.carry_out(&mut execution, reduce)?;
+        self.inner.recent.hold().keep(collective, execution);
+        Ok(())
+    }
+
     /// Runs a collective schedule to its end.
     ///
     /// # Errors
@@ -320,7 +386,10 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let mut execution = self.start(schedule, input, output);
+        self.carry_out(&mut self.execution(schedule, input, output), reduce)
+    }
+
+    fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
         let place = |rank: Rank| inner.group.peer(rank).expect("schedules name ranks of the communicator");
         let end = inner.process.until(|engine| match execution.advance(engine, &place, reduce) {
@@ -341,10 +410,18 @@ impl Communicator {
     }
 
     /// A collective schedule that has not moved yet.
-    pub(crate) fn start(&self, schedule: Schedule, input: Payload<'static>, output: UserMemory) -> Execution {
-        let inner = &*self.inner;
-        let tag = (inner.sequence.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32;
-        Execution::new(schedule, Buffers { input, output }, inner.context * 2 + 1, tag, inner.rank)
+    fn execution(&self, schedule: Schedule, input: Payload<'static>, output: UserMemory) -> Execution {
+        let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
+        Execution::new(schedule, Buffers { input, output }, context, self.next_tag(), rank)
+    }
+
+    /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them send
+    /// between the same ranks is received in the order in which it is sent; so tags may come again, and the queues
+    /// behind them in the engine with them. Several are used in turn, so that what is left over from an operation
+    /// that failed is not taken for a part of the next one.
+    #[inline]
+    fn next_tag(&self) -> i32 {
+        (self.inner.sequence.fetch_add(1, Ordering::Relaxed) % TAGS) as i32
     }
 
     #[cold]
@@ -441,3 +518,6 @@ impl std::fmt::Debug for Communicator {
         write!(f, "Communicator({}, {} members)", self.place(), self.size())
     }
 }
+
+/// Tags that blocking collective operations use in turn.
+const TAGS: u32 = 8;

@@ -23,12 +23,36 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
     pub unexpected_bytes_max: usize,
-    /// Whether the launcher has given each rank cores of its own.
-    pub bound: bool,
+    /// The cpus that the ranks of this node may use together, where the launcher tells.
+    pub cpus: Option<CpuTime>,
     /// How to wait, if not by what the machine offers.
     pub wait: Wait,
     /// Where the constants of the cost model come from.
     pub constants: ConstantsFrom,
+}
+
+/// An amount of cpus, in hundredths of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CpuTime {
+    /// Hundredths.
+    pub hundredths: u32,
+}
+
+impl CpuTime {
+    /// More than the ranks of any node need.
+    pub const UNLIMITED: CpuTime = CpuTime { hundredths: u32::MAX };
+
+    /// So many cpus; what is left of a hundredth does not count.
+    #[must_use]
+    pub fn of(cpus: f64) -> CpuTime {
+        CpuTime { hundredths: (cpus * 100.0) as u32 }
+    }
+}
+
+impl std::fmt::Display for CpuTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:02}", self.hundredths / 100, self.hundredths % 100)
+    }
 }
 
 /// A fabric, by name.
@@ -73,14 +97,17 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
     Variable {
         name: "WEFT_TCP_INTERFACES",
-        meaning: "interfaces to be reached over, a comma list; default: all",
+        meaning: "interfaces to listen on and be reached over, a comma list; default: all",
     },
     Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
     Variable {
         name: "WEFT_UNEXPECTED_BYTES",
         meaning: "memory for messages whose receive is not posted; default 67108864",
     },
-    Variable { name: "WEFT_BOUND", meaning: "set by weftrun: 1 when each rank has cores of its own" },
+    Variable {
+        name: "WEFT_CPUS",
+        meaning: "set by weftrun: the cpus that the ranks of this node may use together, as 1.5",
+    },
     Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
     Variable {
         name: "WEFT_CONSTANTS",
@@ -120,8 +147,8 @@ impl Config {
         if let Some(value) = read("WEFT_UNEXPECTED_BYTES") {
             config.unexpected_bytes_max = parse("WEFT_UNEXPECTED_BYTES", &value, "a number of bytes")?;
         }
-        if let Some(value) = read("WEFT_BOUND") {
-            config.bound = parse::<u8>("WEFT_BOUND", &value, "0 or 1")? != 0;
+        if let Some(value) = read("WEFT_CPUS") {
+            config.cpus = Some(parse_cpus(&value)?);
         }
         if let Some(value) = read("WEFT_WAIT") {
             config.wait = match value.as_str() {
@@ -164,7 +191,7 @@ impl Default for Config {
             tcp_interfaces: None,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
-            bound: false,
+            cpus: None,
             wait: Wait::Auto,
             constants: ConstantsFrom::BuiltIn,
         }
@@ -195,6 +222,16 @@ fn parse_ports(value: &str) -> Result<RangeInclusive<u16>> {
     Ok(first..=last)
 }
 
+fn parse_cpus(value: &str) -> Result<CpuTime> {
+    let expected = "a number of cpus, such as 1.5";
+    let cpus: f64 = parse("WEFT_CPUS", value, expected)?;
+    if cpus.is_finite() && cpus >= 0.0 {
+        Ok(CpuTime::of(cpus))
+    } else {
+        Err(wrong("WEFT_CPUS", value, expected))
+    }
+}
+
 fn parse<T: std::str::FromStr>(name: &str, value: &str, expected: &str) -> Result<T> {
     value.trim().parse().map_err(|_| wrong(name, value, expected))
 }
@@ -216,6 +253,8 @@ mod tests {
     fn values_are_read_and_nonsense_is_told_by_name() {
         assert_eq!(read("WEFT_FABRIC", "tcp").unwrap().fabrics, [FabricName::Tcp]);
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
+        assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
+        assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");
         assert_eq!(read("WEFT_CONSTANTS", "off").unwrap().constants, ConstantsFrom::BuiltIn);
         assert_eq!(read("WEFT_CONSTANTS", "a/b").unwrap().constants, ConstantsFrom::File("a/b".into()));
         assert_eq!(read("HOME", "/home/a").unwrap().constants, ConstantsFrom::Cache("/home/a/.cache".into()));
@@ -229,6 +268,8 @@ mod tests {
             ("WEFT_UNEXPECTED_BYTES", "much"),
             ("WEFT_WAIT", "never"),
             ("WEFT_CMA", "maybe"),
+            ("WEFT_CPUS", "-1"),
+            ("WEFT_CPUS", "inf"),
         ] {
             let error = read(name, value).unwrap_err();
             assert!(error.what.contains(name) && error.what.contains(value), "{error}");

@@ -6,10 +6,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use collectives::Cores;
 use fabric::loopback::Loopback;
 use fabric::{
-    Bell, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
-    UserMemory,
+    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, UserMemory,
 };
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
@@ -17,12 +18,13 @@ use shm::{Segment, SegmentError, Shm};
 pub use shm::SharedHeap;
 use tcp::Tcp;
 
-use crate::card::Card;
+use crate::card::{self, Card};
 use crate::config::{Config, FabricName};
 use crate::constants::Found;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Exchange, card_key};
 use crate::lanes::{Large, Measured};
+use crate::wait;
 
 /// All fabrics of a process.
 pub struct Fabrics {
@@ -73,8 +75,10 @@ pub(crate) struct Opened {
     pub fabrics: Fabrics,
     /// Whether cards were exchanged; if not, all peers are reached without.
     pub exchanged: bool,
-    /// Ranks that share this node, as far as is known.
-    pub ranks_here: u32,
+    /// What cores the ranks of this node have, as far as is known.
+    pub cores_here: Cores,
+    /// What cores the ranks of the job have, alike at all of them: shared, if they are on any node.
+    pub cores: Cores,
 }
 
 impl Fabrics {
@@ -91,43 +95,50 @@ impl Fabrics {
             to_oneself: 0,
         };
         if place.peers == 1 {
-            return Ok(Opened { fabrics, exchanged: false, ranks_here: 1 });
+            let cores = wait::cores(1, wait::cpus(place.config));
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores });
         }
         let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
             fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
-            return Ok(Opened { fabrics, exchanged: false, ranks_here: place.peers });
+            let cores = wait::cores(place.peers, wait::cpus(place.config));
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores });
         }
-        let ranks_here = fabrics.meet(place, exchange)?;
-        Ok(Opened { fabrics, exchanged: true, ranks_here })
+        let (cores_here, cores) = fabrics.meet(place, exchange)?;
+        Ok(Opened { fabrics, exchanged: true, cores_here, cores })
     }
 
     /// Leaves a card, waits until all have, and opens shared memory with those that are on this node.
-    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<u32> {
+    /// The answer is what cores the ranks have, here and everywhere.
+    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores)> {
         let config = place.config;
-        let mut card = Card { host: crate::card::this_host(), ..Card::default() };
+        let cpus = Some(wait::cpus(config));
+        let mut card = Card { host: card::this_host(), cpus, ..Card::default() };
         let offer = match config.allows(FabricName::Shm) {
             true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
             false => None,
         };
         card.offer = offer.as_ref().map(|(_, card)| card.clone());
         if config.allows(FabricName::Tcp) {
-            let tcp = Tcp::open(place.here, tcp_settings(config))?;
+            let tcp = Tcp::open(place.here, tcp_settings(config, place.peers))?;
             card.tcp = Some(tcp.address());
             self.tcp = Some(tcp);
         }
         exchange.put(&card_key(place.here), &card.encode())?;
         exchange.fence()?;
-        let neighbours = neighbours(place, exchange, &card)?;
-        let ranks_here = neighbours.len() as u32;
+        let cards = all_cards(place, exchange)?;
+        let cores = (card::cores_at(&card.host, &cards), card::cores_anywhere(&cards));
+        let shares = |other: &Card| other.host == card.host && other.offer.is_some() == card.offer.is_some();
+        let neighbours: Vec<(Peer, Card)> =
+            (0..).map(Peer).zip(cards).filter(|(_, card)| shares(card)).collect();
         if let Some((offer, _)) = offer
-            && ranks_here > 1
+            && neighbours.len() > 1
         {
             let segment = share_segment(place, &offer, &neighbours)?;
             self.open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?;
         }
-        Ok(ranks_here)
+        Ok(cores)
     }
 
     fn open_shm(&mut self, place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<()> {
@@ -165,8 +176,9 @@ impl Fabrics {
     /// How large messages go over a lane.
     pub(crate) fn large(&self, lane: Lane) -> Large {
         let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else { return Large::Sent };
-        match shm.explain(lane).pull {
-            shm::PullExplained::Allowed => Large::Pulled,
+        let shm::Explained { shared_bytes_min, pull, .. } = shm.explain(lane);
+        match pull {
+            shm::PullExplained::Allowed => Large::Pulled { shared_bytes_min },
             shm::PullExplained::SwitchedOff => Large::Copied { why: "switched off by WEFT_CMA=0".to_owned() },
             shm::PullExplained::NobodyThere => Large::Copied { why: "that process is not there".to_owned() },
             shm::PullExplained::Refused(refusal) => Large::Copied { why: format!("refused: {refusal}") },
@@ -316,6 +328,33 @@ impl Fabric for Fabrics {
         }
     }
 
+    fn invite(&mut self, lane: Lane, into: &UserMemory) -> Option<Exposed> {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, into),
+            _ => None,
+        }
+    }
+
+    fn pull_shared(
+        &mut self,
+        lane: Lane,
+        exposed: Exposed,
+        invitation: Exposed,
+        into: &mut UserMemory,
+    ) -> PulledShared {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.pull_shared(lane, exposed, invitation, into),
+            _ => PulledShared::Refused { peer_brings: false },
+        }
+    }
+
+    fn bring(&mut self, lane: Lane, invitation: Exposed, memory: Payload<'_>) -> Brought {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.bring(lane, invitation, memory),
+            _ => Brought { claimed: false, bytes: 0 },
+        }
+    }
+
     fn flush(&mut self) -> bool {
         let shm = self.shm.as_mut().is_none_or(Fabric::flush);
         let tcp = self.tcp.as_mut().is_none_or(Fabric::flush);
@@ -409,20 +448,14 @@ fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Car
         .map_err(|error| refused("shm", &error))
 }
 
-/// The processes on this host that offer shared memory, by peer number, with their cards.
-fn neighbours(place: &Place<'_>, exchange: &mut Exchange, mine: &Card) -> Result<Vec<(Peer, Card)>> {
-    let mut neighbours = Vec::new();
-    for peer in (0..place.peers).map(Peer) {
-        let card = match exchange.get(&card_key(peer))?.as_deref().map(Card::decode) {
-            Some(Some(card)) => card,
-            Some(None) => return Err(other_version(peer)),
-            None => return Err(Error::new(Class::Other, format!("process {} has left no card", peer.0))),
-        };
-        if card.host == mine.host && card.offer.is_some() == mine.offer.is_some() {
-            neighbours.push((peer, card));
-        }
-    }
-    Ok(neighbours)
+/// The cards of all processes, by peer number.
+fn all_cards(place: &Place<'_>, exchange: &mut Exchange) -> Result<Vec<Card>> {
+    let mut card_of = |peer| match exchange.get(&card_key(peer))?.as_deref().map(Card::decode) {
+        Some(Some(card)) => Ok(card),
+        Some(None) => Err(other_version(peer)),
+        None => Err(Error::new(Class::Other, format!("process {} has left no card", peer.0))),
+    };
+    (0..place.peers).map(|peer| card_of(Peer(peer))).collect()
 }
 
 fn other_version(peer: Peer) -> Error {
@@ -461,11 +494,12 @@ fn constants_refused(why: &str) -> Error {
     )
 }
 
-fn tcp_settings(config: &Config) -> tcp::Settings {
+fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
         connect_timeout: config.connect_timeout,
         interfaces: config.tcp_interfaces.clone(),
+        peers,
     }
 }
 

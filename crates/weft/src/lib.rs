@@ -31,19 +31,23 @@ mod constants;
 mod error;
 mod exchange;
 mod fabrics;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 pub mod lanes;
 pub mod launch;
 mod lock;
 mod memory;
 mod process;
+mod recent;
 mod session;
 mod typed;
 mod wait;
 
 pub use collectives;
 pub use communicator::{Communicator, Received, Reduce, Status};
-pub use config::{Config, FabricName, VARIABLES, Variable, Wait};
+pub use config::{Config, CpuTime, FabricName, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};

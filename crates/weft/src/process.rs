@@ -4,9 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use collectives::Cores;
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, UserMemory};
 use messaging::{
-    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending, Ticket,
+    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
 };
 
 use crate::exchange::Exchange;
@@ -22,6 +23,8 @@ pub struct Process {
     bell: FabricsBell,
     heap: Option<SharedHeap>,
     policy: Policy,
+    /// What is known of the ranks' cores at all ranks alike.
+    cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
     sleepers: AtomicU32,
     /// Threads that want the lock; whoever spins with it gives it away.
@@ -48,7 +51,7 @@ impl Process {
         engine: Engine<Fabrics>,
         exchange: Exchange,
         threads: Threads,
-        policy: Policy,
+        (policy, cores): (Policy, Cores),
     ) -> Process {
         Process {
             here,
@@ -57,6 +60,7 @@ impl Process {
             heap: engine.fabric().heap(),
             engine: Lock::new(threads, engine),
             policy,
+            cores,
             sleepers: AtomicU32::new(0),
             wanting: AtomicU32::new(0),
             misses: AtomicU32::new(0),
@@ -74,6 +78,11 @@ impl Process {
     /// Processes of the job.
     pub fn peers(&self) -> u32 {
         self.peers
+    }
+
+    /// What cores the job's ranks have; the same at all of them.
+    pub(crate) fn cores(&self) -> Cores {
+        self.cores
     }
 
     /// Whether any thread may call.
@@ -98,6 +107,20 @@ impl Process {
         sending
     }
 
+    /// Sends if nothing stands in the way; `None` when nothing has happened.
+    #[inline(always)]
+    pub(crate) fn send_at_once(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+    ) -> Option<Sending> {
+        if to == self.here {
+            return None;
+        }
+        self.hold().send_at_once(to, envelope, payload)
+    }
+
     /// Posts a receive without waiting.
     #[inline]
     pub(crate) fn receive(&self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
@@ -112,17 +135,11 @@ impl Process {
         from: Option<Peer>,
         memory: UserMemory,
     ) -> Outcome {
-        let mut memory = Some(memory);
-        let mut ticket = Ticket::Awaited;
-        self.until(|engine| {
-            if let Some(memory) = memory.take() {
-                match engine.receive_awaited(pattern, from, memory) {
-                    Ok(given) => ticket = given,
-                    Err(outcome) => return Some(outcome),
-                }
-            }
-            engine.take_awaited(ticket)
-        })
+        let mut engine = self.hold();
+        match engine.receive_awaited(pattern, from, memory) {
+            Ok(ticket) => self.until_held(engine, |engine| engine.take_awaited(ticket)),
+            Err(outcome) => outcome,
+        }
     }
 
     /// Waits until the request is over.
@@ -195,20 +212,32 @@ impl Process {
     #[inline(always)]
     pub(crate) fn until<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
         let mut engine = self.hold();
+        match ready(&mut engine) {
+            Some(answer) => answer,
+            None => self.until_held(engine, ready),
+        }
+    }
+
+    /// The same for who holds the engine and has looked whether `ready` has an answer: it has none before progress
+    /// is made.
+    #[inline(always)]
+    fn until_held<'a, R>(
+        &'a self,
+        mut engine: Guard<'a, Engine<Fabrics>>,
+        mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
+    ) -> R {
         let mut patience = Patience::new(self.policy);
         // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
+            let happened = self.turn(&mut engine);
             if let Some(answer) = ready(&mut engine) {
                 if patience.is_armed() {
                     self.disarm();
                 }
                 return answer;
             }
-            if patience.has_looked() {
-                engine = self.pause(engine, &mut patience);
-            }
-            let happened = self.turn(&mut engine);
             patience.looked(happened);
+            engine = self.pause(engine, &mut patience);
         }
     }
 

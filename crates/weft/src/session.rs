@@ -60,12 +60,12 @@ impl Session {
     ) -> Result<Session> {
         let here = fabric::Peer(rank);
         let place = Place { here, peers: size, config };
-        let Opened { fabrics, exchanged, ranks_here } = Fabrics::open(&place, &mut exchange)?;
+        let Opened { fabrics, exchanged, cores_here, cores } = Fabrics::open(&place, &mut exchange)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
         let engine = Engine::new(fabrics, size, cards, settings);
-        let policy = Policy::choose(config.wait, ranks_here, config.bound);
-        let process = Arc::new(Process::new(here, size, engine, exchange, threads, policy));
+        let policy = Policy::choose(config.wait, cores_here);
+        let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores)));
         let world = Communicator::new(process.clone(), Group::world(size), WORLD_CONTEXT, "MPI_COMM_WORLD");
         let alone = Communicator::new(process, Group::of([here]), SELF_CONTEXT, "MPI_COMM_SELF");
         match (world, alone) {
@@ -151,12 +151,13 @@ pub fn run_threads<R: Send>(
     let owned = crate::fabrics::segment_for_threads(ranks, config)?;
     let segment = owned.as_ref().map(AsRawFd::as_raw_fd);
     let board = Arc::new(Board::new(ranks));
+    let cpus = Some(crate::wait::cpus(config));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
                 let (board, body) = (board.clone(), &body);
                 scope.spawn(move || {
-                    let config = Config { segment, ..config.clone() };
+                    let config = Config { segment, cpus, ..config.clone() };
                     let exchange = Exchange::Board(board.clone());
                     let session = Session::join(rank, ranks, exchange, &config, Threads::One)
                         .inspect_err(|_| board.give_up())?;

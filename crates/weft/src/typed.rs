@@ -1,6 +1,6 @@
 //! Operations on slices and vectors of numbers: the communicator as a Rust program sees it.
 
-use collectives::{Operator as Shaped, Shape};
+use collectives::{Collective, Each, Operator as Shaped, Reduction, Rooted};
 use datatype::Operator;
 use fabric::{Payload, UserMemory};
 use messaging::{Mode, Outcome, Rank, Receiving, RequestId, Sending};
@@ -134,16 +134,12 @@ impl Communicator {
         received.error.map_or(Ok(received.status), Err)
     }
 
-    fn shape(&self) -> Shape {
-        Shape::new(self.rank(), self.size())
-    }
-
     /// Returns when all members have called it (MPI 5.0 §6.3).
     ///
     /// # Errors
     /// A lost peer, here and in all collective operations.
     pub fn barrier(&self) -> Result<()> {
-        self.run(collectives::barrier(&self.shape()), Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
+        self.perform(Collective::Barrier, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
     }
 
     /// Brings the root's values to all; everybody gives room of the same length (MPI 5.0 §6.4).
@@ -152,8 +148,8 @@ impl Communicator {
     /// [`Class::Root`].
     pub fn broadcast<T: Transferable>(&self, values: &mut [T], root: Rank) -> Result<()> {
         self.check_root(root)?;
-        let schedule = collectives::bcast(&self.shape(), root, size_of_val(values));
-        self.run(schedule, Payload::EMPTY, writing(values), &mut |_, _| {})
+        let bcast = Collective::Bcast { root, bytes: size_of_val(values) };
+        self.perform(bcast, Payload::EMPTY, writing(values), &mut |_, _| {})
     }
 
     /// Brings everybody's values to the root, in rank order; `None` elsewhere (MPI 5.0 §6.5).
@@ -162,10 +158,10 @@ impl Communicator {
     /// [`Class::Root`].
     pub fn gather<T: Transferable>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
-        let schedule = collectives::gather(&self.shape(), root, size_of_val(values), false);
+        let gather = Collective::Gather(Rooted { root, bytes: size_of_val(values), in_place: false });
         let everywhere = if self.rank() == root { self.size() as usize } else { 0 };
         let mut all = vec![T::default(); values.len() * everywhere];
-        self.run(schedule, reading(values), writing(&mut all), &mut |_, _| {})?;
+        self.perform(gather, reading(values), writing(&mut all), &mut |_, _| {})?;
         Ok((self.rank() == root).then_some(all))
     }
 
@@ -174,9 +170,9 @@ impl Communicator {
     /// # Errors
     /// See [`Communicator::barrier`].
     pub fn all_gather<T: Transferable>(&self, values: &[T]) -> Result<Vec<T>> {
-        let schedule = collectives::allgather(&self.shape(), size_of_val(values), false);
+        let allgather = Collective::Allgather(Each { bytes: size_of_val(values), in_place: false });
         let mut all = vec![T::default(); values.len() * self.size() as usize];
-        self.run(schedule, reading(values), writing(&mut all), &mut |_, _| {})?;
+        self.perform(allgather, reading(values), writing(&mut all), &mut |_, _| {})?;
         Ok(all)
     }
 
@@ -192,10 +188,11 @@ impl Communicator {
                 format!("{}: {} values for {} ranks of {count}", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
-        let schedule = collectives::scatter(&self.shape(), root, count * value_bytes::<T>(), false);
+        let bytes = count * value_bytes::<T>();
+        let scatter = Collective::Scatter(Rooted { root, bytes, in_place: false });
         let mut mine = vec![T::default(); count];
         let input = if self.rank() == root { reading(values) } else { Payload::EMPTY };
-        self.run(schedule, input, writing(&mut mine), &mut |_, _| {})?;
+        self.perform(scatter, input, writing(&mut mine), &mut |_, _| {})?;
         Ok(mine)
     }
 
@@ -208,10 +205,10 @@ impl Communicator {
             let what = format!("{}: {} values for {} ranks", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
-        let schedule =
-            collectives::alltoall(&self.shape(), size_of_val(values) / self.size() as usize, false);
+        let bytes = size_of_val(values) / self.size() as usize;
+        let alltoall = Collective::Alltoall(Each { bytes, in_place: false });
         let mut all = vec![T::default(); values.len()];
-        self.run(schedule, reading(values), writing(&mut all), &mut |_, _| {})?;
+        self.perform(alltoall, reading(values), writing(&mut all), &mut |_, _| {})?;
         Ok(all)
     }
 
@@ -220,9 +217,8 @@ impl Communicator {
     /// # Errors
     /// [`Class::Operator`] where the operator does not go with the type.
     pub fn all_reduce<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Vec<T>> {
-        let shaped = self.shaped::<T>(operator)?;
-        let schedule = collectives::allreduce(&self.shape(), values.len(), shaped, false);
-        self.reduce_by::<T>(schedule, values, values.len(), operator)
+        let allreduce = Collective::Allreduce(self.reduction(values, operator)?);
+        self.reduce_by(allreduce, values, values.len(), operator)
     }
 
     /// Combines everybody's values element by element; the root gets the result (MPI 5.0 §6.9.1).
@@ -236,10 +232,9 @@ impl Communicator {
         root: Rank,
     ) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
-        let shaped = self.shaped::<T>(operator)?;
-        let schedule = collectives::reduce(&self.shape(), root, values.len(), shaped, false);
+        let reduce = Collective::Reduce(root, self.reduction(values, operator)?);
         let here = self.rank() == root;
-        let result = self.reduce_by::<T>(schedule, values, if here { values.len() } else { 0 }, operator)?;
+        let result = self.reduce_by(reduce, values, if here { values.len() } else { 0 }, operator)?;
         Ok(here.then_some(result))
     }
 
@@ -248,20 +243,20 @@ impl Communicator {
     /// # Errors
     /// [`Class::Operator`] where the operator does not go with the type.
     pub fn scan<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Vec<T>> {
-        let schedule = collectives::scan(&self.shape(), values.len(), self.shaped::<T>(operator)?, false);
-        self.reduce_by::<T>(schedule, values, values.len(), operator)
+        let scan = Collective::Scan(self.reduction(values, operator)?);
+        self.reduce_by(scan, values, values.len(), operator)
     }
 
     fn reduce_by<T: Transferable>(
         &self,
-        schedule: collectives::Schedule,
+        collective: Collective,
         values: &[T],
         results: usize,
         operator: Operator,
     ) -> Result<Vec<T>> {
         let mut result = vec![T::default(); results];
         let mut failed = None;
-        self.run(schedule, reading(values), writing(&mut result), &mut |input, inout| {
+        self.perform(collective, reading(values), writing(&mut result), &mut |input, inout| {
             let count = inout.bytes() / value_bytes::<T>();
             if let Err(error) = datatype::reduce_packed(operator, T::DATATYPE, count, input, inout) {
                 failed = Some(Error::new(Class::Internal, error.to_string()));
@@ -270,12 +265,13 @@ impl Communicator {
         failed.map_or(Ok(result), Err)
     }
 
-    fn shaped<T: Transferable>(&self, operator: Operator) -> Result<Shaped> {
+    fn reduction<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Reduction> {
         if !operator.is_legal_for(T::DATATYPE) || !operator.is_collective() {
             let what = format!("{}: {operator} is not defined for {}", self.place(), T::DATATYPE);
             return Err(Error::new(Class::Operator, what));
         }
-        Ok(Shaped { element_bytes: value_bytes::<T>(), commutative: true })
+        let operator = Shaped { element_bytes: value_bytes::<T>(), commutative: true };
+        Ok(Reduction { count: values.len(), operator, in_place: false })
     }
 
     fn check_root(&self, root: Rank) -> Result<()> {

@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::Wait;
+use collectives::Cores;
+
+use crate::config::{Config, CpuTime, Wait};
 
 /// How the ranks of this process wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,35 +19,44 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// The policy for `ranks` ranks on this node. `bound`: the launcher has given each of them cores of its own,
-    /// so that the affinity mask of one says nothing of the others.
-    pub(crate) fn choose(wait: Wait, ranks: u32, bound: bool) -> Policy {
-        match wait {
-            Wait::Spin => Policy::OwnCore,
-            Wait::Yield => Policy::SharedCore,
-            Wait::Auto if f64::from(ranks) <= cpus(bound) => Policy::OwnCore,
-            Wait::Auto => Policy::SharedCore,
+    /// The policy for ranks that have such cores, unless the user wants another.
+    pub(crate) fn choose(wait: Wait, cores: Cores) -> Policy {
+        match (wait, cores) {
+            (Wait::Spin, _) | (Wait::Auto, Cores::Own) => Policy::OwnCore,
+            (Wait::Yield, _) | (Wait::Auto, Cores::Shared) => Policy::SharedCore,
         }
     }
 }
 
-/// Cpus that the ranks of this node may use together. Where the machine does not tell, they are taken as shared:
-/// yielding costs little where it was not needed, spinning much where it was wrong.
-fn cpus(bound: bool) -> f64 {
+/// Whether so many ranks have cores of their own.
+pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
+    if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
+}
+
+/// How much of this node's cpus the ranks on it may use together: what the launcher has found out for all of them,
+/// or else what this process sees.
+///
+/// Where the machine does not tell, there is nothing for them: yielding costs little where it was not needed,
+/// spinning much where it was wrong.
+pub(crate) fn cpus(config: &Config) -> CpuTime {
+    if let Some(cpus) = config.cpus {
+        return cpus;
+    }
     match topology::cpus() {
-        Ok(cpus) if bound => cpus.quota.unwrap_or(f64::INFINITY),
-        Ok(cpus) => cpus.effective,
-        Err(_) => 0.0,
+        Ok(cpus) => CpuTime::of(cpus.effective),
+        Err(_) => CpuTime::of(0.0),
     }
 }
 
 /// One wait: what to do after each look that found nothing.
 pub(crate) struct Patience {
     policy: Policy,
+    /// Since the wait began, or since something came.
     looks: u32,
+    /// Looks that are free before the core is given away or the clock is read.
+    free: u32,
     since: Option<Instant>,
     armed: Armed,
-    has_looked: bool,
 }
 
 /// Whether the bell is armed: its answer, and then whether the look that follows found anything.
@@ -72,26 +83,26 @@ pub(crate) enum Next {
 
 impl Patience {
     pub(crate) fn new(policy: Policy) -> Patience {
-        Patience { policy, looks: 0, since: None, armed: Armed::No, has_looked: false }
+        let free = match policy {
+            Policy::OwnCore => LOOKS_BEFORE_CLOCK,
+            Policy::SharedCore => 0,
+        };
+        Patience { policy, looks: 0, free, since: None, armed: Armed::No }
     }
 
     /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh again.
+    /// Whoever sent it may be sending more on another core at this moment, so a few looks are worth it also where
+    /// cores are shared.
     #[inline]
     pub(crate) fn looked(&mut self, happened: usize) {
-        self.has_looked = true;
         if happened > 0 {
             self.looks = 0;
             self.since = None;
+            self.free = self.free.max(LOOKS_AFTER_NEWS);
         }
         if let Armed::Looking(armed) = self.armed {
             self.armed = if happened > 0 { Armed::Something } else { Armed::Nothing(armed) };
         }
-    }
-
-    /// Whether there was a look at all.
-    #[inline]
-    pub(crate) fn has_looked(&self) -> bool {
-        self.has_looked
     }
 
     /// Notes the bell's answer.
@@ -111,14 +122,14 @@ impl Patience {
             return self.asleep();
         }
         self.looks += 1;
-        let (free_looks, limit, before_limit) = match self.policy {
-            Policy::OwnCore => (LOOKS_BEFORE_CLOCK, SPIN, Next::Look),
-            Policy::SharedCore => (LOOKS_BEFORE_YIELD, YIELD, Next::Yield),
+        if self.looks <= self.free {
+            return Next::Look;
+        }
+        let (limit, before_limit) = match self.policy {
+            Policy::OwnCore => (SPIN, Next::Look),
+            Policy::SharedCore => (YIELD, Next::Yield),
         };
-        let unclocked = self.policy == Policy::OwnCore && !self.looks.is_multiple_of(LOOKS_PER_CLOCK);
-        if self.looks <= free_looks || unclocked {
-            Next::Look
-        } else if self.waited() < limit {
+        if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.waited() < limit {
             before_limit
         } else {
             Next::Arm
@@ -140,18 +151,35 @@ impl Patience {
 
 /// Looks that pass before the clock is read at all: most waits are over by then.
 const LOOKS_BEFORE_CLOCK: u32 = 256;
-/// The clock is read once per so many looks.
+/// The clock is read once per so many looks, or turns of others.
 const LOOKS_PER_CLOCK: u32 = 32;
 /// About as long as it takes to wake a sleeper on a virtual machine.
 const SPIN: Duration = Duration::from_micros(50);
-/// Where cores are shared, one look more costs little.
-const LOOKS_BEFORE_YIELD: u32 = 2;
+/// Where cores are shared, whoever is waited for mostly has yet to run: a look more finds nothing and costs all. Only
+/// where something has come, so many are made.
+const LOOKS_AFTER_NEWS: u32 = 2;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_shared_as_soon_as_one_rank_has_none() {
+        let (two, one_and_a_half) = (CpuTime::of(2.0), CpuTime::of(1.5));
+        assert_eq!((cores(2, two), cores(3, two)), (Cores::Own, Cores::Shared));
+        assert_eq!((cores(1, one_and_a_half), cores(2, one_and_a_half)), (Cores::Own, Cores::Shared));
+        assert_eq!(cores(1 << 24, CpuTime::UNLIMITED), Cores::Own);
+        assert_eq!(cores(1, CpuTime::of(0.0)), Cores::Shared);
+    }
+
+    #[test]
+    fn what_the_launcher_found_counts() {
+        let told = Config { cpus: Some(CpuTime::of(0.5)), ..Config::default() };
+        assert_eq!(cpus(&told), CpuTime::of(0.5));
+        assert!(cpus(&Config::default()) > CpuTime::of(0.0), "there is a cpu to run this on");
+    }
 
     #[test]
     fn shared_cores_are_given_away_at_once_and_nobody_spins_for_ever() {
@@ -170,8 +198,19 @@ mod tests {
             }
             match policy {
                 Policy::OwnCore => assert_eq!(yields, 0),
-                Policy::SharedCore => assert!(looks <= LOOKS_BEFORE_YIELD && yields > 0),
+                Policy::SharedCore => assert!(looks == 0 && yields > 0),
             }
+        }
+    }
+
+    #[test]
+    fn news_on_a_shared_core_is_worth_a_few_looks() {
+        let mut patience = Patience::new(Policy::SharedCore);
+        for _ in 0..3 {
+            assert_eq!(patience.next(), Next::Yield);
+            patience.looked(1);
+            let looks = (0..).take_while(|_| patience.next() == Next::Look).count();
+            assert_eq!(looks as u32, LOOKS_AFTER_NEWS);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Whether it does depends on users, namespaces, seccomp, yama and more, so nothing is deduced from settings: a
 //! real word of the peer's memory is read and compared. Every later read may be refused all the same.
 
-use fabric::{Heap, UserMemory};
+use fabric::{Heap, Payload, UserMemory};
 use rustix::io::Errno;
 
 use crate::seat::Sitter;
@@ -89,6 +89,35 @@ pub fn read(pid: u32, address: u64, into: &mut UserMemory) -> Result<(), Errno> 
         }
     }
     Ok(())
+}
+
+/// Writes `from` to `address` of process `pid`. The address is the peer's claim, and the kernel checks it.
+///
+/// # Errors
+/// As for [`read`]; then nothing can be said of the bytes over there.
+pub fn write(pid: u32, address: u64, from: Payload<'_>) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < from.bytes() {
+        let to = address.checked_add(done as u64).ok_or(Errno::FAULT)?;
+        match write_some(pid, to, from.part(done, CALL_BYTES_MAX)) {
+            Ok(0) => return Err(Errno::FAULT),
+            Ok(bytes) => done += bytes,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// One call of the kernel; the number of bytes it moved.
+fn write_some(pid: u32, address: u64, from: Payload<'_>) -> Result<usize, Errno> {
+    let local = libc::iovec { iov_base: from.start().cast_mut().cast(), iov_len: from.bytes() };
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: from.bytes() };
+    // SAFETY: `local` covers what `from` claims, which the kernel only reads, and both vectors live during the
+    // call. `remote` is an address in the other process, which the kernel checks there.
+    let moved = unsafe { libc::process_vm_writev(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
 }
 
 /// One call of the kernel; the number of bytes it moved.

@@ -332,6 +332,32 @@ const BACKLOG: i32 = 256;
 const GUESTS_MAX: usize = 256;
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
+/// What `crate::fuzzing` needs of this file.
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing {
+    use super::{BorrowedFd, Going, Guest, OwnedFd, SECRET_BYTES, Said, Secret, parse};
+
+    pub(crate) fn is_card(bytes: &[u8]) -> bool {
+        parse(bytes).is_ok()
+    }
+
+    pub(crate) struct Visitor(Guest);
+
+    impl Visitor {
+        pub(crate) fn new(socket: OwnedFd) -> Visitor {
+            Visitor(Guest { socket, said: Said::Secret { bytes: [0; SECRET_BYTES], count: 0 } })
+        }
+
+        pub(crate) fn go_on(&mut self, secret: [u8; SECRET_BYTES], segment: BorrowedFd<'_>) -> Option<bool> {
+            match self.0.go_on(&Secret(secret), segment) {
+                Going::On => None,
+                Going::Served => Some(true),
+                Going::Away => Some(false),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@
 //! ring    | lines consumed 4 | data units consumed 4 |..   written by the receiver
 //!     8   | looks into the mailbox 4 |
 //!    64   | waiting, offers a mailbox 4 |..                written by the sender
+//!    72   | cursor of a shared copy 4 |..                  written by both
 //!   128   | line 0 | line 1 |.. line 61 |              one page in all, taken at the first message
 //!  4096   | mailbox, in the ring from the lower to the higher seat |  taken when both have spoken a while
 //!         | data |..                  taken at the first message of more than 32 bytes
@@ -100,7 +101,7 @@ impl Layout {
     }
 
     /// Two lines of state and the knocks, in whole pairs of lines: processors fetch lines in pairs.
-    fn seat_bytes(&self) -> usize {
+    pub(crate) fn seat_bytes(&self) -> usize {
         (SEAT_KNOCKS + self.knock_words() * 4).next_multiple_of(2 * LINE)
     }
 }
@@ -151,6 +152,8 @@ pub const RING_MAILED: usize = 8;
 pub const WAITING: u32 = 1;
 /// See [`WAITING`].
 pub const MAILBOX_OFFERED: u32 = 2;
+/// Which parts of a message that both copy are claimed.
+pub const RING_CURSOR: usize = 72;
 /// The first line.
 pub const RING_LINES: usize = 128;
 

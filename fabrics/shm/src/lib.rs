@@ -17,12 +17,16 @@ mod mailbox;
 mod memory;
 mod ring;
 mod seat;
+mod share;
 mod sync;
 
 #[cfg(not(loom))]
 mod bell;
 #[cfg(not(loom))]
 mod cma;
+#[cfg(all(feature = "fuzzing", not(loom)))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(not(loom))]
 mod handout;
 #[cfg(not(loom))]

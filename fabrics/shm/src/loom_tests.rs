@@ -8,10 +8,12 @@ use fabric::{Header, Payload, Posted};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::layout::{LINE, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
+use crate::layout::{LINE, RING_CURSOR, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
+use crate::mailbox::Mailbox;
 use crate::memory::{Lines, Memory};
-use crate::ring::{Arrival, Consumer, Producer};
+use crate::ring::{Arrival, Consumer, Look, Producer};
 use crate::seat::Seat;
+use crate::share::{End, Share};
 use crate::sync::{Ordering, Word};
 
 /// Two lines, so that three messages go round; pieces of a unit, four units of data.
@@ -293,4 +295,148 @@ impl Futex {
         let _held = self.lock.lock().unwrap();
         self.woken.notify_all();
     }
+}
+
+/// Messages through the mailbox and the ring of a pair, in the order they were sent: the second goes through the ring,
+/// as the turn is the other's, and after its answer the third goes through the mailbox again.
+#[test]
+fn the_mailbox_and_the_ring_keep_one_order() {
+    model(|| {
+        let memory = Lines::shared(RING.bytes() + 4 * LINE);
+        let theirs = memory.clone();
+        let at = RING.bytes();
+        let first = thread::spawn(move || {
+            let (mut producer, mut mailbox) = (producer(RING), Mailbox::new(at));
+            mailbox.reserved(64);
+            mailbox.accepted();
+            mailbox.post(&*theirs, &header(1), Payload::from(&[1u8; 40][..]), producer.lines_passed());
+            post(&mut producer, &theirs, &[2; 5]);
+            while mailbox.look(&*theirs) != Look::Ready {
+                thread::yield_now();
+            }
+            mailbox.take(&*theirs, |_, payload| assert_eq!(payload.to_vec(), [9; 36])).unwrap();
+            mailbox.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..]), producer.lines_passed());
+        });
+        let (mut consumer, mut mailbox) = (Consumer::new(0, RING), Mailbox::new(at));
+        mailbox.reserved(64);
+        mailbox.accept();
+        let mut heard = Vec::new();
+        while heard.len() < 3 {
+            heard.extend(next_of_both(&mut consumer, &mut mailbox, &memory));
+            if heard.len() == 1 && mailbox.is_ours() {
+                mailbox.post(&*memory, &header(9), Payload::from(&[9u8; 36][..]), 0);
+            }
+            thread::yield_now();
+        }
+        assert_eq!(heard, [1, 2, 3]);
+        first.join().unwrap();
+    });
+}
+
+/// Each part of a message that both copy is claimed once, and a stale ticket claims none.
+#[test]
+fn both_sides_claim_each_part_once() {
+    model(|| {
+        let memory = Lines::shared(RING_LINES);
+        let stale = Share { ring_at: 0, ticket: 1, bytes: 1 << 10 };
+        stale.begin(&*memory);
+        let theirs = memory.clone();
+        let share = Share { ring_at: 0, ticket: 2, bytes: 300 << 10 };
+        let sender = thread::spawn(move || {
+            let late = stale.claim(&*theirs, End::Back);
+            let mut parts = Vec::new();
+            while let Some(part) = share.claim(&*theirs, End::Back) {
+                parts.push(part.offset);
+            }
+            (late, parts)
+        });
+        share.begin(&*memory);
+        let mut parts = Vec::new();
+        while let Some(part) = share.claim(&*memory, End::Front) {
+            parts.push(part.offset);
+        }
+        let (late, theirs) = sender.join().unwrap();
+        // What a stale claim got, it got before the new transfer began.
+        assert!(late.is_none_or(|part| part.offset >= 512));
+        parts.extend(theirs);
+        parts.sort_unstable();
+        assert_eq!(
+            parts.len(),
+            3,
+            "{parts:?} {late:?} {:#x}",
+            memory.word(RING_CURSOR).load(Ordering::SeqCst)
+        );
+        parts.dedup();
+        assert_eq!(parts.len(), 3, "a part was claimed twice");
+    });
+}
+
+fn header(word: u32) -> Header {
+    Header { words: [word, 0, 0, 0, 0, 0] }
+}
+
+/// The next message of the pair, by the rules of the fabric: its first byte.
+fn next_of_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>) -> Option<u8> {
+    let mut letter = mailbox.look(&**memory);
+    let line = consumer.look(&**memory);
+    if letter == Look::Nothing && line == Look::Ready {
+        letter = mailbox.look(&**memory);
+    }
+    if letter == Look::Ready && mailbox.lines_before(&**memory) == consumer.lines_passed() as u16 {
+        let mut first = None;
+        mailbox.take(&**memory, |_, payload| first = payload.to_vec().first().copied()).unwrap();
+        return first;
+    }
+    if line == Look::Ready { try_receive(consumer, memory).map(|bytes| bytes[0]) } else { None }
+}
+
+/// One side of a mailbox whose memory is there, with the first turn or the second.
+fn mailbox(first: bool) -> Mailbox {
+    let mut mailbox = Mailbox::new(0);
+    mailbox.reserved(LINE);
+    if first {
+        mailbox.offered();
+        mailbox.accepted();
+    } else {
+        mailbox.accept();
+    }
+    mailbox
+}
+
+/// The next letter; it must have so many bytes of that number.
+fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    while mailbox.look(memory) != Look::Ready {
+        thread::yield_now();
+    }
+    let check = |header: &Header, payload: Payload<'_>| {
+        assert_eq!((header.words, payload.to_vec()), ([u32::from(number); 6], vec![number; bytes]));
+    };
+    mailbox.take(memory, check).unwrap();
+}
+
+fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+    let payload = vec![number; bytes];
+    let header = Header { words: [u32::from(number); 6] };
+    mailbox.post(memory, &header, Payload::from(&payload[..]), 0);
+}
+
+#[test]
+fn letters_are_whole_and_written_in_turn() {
+    model(|| {
+        let memory = Lines::shared(3 * LINE);
+        let theirs = memory.clone();
+        let answering = thread::spawn(move || {
+            let mut mailbox = mailbox(false);
+            take_letter(&mut mailbox, &theirs, 1, 5);
+            // Longer than its line, and over what stood there.
+            post_letter(&mut mailbox, &theirs, 2, 50);
+            take_letter(&mut mailbox, &theirs, 3, 40);
+        });
+        let mut mailbox = mailbox(true);
+        post_letter(&mut mailbox, &memory, 1, 5);
+        take_letter(&mut mailbox, &memory, 2, 50);
+        post_letter(&mut mailbox, &memory, 3, 40);
+        assert!(!mailbox.is_ours() && !mailbox.takes(0));
+        answering.join().unwrap();
+    });
 }

@@ -17,7 +17,7 @@ use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
 };
 use crate::memory::Memory;
-use crate::ring::Wild;
+use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
 
 /// One side's view of a mailbox.
@@ -38,17 +38,6 @@ enum Turn {
     Offered,
     Ours,
     Theirs,
-}
-
-/// What stands in a mailbox.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Letter {
-    /// The message's header.
-    pub header: Header,
-    /// Length of the payload.
-    pub bytes: usize,
-    /// Lines of the sender's ring that go before it, in the low 16 bits.
-    pub lines_before: u16,
 }
 
 impl Mailbox {
@@ -124,43 +113,51 @@ impl Mailbox {
         memory.publish_line(self.at, self.number, front, Payload::EMPTY);
     }
 
-    /// What has come, if the turn was theirs and they have used it. It stays there until [`Mailbox::take`].
+    /// Whether a message has come here: the turn was theirs, and they have used it.
+    #[inline(always)]
+    pub fn look(&self, memory: &impl Memory) -> Look {
+        if self.turn != Turn::Theirs {
+            return Look::Nothing;
+        }
+        let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
+        if found == self.number.wrapping_add(1) {
+            return Look::Ready;
+        }
+        if found == self.number { Look::Nothing } else { Look::Wild(found) }
+    }
+
+    /// What a number other than the two that may stand here means.
+    #[cold]
+    pub fn out_of_turn(&self, found: u32) -> Wild {
+        Wild::Sequence { expected: self.number.wrapping_add(1), found }
+    }
+
+    /// The lines of the sender's ring that go before the message that has come, in the low 16 bits.
+    #[inline(always)]
+    pub fn lines_before(&self, memory: &impl Memory) -> u16 {
+        let [what] = memory.take_words::<1>(self.at + LINE_FRONT);
+        (what >> 16) as u16
+    }
+
+    /// Lends the message that has come to `reader`; then the turn is ours.
     ///
     /// # Errors
     /// [`Wild`] when no sane peer can have written it.
-    #[inline]
-    pub fn front(&self, memory: &impl Memory) -> Result<Option<Letter>, Wild> {
-        if self.turn != Turn::Theirs {
-            return Ok(None);
-        }
-        let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
-        if found == self.number {
-            return Ok(None);
-        }
-        let expected = self.number.wrapping_add(1);
-        if found != expected {
-            return Err(Wild::Sequence { expected, found });
-        }
+    #[inline(always)]
+    pub fn take(
+        &mut self,
+        memory: &impl Memory,
+        reader: impl FnOnce(&Header, Payload<'_>),
+    ) -> Result<(), Wild> {
         let [what, words @ ..] = memory.take_words::<7>(self.at + LINE_FRONT);
         let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
-        Ok(Some(Letter { header: Header { words }, bytes, lines_before: (what >> 16) as u16 }))
-    }
-
-    /// Lends the payload of what stands here to `reader`; then the turn is ours.
-    #[inline]
-    pub fn take<R>(
-        &mut self,
-        memory: &impl Memory,
-        letter: &Letter,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R {
-        let answer = memory.read(self.at + LINE_PAYLOAD, letter.bytes, reader);
+        memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
         self.number = self.number.wrapping_add(1);
         self.turn = Turn::Ours;
-        answer
+        Ok(())
     }
 }
 

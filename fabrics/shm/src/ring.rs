@@ -56,6 +56,17 @@ pub enum Arrival {
     More(Piece),
 }
 
+/// What a look at the number of a line tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// The next message is there.
+    Ready,
+    /// It is not.
+    Nothing,
+    /// Neither it nor its predecessor.
+    Wild(u32),
+}
+
 /// Where payload bytes stand in memory, and what is free again when they are released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
@@ -149,6 +160,11 @@ impl Producer {
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.bytes_left == 0
+    }
+
+    /// Where the ring stands.
+    pub fn at(&self) -> usize {
+        self.spot.at
     }
 
     /// Lines written so far.
@@ -351,26 +367,29 @@ impl Consumer {
     /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
     #[inline]
     pub fn front(&mut self, memory: &impl Memory) -> Result<Option<Arrival>, Wild> {
-        let line = self.spot.line();
-        let found = memory.word(line + LINE_SEQUENCE).load(Ordering::Acquire);
-        if found != self.spot.sequence {
-            return if found == self.sequence_before() { Ok(None) } else { Err(self.out_of_turn(found)) };
+        match self.look(memory) {
+            Look::Ready => {}
+            Look::Nothing => return Ok(None),
+            Look::Wild(found) => return Err(self.out_of_turn(found)),
         }
+        let line = self.spot.line();
         let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
         self.decode(memory, line, what, Header { words }).map(Some)
     }
 
     /// Whether a line stands at the front.
-    ///
-    /// # Errors
-    /// As for [`Consumer::front`].
-    #[inline]
-    pub fn is_ready(&self, memory: &impl Memory) -> Result<bool, Wild> {
+    #[inline(always)]
+    pub fn look(&self, memory: &impl Memory) -> Look {
         let found = memory.word(self.spot.line() + LINE_SEQUENCE).load(Ordering::Acquire);
         if found == self.spot.sequence {
-            return Ok(true);
+            return Look::Ready;
         }
-        if found == self.sequence_before() { Ok(false) } else { Err(self.out_of_turn(found)) }
+        if found == self.sequence_before() { Look::Nothing } else { Look::Wild(found) }
+    }
+
+    /// Where the ring stands.
+    pub fn at(&self) -> usize {
+        self.spot.at
     }
 
     /// Lines read so far.
@@ -501,8 +520,9 @@ impl Consumer {
         if self.first_lap { 0 } else { self.spot.sequence.wrapping_sub(self.spot.shape.lines) }
     }
 
+    /// What a number other than the two that may stand at the front means.
     #[cold]
-    fn out_of_turn(&self, found: u32) -> Wild {
+    pub fn out_of_turn(&self, found: u32) -> Wild {
         Wild::Sequence { expected: self.spot.sequence, found }
     }
 }

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
-    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
-    UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, UserMemory,
 };
 
 use crate::bell::{ShmBell, wake};
@@ -15,11 +15,12 @@ use crate::layout::{
     LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_AT, MAILBOX_BYTES, MAILBOX_OFFERED,
     MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
 };
-use crate::mailbox::{Letter, Mailbox};
+use crate::mailbox::Mailbox;
 use crate::memory::{Mapped, Memory};
-use crate::ring::{Arrival, Consumer, Piece, Producer, Wild};
+use crate::ring::{Arrival, Consumer, Look, Piece, Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
+use crate::share::{End, Share};
 use crate::sync::enlisted;
 
 pub mod explain;
@@ -50,6 +51,8 @@ pub struct Shm {
     /// To be reported by the next poll.
     faults: VecDeque<(Peer, FabricError)>,
     opener: rustix::process::Pid,
+    /// Tells copies that both sides share from those before.
+    tickets: u16,
 }
 
 /// What the layer above has decided.
@@ -156,6 +159,7 @@ impl Shm {
             known: vec![0; segment.layout().knock_words()],
             faults: VecDeque::new(),
             opener: rustix::process::getpid(),
+            tickets: 0,
             segment,
         })
     }
@@ -424,6 +428,12 @@ impl Shm {
         format!("process {} (seat {seat} of this node{pid})", peer.0)
     }
 
+    /// The copy that `peer` sends and this process receives, by the ring from there.
+    fn share_from(&self, peer: Peer, ticket: u16, bytes: usize) -> Option<Share> {
+        let incoming = self.incoming.iter().find(|incoming| incoming.peer == peer)?;
+        Some(Share { ring_at: incoming.consumer.at(), ticket, bytes })
+    }
+
     /// Whom to read from, trying it if that has not been done and the peer is there.
     fn puller(&self, outgoing: &Outgoing) -> Pull {
         if outgoing.pull.get() == Pull::Untried
@@ -559,6 +569,74 @@ impl Fabric for Shm {
             }
         }
     }
+
+    fn invite(&mut self, lane: ShmLane, into: &UserMemory) -> Option<Exposed> {
+        let bytes = into.bytes();
+        if bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
+            return None;
+        }
+        let peer = self.outgoing[lane.index as usize].peer;
+        self.tickets = self.tickets.wrapping_add(1);
+        let share = self.share_from(peer, self.tickets, bytes)?;
+        share.begin(self.segment.memory());
+        Some(invitation(into.start().expose_provenance() as u64, &share))
+    }
+
+    fn pull_shared(
+        &mut self,
+        lane: ShmLane,
+        exposed: Exposed,
+        invitation: Exposed,
+        into: &mut UserMemory,
+    ) -> PulledShared {
+        let outgoing = &self.outgoing[lane.index as usize];
+        let (ticket, bytes) = ticket_and_bytes(invitation);
+        let Some(share) = self.share_from(outgoing.peer, ticket, bytes) else {
+            return PulledShared::Refused { peer_brings: false };
+        };
+        let mut own = 0;
+        while let Some(part) = share.claim(self.segment.memory(), End::Front) {
+            let pulled = self.pull(lane, exposed, part.offset, &mut into.part(part.offset, part.bytes));
+            if pulled == Pulled::Refused {
+                return PulledShared::Refused { peer_brings: share.close(self.segment.memory()) };
+            }
+            own += part.bytes;
+        }
+        PulledShared::Own(own)
+    }
+
+    fn bring(&mut self, lane: ShmLane, invitation: Exposed, memory: Payload<'_>) -> Brought {
+        let mut brought = Brought { claimed: false, bytes: 0 };
+        let outgoing = &self.outgoing[lane.index as usize];
+        let (ticket, bytes) = ticket_and_bytes(invitation);
+        let Pull::Allowed(pid) = self.puller(outgoing) else { return brought };
+        if bytes > memory.bytes() {
+            return brought;
+        }
+        let share = Share { ring_at: outgoing.producer.at(), ticket, bytes };
+        while let Some(part) = share.claim(self.segment.memory(), End::Back) {
+            brought.claimed = true;
+            let written = invitation.words[0].checked_add(part.offset as u64).is_some_and(|address| {
+                cma::write(pid, address, memory.part(part.offset, part.bytes)).is_ok()
+            });
+            if !written {
+                outgoing.pull.set(Pull::Refused);
+                break;
+            }
+            brought.bytes += part.bytes;
+        }
+        brought
+    }
+}
+
+/// The two words of an invitation: where the receiver's memory is, and the ticket above the length.
+fn invitation(address: u64, share: &Share) -> Exposed {
+    Exposed { words: [address, u64::from(share.ticket) << 48 | share.bytes as u64] }
+}
+
+fn ticket_and_bytes(invitation: Exposed) -> (u16, usize) {
+    let word = invitation.words[1];
+    ((word >> 48) as u16, (word & SHARED_BYTES_MAX) as usize)
 }
 
 impl Drop for Shm {
@@ -596,25 +674,27 @@ impl Incoming {
         let (mut done, mut says) = (0, 0);
         while done < events {
             match self.next(memory, mailbox.as_deref()) {
-                Ok(Next::Letter(letter)) => {
-                    if let Some(mailbox) = &mut mailbox {
-                        mailbox.take(memory, &letter, |payload| {
-                            sink.message(self.peer, &letter.header, payload)
-                        });
+                Next::Letter => {
+                    let peer = self.peer;
+                    let take = |header: &Header, payload: Payload<'_>| sink.message(peer, header, payload);
+                    if let Some(mailbox) = &mut mailbox
+                        && let Err(wild) = mailbox.take(memory, take)
+                    {
+                        return (done, says, Err(wild));
                     }
                 }
-                Ok(Next::Line) => match self.consumer.front(memory) {
+                Next::Line => match self.consumer.front(memory) {
                     Ok(Some(arrival)) => says |= self.take(memory, sink, arrival),
                     Ok(None) => break,
                     Err(wild) => return (done, says, Err(wild)),
                 },
-                Ok(Next::Nothing) => {
+                Next::Nothing => {
                     if done == 0 {
                         says |= self.consumer.idle(memory);
                     }
                     break;
                 }
-                Err(wild) => return (done, says, Err(wild)),
+                Next::Strange => return (done, says, self.strange(memory, mailbox.as_deref())),
             }
             done += 1;
             if sink.enough() {
@@ -625,34 +705,46 @@ impl Incoming {
     }
 
     /// What comes next in the order of the pair.
-    #[inline]
-    fn next(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Result<Next, Wild> {
-        let Some(mailbox) = mailbox else {
-            return Ok(if self.consumer.is_ready(memory)? { Next::Line } else { Next::Nothing });
-        };
-        let early = mailbox.front(memory)?;
-        let is_ready = self.consumer.is_ready(memory)?;
-        // A letter may have been put down before the line that was seen just now, and after the first look.
-        let letter = if early.is_none() && is_ready { mailbox.front(memory)? } else { early };
-        let passed = self.consumer.lines_passed() as u16;
-        match letter {
-            Some(letter) if letter.lines_before == passed && !self.consumer.midway() => {
-                Ok(Next::Letter(letter))
+    #[inline(always)]
+    fn next(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Next {
+        let mut letter = mailbox.map_or(Look::Nothing, |mailbox| mailbox.look(memory));
+        let line = self.consumer.look(memory);
+        if let Some(mailbox) = mailbox {
+            if letter == Look::Nothing && line == Look::Ready {
+                // A letter may have been put down before the line that was seen just now, and after the first look.
+                letter = mailbox.look(memory);
             }
-            _ if is_ready => Ok(Next::Line),
-            None => Ok(Next::Nothing),
-            Some(letter) => self.line_before(memory, letter),
+            if letter == Look::Ready
+                && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
+                && !self.consumer.midway()
+            {
+                return Next::Letter;
+            }
+        }
+        match (line, letter) {
+            (Look::Ready, _) => Next::Line,
+            (Look::Nothing, Look::Nothing) => Next::Nothing,
+            _ => Next::Strange,
         }
     }
 
-    /// A letter is there, and the lines before it were not when we looked: they must be now.
+    /// Neither a message nor nothing: a letter whose lines were not there when we looked, and are now; or what no
+    /// sane peer writes.
     #[cold]
-    fn line_before(&self, memory: &Mapped, letter: Letter) -> Result<Next, Wild> {
-        if self.consumer.is_ready(memory)? {
-            return Ok(Next::Line);
+    fn strange(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Result<(), Wild> {
+        if let Look::Wild(found) = self.consumer.look(memory) {
+            return Err(self.consumer.out_of_turn(found));
         }
-        let (lines_before, lines_passed) = (letter.lines_before, self.consumer.lines_passed() as u16);
-        Err(Wild::Order { lines_before, lines_passed })
+        let Some(mailbox) = mailbox else { return Ok(()) };
+        let (lines_before, lines_passed) =
+            (mailbox.lines_before(memory), self.consumer.lines_passed() as u16);
+        match (mailbox.look(memory), self.consumer.look(memory)) {
+            (Look::Wild(found), _) => Err(mailbox.out_of_turn(found)),
+            (Look::Ready, Look::Nothing) if lines_before != lines_passed || self.consumer.midway() => {
+                Err(Wild::Order { lines_before, lines_passed })
+            }
+            _ => Ok(()),
+        }
     }
 
     #[inline]
@@ -690,11 +782,15 @@ impl Incoming {
 }
 
 /// What is to be reported next of a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Nothing,
-    Letter(Letter),
+    /// What stands in the mailbox.
+    Letter,
     /// What stands at the front of the ring.
     Line,
+    /// To be looked at more closely.
+    Strange,
 }
 
 /// The lane to a peer, if there is one.
@@ -761,6 +857,10 @@ const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
 /// Up to here a message is sent without asking, where nobody has said otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
+/// Up to here one side copies faster alone.
+const SHARED_BYTES_MIN: usize = 32 << 10;
+/// What an invitation can say.
+const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;
 /// A pair that has exchanged so many messages may be worth a mailbox.
 const LINES_BEFORE_MAILBOX: u32 = 16;
 /// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost a

@@ -12,8 +12,10 @@ pub use loom::sync::atomic::{AtomicU32 as Word, Ordering};
 /// leaves the processor to [`heavy_barrier`].
 #[inline]
 pub fn light_barrier() {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, miri)))]
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(miri)]
+    core::sync::atomic::fence(Ordering::SeqCst);
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
@@ -22,12 +24,18 @@ pub fn light_barrier() {
 /// earlier writes are seen by whatever the others read after their [`light_barrier`].
 ///
 /// Holds between processes that have all [`enlisted`]; costs a few microseconds.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub fn heavy_barrier() {
     use rustix::thread::{MembarrierCommand, membarrier};
     core::sync::atomic::fence(Ordering::SeqCst);
     // A refusal is no surprise here: `enlisted` has told of it, and the sleep is kept short instead.
     let _ = membarrier(MembarrierCommand::GlobalExpedited);
+}
+
+/// Miri knows no membarrier.
+#[cfg(miri)]
+pub fn heavy_barrier() {
+    core::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[cfg(loom)]

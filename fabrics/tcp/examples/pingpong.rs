@@ -24,6 +24,13 @@ fn main() {
         both.map(|samples| [samples[0], samples[ROUNDS / 2]]),
         "one thread on both ends: cost alone",
     );
+    let both = compare(|| raw_bounce(BOUNCES), || fabric_bounce_among(BOUNCES, CROWD));
+    show(
+        8,
+        "us",
+        both.map(|samples| [samples[0], samples[ROUNDS / 2]]),
+        "<= 1.1, beside 16 idle connections",
+    );
     for bytes in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
         let both = compare(|| raw_stream(bytes), || fabric_stream(bytes));
         show(bytes, "GB/s", both.map(|samples| [samples[ROUNDS - 1], samples[ROUNDS / 2]]), ">= 0.95");
@@ -197,7 +204,11 @@ fn rate(began: Instant, bytes: usize) -> f64 {
 
 /// Half a round trip over the fabric, in microseconds.
 fn fabric_bounce(count: usize) -> f64 {
-    let (mut left, mut right) = fabric_pair(8);
+    let (left, right) = fabric_pair(8);
+    bounce(left, right, count)
+}
+
+fn bounce(mut left: Side, mut right: Side, count: usize) -> f64 {
     on_two_cpus(
         move || {
             let began = Instant::now();
@@ -214,6 +225,31 @@ fn fabric_bounce(count: usize) -> f64 {
             }
         },
     )
+}
+
+/// The same where each side has connections to others, too, over which nothing comes.
+fn fabric_bounce_among(count: usize, others: u32) -> f64 {
+    let (mut left, mut right) = fabric_pair(8);
+    let idle: Vec<Side> =
+        (0..others).flat_map(|other| [meet(&mut left, 2 * other), meet(&mut right, 2 * other + 1)]).collect();
+    (left.heard.whole, right.heard.whole) = (0, 0);
+    let half_trip = bounce(left, right, count);
+    drop(idle);
+    half_trip
+}
+
+/// A connection to one more process, which then does nothing.
+fn meet(side: &mut Side, number: u32) -> Side {
+    let mut other = Tcp::open(Peer(1000 + number), Settings::default()).expect("a fabric opens");
+    let lane = side.tcp.connect(Peer(1000 + number), &other.address()).expect("a lane");
+    let mut heard = Counting { room: Heap::new(8), whole: 0 };
+    let mut is_sent = false;
+    while heard.whole == 0 {
+        is_sent = is_sent || side.tcp.post(lane, &Header::default(), Payload::EMPTY) == Posted::Sent;
+        side.poll();
+        other.poll(&mut heard, 16);
+    }
+    Side { tcp: other, lane, heard }
 }
 
 /// Messages of `bytes` one after another over the fabric, in GB/s.
@@ -320,6 +356,8 @@ impl Side {
 /// Many short samples: on a busy machine the best of them was left alone.
 const ROUNDS: usize = 41;
 const BOUNCES: usize = 1000;
+/// Idle connections beside the one that is measured.
+const CROWD: u32 = 16;
 /// Short runs in one sample of the one thread, and round trips in each.
 const ALONE: usize = 100;
 const ALONE_TRIPS: usize = 20;

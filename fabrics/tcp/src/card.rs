@@ -6,17 +6,19 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::handshake::{Secret, VERSION};
-use crate::host::Host;
+use crate::host::{Host, Identity};
+use crate::knock::Barred;
 
 /// The address of one process, for `reach` and `connect` of others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Card {
     /// The host's name, for messages to people.
     pub(crate) host_name: String,
-    /// Equal for two processes exactly where they share a kernel and a network namespace, and so a loopback.
-    pub(crate) host_identity: [u8; 16],
+    pub(crate) host_identity: Identity,
     pub(crate) secret: Secret,
     pub(crate) port: u16,
+    /// Source ports from which the process lets nobody in.
+    pub(crate) barred: Barred,
     /// As many as fit; the loopback address is among them.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -29,9 +31,10 @@ impl Card {
         card.extend(VERSION.to_le_bytes());
         card.push(name.len() as u8);
         card.extend(name.as_bytes());
-        card.extend(self.host_identity);
+        card.extend(self.host_identity.0);
         card.extend(self.secret);
         card.extend(self.port.to_le_bytes());
+        card.extend(self.barred.encode().to_le_bytes());
         for address in self.addresses.iter().take(ADDRESSES_MAX) {
             match address {
                 IpAddr::V4(address) => {
@@ -59,20 +62,21 @@ impl Card {
         if version != VERSION {
             return Err(BadCard::Version { theirs: version, host_name });
         }
-        let host_identity = rest.take()?;
+        let host_identity = Identity(rest.take()?);
         let secret = rest.take()?;
         let port = u16::from_le_bytes(rest.take()?);
+        let barred = Barred::decode(u16::from_le_bytes(rest.take()?)).ok_or(BadCard::Foreign)?;
         let addresses = rest.take_addresses()?;
         if port == 0 || !rest.0.is_empty() {
             return Err(BadCard::Foreign);
         }
-        Ok(Card { host_name, host_identity, secret, port, addresses })
+        Ok(Card { host_name, host_identity, secret, port, barred, addresses })
     }
 
     /// Where to dial, the likeliest first: the loopback on the same host and never from another, then networks
     /// that both share, then all others. Order only saves time; reachability decides.
     pub(crate) fn dials_from(&self, here: &Host) -> Vec<SocketAddr> {
-        let same_host = self.host_identity == here.identity;
+        let same_host = self.host_identity.shares_loopback(here.identity);
         let mut dials: Vec<&IpAddr> =
             self.addresses.iter().filter(|address| same_host || !address.is_loopback()).collect();
         dials.sort_by_key(|address| (!address.is_loopback(), !here.shares_network(**address)));
@@ -143,7 +147,7 @@ impl<'a> Rest<'a> {
 
 /// ```text
 /// 0 "WTCP"  4 version u16  6 n u8  7 host name [n]        the same in every version
-///   host identity [16]  secret [16]  port u16
+///   host identity [16]  secret [16]  port u16  barred u16
 ///   then for each address:  4 [4]  or  6 [16]
 ///   0
 /// ```
@@ -153,7 +157,7 @@ const END: u8 = 0;
 /// Longer host names are cut; they are shown to people and decide nothing.
 const HOST_NAME_BYTES_MAX: usize = 64;
 /// More than any sane host has; docker hosts with dozens of bridges keep the first. With the longest name and
-/// IPv6 throughout, a card is 106 + 20 * 17 = 446 bytes.
+/// IPv6 throughout, a card is 108 + 20 * 17 = 448 bytes.
 pub(crate) const ADDRESSES_MAX: usize = 20;
 /// What the contract of a fabric allows.
 const CARD_BYTES_MAX: usize = 512;
@@ -166,9 +170,10 @@ mod tests {
     fn card(addresses: Vec<IpAddr>) -> Card {
         Card {
             host_name: "node7".to_string(),
-            host_identity: [1; 16],
+            host_identity: Identity([1; 16]),
             secret: [2; 16],
             port: 20_003,
+            barred: Barred::From(12_345),
             addresses,
         }
     }
@@ -213,11 +218,11 @@ mod tests {
     #[test]
     fn loopback_is_first_on_the_same_host_and_absent_elsewhere() {
         let network = ("fd00::1".parse().expect("an address"), 64);
-        let mut here = Host { name: "here".into(), identity: [1; 16], networks: vec![network] };
+        let mut here = Host { name: "here".into(), identity: Identity([1; 16]), networks: vec![network] };
         let shown = |dials: Vec<SocketAddr>| dials.iter().map(ToString::to_string).collect::<Vec<_>>();
         let same = shown(card(addresses()).dials_from(&here));
         assert_eq!(same, ["127.0.0.1:20003", "[fd00::7]:20003", "10.9.0.7:20003"]);
-        here.identity = [9; 16];
+        here.identity = Identity([9; 16]);
         let other = shown(card(addresses()).dials_from(&here));
         assert_eq!(other, ["[fd00::7]:20003", "10.9.0.7:20003"]);
     }

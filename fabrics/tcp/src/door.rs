@@ -5,7 +5,7 @@
 //! knock wait in the kernel's queue, and the longest-standing guest goes as soon as it has had its time; an
 //! honest process that was shown out simply dials again.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use crate::handshake::{
     check_beginning, is_proof,
 };
 use crate::poller::{Interest, Poller, Token};
-use crate::socket::{Reading, Text, accept, local_address, remote_address, send_text};
+use crate::socket::{Reading, Text, accept, remote_address, send_text};
 use crate::trouble::is_out_of_descriptors;
 
 /// The door of one process.
 pub(crate) struct Door {
-    listener: OwnedFd,
+    listeners: Vec<OwnedFd>,
     here: Peer,
+    /// How many processes the job has.
+    peers: u32,
     secret: Secret,
-    /// Where guests may come in; all of the host's addresses unless interfaces were chosen.
-    entrances: Option<Vec<IpAddr>>,
     guests: Vec<Guest>,
     /// The number of the next guest; events name guests by it.
     next_serial: u32,
@@ -53,16 +53,17 @@ struct Closed {
 
 impl Door {
     pub(crate) fn new(
-        listener: OwnedFd,
-        here: Peer,
+        listeners: Vec<OwnedFd>,
+        (here, peers): (Peer, u32),
         secret: Secret,
-        entrances: Option<Vec<IpAddr>>,
         poller: &Poller,
     ) -> Result<Door, Errno> {
-        poller.add(&listener, Token::Door, Interest::Read)?;
+        for listener in &listeners {
+            poller.add(listener, Token::Door, Interest::Read)?;
+        }
         let guests = Vec::new();
         let spare = Some(spare()?);
-        Ok(Door { listener, here, secret, entrances, guests, next_serial: 0, spare, closed: None })
+        Ok(Door { listeners, here, peers, secret, guests, next_serial: 0, spare, closed: None })
     }
 
     pub(crate) fn has_guests(&self) -> bool {
@@ -76,7 +77,7 @@ impl Door {
                 self.close(self.room_at(now), true, poller);
                 return count;
             }
-            match accept(&self.listener) {
+            match self.admit() {
                 Ok(socket) => self.seat(socket, now, poller),
                 Err(errno) if is_out_of_descriptors(errno) => {
                     self.refuse_one();
@@ -110,7 +111,7 @@ impl Door {
     /// door no more unless it is asked to [`wait`](Door::wait).
     pub(crate) fn attend(&mut self, serial: u32, poller: &Poller) -> Option<Arrived> {
         let at = self.guests.iter().position(|guest| guest.serial == serial)?;
-        let step = self.guests[at].go_on(self.here, &self.secret);
+        let step = self.guests[at].go_on((self.here, self.peers), &self.secret);
         if let Step::Stay = step {
             return None;
         }
@@ -146,9 +147,6 @@ impl Door {
     }
 
     fn seat(&mut self, socket: OwnedFd, now: Instant, poller: &Poller) {
-        if !self.is_entrance(&socket) {
-            return;
-        }
         if self.guests.len() >= GUESTS_MAX
             && let Some((oldest, _)) = self.oldest()
         {
@@ -160,11 +158,17 @@ impl Door {
         }
     }
 
-    /// Whether the connection came to an address of a chosen interface.
-    fn is_entrance(&self, socket: &OwnedFd) -> bool {
-        self.entrances
-            .as_ref()
-            .is_none_or(|entrances| local_address(socket).is_ok_and(|local| entrances.contains(&local.ip())))
+    /// Takes a connection from whichever listener has one.
+    fn admit(&self) -> Result<OwnedFd, Errno> {
+        // Each time another comes first, so that a crowd at one cannot shut the others.
+        let (before, after) = self.listeners.split_at(self.next_serial as usize % self.listeners.len());
+        for listener in after.iter().chain(before) {
+            match accept(listener) {
+                Err(Errno::AGAIN) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(Errno::AGAIN)
     }
 
     fn number(&mut self) -> u32 {
@@ -198,14 +202,16 @@ impl Door {
 
     fn watch(&self, interest: Interest, poller: &Poller) {
         // Registered since the beginning, so this cannot fail for want of memory or descriptors.
-        let changed = poller.change(&self.listener, Token::Door, interest);
-        debug_assert_eq!(changed, Ok(()), "the listener is registered");
+        for listener in &self.listeners {
+            let changed = poller.change(listener, Token::Door, interest);
+            debug_assert_eq!(changed, Ok(()), "the listener is registered");
+        }
     }
 
     /// Tells one who knocks that no descriptor is left, on the spare one.
     fn refuse_one(&mut self) {
         self.spare = None;
-        if let Ok(socket) = accept(&self.listener) {
+        if let Ok(socket) = self.admit() {
             // Whether the text arrives or not, the connection closes.
             let _ = send_text(&socket, &Answer::refuse(Refusal::NoDescriptors));
             // A close with unread bytes would destroy the text on its way.
@@ -258,7 +264,7 @@ enum Step {
 }
 
 impl Guest {
-    fn go_on(&mut self, here: Peer, secret: &Secret) -> Step {
+    fn go_on(&mut self, here: (Peer, u32), secret: &Secret) -> Step {
         match &mut self.stage {
             Stage::Hello(text) => match text.read(&self.socket) {
                 Reading::Whole => {
@@ -297,10 +303,10 @@ impl Guest {
         Step::Leave
     }
 
-    fn answer(&mut self, hello: [u8; HELLO_BYTES], here: Peer, secret: &Secret) -> Step {
+    fn answer(&mut self, hello: [u8; HELLO_BYTES], (here, peers): (Peer, u32), secret: &Secret) -> Step {
         match Hello::decode(&hello) {
             Err(bad) => return self.dismiss(bad),
-            Ok(read) if read.to != here || read.from == here => return Step::Leave,
+            Ok(read) if read.to != here || read.from == here || read.from.0 >= peers => return Step::Leave,
             Ok(_) => {}
         }
         let mut answer_nonce = Nonce::default();
@@ -353,7 +359,7 @@ mod tests {
     fn a_crowded_door_opens_when_one_leaves() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let mut door = Door::new(vec![listener], (Peer(0), 9), [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let mut strangers: Vec<TcpStream> = (0..GUESTS_MAX + 1).map(knock).collect();
         let now = Instant::now();
@@ -371,7 +377,7 @@ mod tests {
     fn the_oldest_makes_room_when_its_time_is_over() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(listener, Peer(0), [0; 16], None, &poller).expect("a door");
+        let mut door = Door::new(vec![listener], (Peer(0), 9), [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let _strangers: Vec<TcpStream> = (0..GUESTS_MAX + 4).map(knock).collect();
         let now = Instant::now();
@@ -382,19 +388,5 @@ mod tests {
         assert_eq!(door.guests.len(), GUESTS_MAX);
         door.tick(later + GUEST_TIME_MAX, &poller);
         assert!(!door.has_guests(), "nobody stands at the door for ever");
-    }
-
-    #[test]
-    fn only_chosen_addresses_are_entrances() {
-        let poller = Poller::new().expect("a poller");
-        let (listener, port) = listen(None, 0).expect("a listener");
-        let entrances = Some(vec![IpAddr::from([127, 0, 0, 5])]);
-        let mut door = Door::new(listener, Peer(0), [0; 16], entrances, &poller).expect("a door");
-        let _wrong = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
-        door.open(Instant::now(), &poller);
-        assert!(!door.has_guests(), "one came in by an address that was not chosen");
-        let _right = TcpStream::connect(("127.0.0.5", port)).expect("the port is open");
-        door.open(Instant::now(), &poller);
-        assert!(door.has_guests());
     }
 }

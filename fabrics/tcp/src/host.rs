@@ -13,8 +13,7 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Host {
     pub(crate) name: String,
-    /// Equal exactly where two processes share a kernel and a network namespace.
-    pub(crate) identity: [u8; 16],
+    pub(crate) identity: Identity,
     /// Every address of the host with the length of its network's prefix in bits.
     pub(crate) networks: Vec<(IpAddr, u8)>,
 }
@@ -28,7 +27,7 @@ impl Host {
             .filter(|found| found.address.is_loopback() || is_wanted(found, interfaces))
             .map(|found| (found.address, found.prefix_bits))
             .collect();
-        Ok(Host { name, identity: identity(), networks })
+        Ok(Host { name, identity: Identity::read(), networks })
     }
 
     /// What others may dial: one loopback address, and all others that are good beyond one link.
@@ -44,19 +43,38 @@ impl Host {
     }
 }
 
-/// Same boot of the same kernel, seen through the same network namespace. Where neither can be read, random
-/// bytes: then no other process is taken for a neighbour, which costs time and breaks nothing.
-fn identity() -> [u8; 16] {
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id");
-    let namespace = std::fs::read_link("/proc/self/ns/net");
-    let mut identity = [0; 16];
-    if let (Ok(boot), Ok(namespace)) = (boot, namespace) {
-        let digest = Sha256::new().chain_update(boot).chain_update(namespace.as_os_str().as_encoded_bytes());
-        identity.copy_from_slice(&digest.finalize()[..16]);
-    } else if getrandom::fill(&mut identity).is_err() {
-        identity.copy_from_slice(&[std::process::id().to_le_bytes(); 4].concat());
+/// Which host a process is on: 8 bytes for the boot of the kernel, 8 for the network namespace that it is seen
+/// through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity(pub(crate) [u8; 16]);
+
+impl Identity {
+    /// Digests of what the kernel says. Where it says nothing, random bytes: then no other process is taken for a
+    /// neighbour, which costs time and breaks nothing.
+    fn read() -> Identity {
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id");
+        let namespace = std::fs::read_link("/proc/self/ns/net");
+        let mut identity = [0; 16];
+        if let (Ok(boot), Ok(namespace)) = (boot, namespace) {
+            let machine = Sha256::new().chain_update(boot);
+            let both = machine.clone().chain_update(namespace.as_os_str().as_encoded_bytes());
+            identity[..8].copy_from_slice(&machine.finalize()[..8]);
+            identity[8..].copy_from_slice(&both.finalize()[..8]);
+        } else if getrandom::fill(&mut identity).is_err() {
+            identity.copy_from_slice(&[std::process::id().to_le_bytes(); 4].concat());
+        }
+        Identity(identity)
     }
-    identity
+
+    /// Whether the two share a loopback: one kernel, one network namespace.
+    pub(crate) fn shares_loopback(self, other: Identity) -> bool {
+        self == other
+    }
+
+    /// Whether one kernel runs both, so that what one sends to the other meets no network.
+    pub(crate) fn shares_machine(self, other: Identity) -> bool {
+        self.0[..8] == other.0[..8]
+    }
 }
 
 fn is_wanted(found: &Found, interfaces: Option<&[String]>) -> bool {
@@ -211,6 +229,17 @@ mod tests {
         assert!(here.addresses()[0].is_loopback(), "{here:?}");
         assert!(!here.name.is_empty());
         assert_eq!(Host::read(None).expect("a second time"), here, "the same host twice");
+    }
+
+    #[test]
+    fn a_namespace_of_its_own_is_the_same_machine_and_another_loopback() {
+        let here = Identity([1; 16]);
+        let mut container = here;
+        container.0[15] = 9;
+        assert!(here.shares_machine(container) && !here.shares_loopback(container));
+        let mut elsewhere = container;
+        elsewhere.0[0] = 9;
+        assert!(!here.shares_machine(elsewhere));
     }
 
     #[test]

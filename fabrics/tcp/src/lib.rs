@@ -8,13 +8,18 @@
 //! nothing that a stranger sends to the listening port reaches the job.
 //!
 //! To read it: `frame`, `card` and `handshake` say what travels; `door` and `opening` are the two ends
-//! of a connection that is being made, `link` is one that is made; `tcp` holds them all together.
+//! of a connection that is being made, `knock` tells a silent peer from a stranger, `link` is one that is made; `tcp` holds them all together.
 
 mod card;
 mod door;
+mod entrances;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod host;
+mod knock;
 mod link;
 mod memory;
 mod opening;

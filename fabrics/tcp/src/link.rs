@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::frame::{FRAME_BYTES, Frame};
 use crate::memory;
+use crate::socket::{Controls, Pace};
 use crate::trouble;
 
 /// One open connection.
@@ -20,6 +21,7 @@ pub(crate) struct Open {
     peer: Peer,
     outgoing: Outgoing,
     incoming: Incoming,
+    pace: Pace,
     /// The last message was a large one, so the next probably is, too.
     is_streaming: bool,
     /// Which process it leads to, its host and its address, for messages.
@@ -55,7 +57,13 @@ impl Turn {
 impl Open {
     pub(crate) fn new(socket: OwnedFd, peer: Peer, who: String) -> Open {
         let (outgoing, incoming) = (Outgoing::default(), Incoming::BETWEEN);
-        Open { socket, peer, outgoing, incoming, is_streaming: false, who: who.into() }
+        let pace = Controls::pace(&socket);
+        Open { socket, peer, outgoing, incoming, pace, is_streaming: false, who: who.into() }
+    }
+
+    /// It has become known where the peer is.
+    pub(crate) fn choose_control(&mut self, controls: &Controls, is_same_machine: bool) {
+        self.pace = controls.choose(&self.socket, is_same_machine);
     }
 
     pub(crate) fn who(&self) -> &str {
@@ -90,7 +98,7 @@ impl Open {
             return Posted::Busy;
         }
         let frame = Frame::of_message(header, payload.bytes());
-        let first = payload.part(0, CALL_BYTES);
+        let first = payload.part(0, self.call_bytes(payload.bytes()));
         let sent = self.send_first(&frame, first);
         let Some(sent) = self.outcome(sent, FRAME_BYTES + first.bytes()) else { return self.refused() };
         if sent < FRAME_BYTES {
@@ -102,7 +110,7 @@ impl Open {
         } else if taken < first.bytes() {
             self.partly(taken)
         } else {
-            self.go_on(payload, taken)
+            self.go_on(payload, taken, POST_BYTES_MAX.saturating_sub(taken))
         }
     }
 
@@ -111,17 +119,28 @@ impl Open {
         if !self.send_tail() {
             return Posted::Busy;
         }
-        match self.go_on(rest, 0) {
+        match self.go_on(rest, 0, POST_BYTES_MAX) {
             Posted::Partly(0) => Posted::Busy,
             posted => posted,
         }
     }
 
-    /// Sends the rest of a payload in calls of a size that the kernel keeps in its caches.
-    fn go_on(&mut self, payload: Payload<'_>, mut taken: usize) -> Posted {
-        let end = payload.bytes().min(taken + POST_BYTES_MAX);
+    /// How much of a payload one call takes. Of a short one, half: then the other end begins to read while the
+    /// second half is still sent. Of a long one much, unless the kernel meters it out.
+    #[inline]
+    fn call_bytes(&self, payload_bytes: usize) -> usize {
+        if payload_bytes <= 2 * CALL_BYTES || self.pace == Pace::Metered {
+            CALL_BYTES
+        } else {
+            LONG_CALL_BYTES
+        }
+    }
+
+    /// Sends up to `at_most` more bytes of a payload of which `taken` are gone.
+    fn go_on(&mut self, payload: Payload<'_>, mut taken: usize, at_most: usize) -> Posted {
+        let end = payload.bytes().min(taken + at_most);
         while taken < end {
-            let part = payload.part(taken, CALL_BYTES);
+            let part = payload.part(taken, self.call_bytes(payload.bytes() - taken));
             let sent = memory::send(self.socket.as_fd(), part);
             let Some(sent) = self.outcome(sent, part.bytes()) else { break };
             taken += sent;
@@ -466,9 +485,10 @@ impl Inbox {
     }
 }
 
-/// Payload bytes per system call: the kernel copies, segments and hands over a piece of this size while it is in
-/// the cache; unbounded calls reach half of the speed between network namespaces.
+/// Payload bytes per system call of what is short or metered.
 const CALL_BYTES: usize = 32 << 10;
+/// Payload bytes per system call of what is long.
+const LONG_CALL_BYTES: usize = 256 << 10;
 /// Payload bytes per `post` or `resume`, so that a turn of progress stays short.
 const POST_BYTES_MAX: usize = 256 << 10;
 /// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.

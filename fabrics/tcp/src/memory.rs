@@ -1,7 +1,7 @@
 //! The only file of this crate that touches memory by address: system calls that read from a [`Payload`] and
-//! write into a [`UserMemory`].
+//! write into a [`UserMemory`], and the small program that a listening socket is given.
 //!
-//! Both are claims that others may break at any time, so no slice is ever made of them; the kernel gets the
+//! Payload and user memory are claims that others may break at any time, so no slice is ever made of them; the kernel gets the
 //! address and the length, as it would from C.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -54,6 +54,54 @@ pub(crate) fn receive(
     // SAFETY: `part` lies inside `room`, which is allocated and ours to write by the promise given to
     // `UserMemory::claim`; the kernel writes no more than `part.bytes()` bytes, and not after the call.
     outcome(unsafe { libc::recv(socket.as_raw_fd(), part.start().cast(), part.bytes(), 0) })
+}
+
+/// Tells the kernel to drop whatever comes to this listener from the source ports `first` and up, `count` of them.
+/// An error where the kernel does not do it, also where it only says that it does.
+pub(crate) fn bar_source_ports(listener: BorrowedFd<'_>, first: u16, count: u16) -> Result<(), Errno> {
+    let step = |code: u32, jump: [u8; 2], value: u32| libc::sock_filter {
+        code: code as u16,
+        jt: jump[0],
+        jf: jump[1],
+        k: value,
+    };
+    // The packet begins with its tcp header, and that with the source port.
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, [0, 0], 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, [0, 2], u32::from(first)),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, [1, 0], u32::from(first) + u32::from(count)),
+        step(libc::BPF_RET | libc::BPF_K, [0, 0], 0),
+        step(libc::BPF_RET | libc::BPF_K, [0, 0], u32::MAX),
+    ];
+    let steps = program.len();
+    let described = libc::sock_fprog { len: steps as u16, filter: program.as_mut_ptr() };
+    set_option(listener, libc::SO_ATTACH_FILTER, &described)?;
+    let mut kept: libc::socklen_t = 0;
+    // SAFETY: with a length of 0 the kernel writes nothing but the number of steps it keeps, into `kept`, which is
+    // a live local.
+    let answer = unsafe {
+        libc::getsockopt(
+            listener.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_GET_FILTER,
+            std::ptr::null_mut(),
+            &raw mut kept,
+        )
+    };
+    if answer == 0 && kept as usize == steps { Ok(()) } else { Err(Errno::OPNOTSUPP) }
+}
+
+/// Ends what [`bar_source_ports`] began, for a connection that was let in; it would look at every packet.
+pub(crate) fn stop_looking(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set_option(socket, libc::SO_DETACH_FILTER, &0i32)
+}
+
+fn set_option<T>(socket: BorrowedFd<'_>, option: i32, value: &T) -> Result<(), Errno> {
+    let (start, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: `value` is live, and so is the program that a `sock_fprog` names, in the only call that gives one;
+    // the kernel only reads both, and not after the call.
+    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, start, bytes) };
+    outcome(answer as isize).map(|_| ())
 }
 
 /// The answer of a system call that counts bytes, or the reason for which it failed.

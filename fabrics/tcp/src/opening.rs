@@ -4,7 +4,8 @@
 //! The dials start a little after one another, the likeliest first, and none waits for another to fail: on a host
 //! with several networks the wrong ones may swallow packets, or lead to somebody else. Nothing here blocks, and
 //! the clock comes in as an argument. A time limit holds for each dial until the network answers; after that the
-//! peer may take as long as it likes, since a process that computes answers only when it next communicates.
+//! peer may take as long as it likes, since a process that computes answers only when it next communicates. That
+//! it is the peer who is silent, and nobody else, is found out within the same limit (see `knock`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -17,15 +18,18 @@ use crate::handshake::{
     ANSWER_BYTES, Answer, BadText, HELLO_BYTES, Hello, Refusal, Secret, Transcript, VERDICT_BYTES, Verdict,
     foreign_version, is_answer_proved, proof,
 };
+use crate::knock::{Barred, Trial};
 use crate::poller::{Interest, Poller, Token};
-use crate::socket::{Reading, Text, dial, is_connected, send_text};
+use crate::socket::{Reading, Text, dial, is_connected, local_port, send_text};
 use crate::trouble::{Failure, Tried, unreachable};
 
 /// All that is known of a connection before there is one.
 pub(crate) struct Opening {
     hello: [u8; HELLO_BYTES],
     secret: Secret,
+    barred: Barred,
     dials: Vec<Dial>,
+    is_same_machine: bool,
     /// How long the network may leave a dial without an answer.
     limit: Duration,
     /// Whom the events are for.
@@ -41,6 +45,8 @@ pub(crate) struct Ends<'a> {
     pub(crate) here_host: &'a str,
     pub(crate) there: Peer,
     pub(crate) there_host: &'a str,
+    /// One kernel runs both.
+    pub(crate) is_same_machine: bool,
 }
 
 /// What became of an opening.
@@ -57,7 +63,7 @@ impl Opening {
     /// Prepares to dial `addresses`; [`drive`](Opening::drive) does it.
     pub(crate) fn new(
         ends: &Ends<'_>,
-        secret: Secret,
+        (secret, barred): (Secret, Barred),
         addresses: Vec<SocketAddr>,
         limit: Duration,
         token: Token,
@@ -76,7 +82,18 @@ impl Opening {
             .map(|(number, address)| Dial::new(address, now + STAGGER * number as u32))
             .collect();
         let there_host = ends.there_host.to_string();
-        Ok(Opening { hello: hello.encode(), secret, dials, limit, token, pair, there_host })
+        let is_same_machine = ends.is_same_machine;
+        Ok(Opening {
+            hello: hello.encode(),
+            secret,
+            barred,
+            dials,
+            is_same_machine,
+            limit,
+            token,
+            pair,
+            there_host,
+        })
     }
 
     /// The peer's host, as its card names it.
@@ -106,6 +123,7 @@ impl Opening {
             .filter_map(|dial| match &dial.state {
                 DialState::Resting { until } if !has_favourite => Some(*until),
                 DialState::Connecting { until, .. } => Some(*until),
+                DialState::Greeted { .. } => dial.trial.as_ref().and_then(Trial::due),
                 _ => None,
             })
             .min()
@@ -141,12 +159,15 @@ impl Opening {
         let dial = &mut self.dials[at];
         match std::mem::replace(&mut dial.state, DialState::Stepping) {
             DialState::Resting { until } if until <= now && !has_favourite => {
-                dial.begin(now + self.limit, self.token, poller)
+                let with = (self.is_same_machine, self.barred);
+                dial.begin(with, now + self.limit, (self.token, poller))
             }
             DialState::Connecting { socket, until } => {
                 dial.greet(socket, until, now, (&self.hello, self.limit), (self.token, poller))
             }
-            DialState::Greeted { socket, answer } => self.hear_answer(at, socket, answer, now),
+            DialState::Greeted { socket, answer } => {
+                self.hear_answer(at, socket, answer, now) || self.doubt(at, now, poller)
+            }
             DialState::Proving { socket, verdict } => dial.hear_verdict(socket, verdict, now),
             waiting => {
                 dial.state = waiting;
@@ -185,6 +206,14 @@ impl Opening {
         }
     }
 
+    /// Asks who is silent; true when it is not the peer.
+    fn doubt(&mut self, at: usize, now: Instant, poller: &Poller) -> bool {
+        let (barred, limit) = (self.barred, self.limit);
+        let dial = &mut self.dials[at];
+        let trial = dial.trial.get_or_insert_with(|| Trial::new(barred, now, limit));
+        trial.finds_a_stranger(dial.address, now, self.token, poller) && dial.fail(Failure::Unproved)
+    }
+
     fn prove(&mut self, at: usize, socket: OwnedFd, answer: (&[u8; 16], &[u8; 32]), now: Instant) -> bool {
         let (answer_nonce, mac) = answer;
         let transcript = Transcript { hello: &self.hello, answer_nonce };
@@ -199,6 +228,7 @@ impl Opening {
         for other in self.dials.iter_mut().filter(|dial| dial.is_trying()) {
             other.state = DialState::Resting { until: now };
         }
+        self.dials[at].trial = None;
         self.dials[at].state = DialState::Proving { socket, verdict: Text::new() };
         true
     }
@@ -235,6 +265,8 @@ struct Dial {
     address: SocketAddr,
     /// How often it may still be closed on before it counts as failed.
     tries_left: u32,
+    /// Who it is that has been greeted there and is silent.
+    trial: Option<Trial>,
     state: DialState,
 }
 
@@ -282,7 +314,7 @@ impl DialState {
 
 impl Dial {
     fn new(address: SocketAddr, at: Instant) -> Dial {
-        Dial { address, tries_left: TRIES_MAX, state: DialState::Resting { until: at } }
+        Dial { address, tries_left: TRIES_MAX, trial: None, state: DialState::Resting { until: at } }
     }
 
     fn is_trying(&self) -> bool {
@@ -301,9 +333,21 @@ impl Dial {
         matches!(self.state, DialState::Proving { .. })
     }
 
-    fn begin(&mut self, until: Instant, token: Token, poller: &Poller) -> bool {
-        let socket = dial(self.address)
-            .and_then(|socket| poller.add(&socket, token, Interest::Write).map(|()| socket));
+    fn begin(
+        &mut self,
+        (is_same_machine, barred): (bool, Barred),
+        until: Instant,
+        (token, poller): (Token, &Poller),
+    ) -> bool {
+        let dial = || {
+            let socket = dial(self.address, is_same_machine)?;
+            Ok((local_port(&socket)?, socket))
+        };
+        // Kernels may be told to choose from all ports; then it is one of the barred now and then.
+        let is_let_in = |dialled: &Result<(u16, OwnedFd), Errno>| !matches!(dialled, Ok((port, _)) if barred.contains(*port));
+        let dialled = (0..TRIES_MAX).map(|_| dial()).find(is_let_in).unwrap_or(Err(Errno::ADDRNOTAVAIL));
+        let socket =
+            dialled.and_then(|(_, socket)| poller.add(&socket, token, Interest::Write).map(|()| socket));
         match socket {
             Ok(socket) => {
                 self.state = DialState::Connecting { socket, until };
@@ -373,6 +417,7 @@ impl Dial {
     }
 
     fn fail(&mut self, failure: Failure) -> bool {
+        self.trial = None;
         self.state = DialState::Failed(failure);
         true
     }

@@ -3,11 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::memory;
 
 /// Opens the one listening socket of a process, for IPv6 and IPv4 where there are both. Returns it with its port.
 ///
@@ -45,7 +47,8 @@ fn listen_on(port: u16) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Opens a listening socket at one address.
+pub(crate) fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let listener = stream(&address)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&listener, false)?;
@@ -57,10 +60,28 @@ fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(listener)
 }
 
-/// Begins to connect. The outcome is asked for with [`is_connected`].
-pub(crate) fn dial(to: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Begins to connect, with the plain congestion control if the other end `is_same_machine`. The outcome is asked for
+/// with [`is_connected`].
+pub(crate) fn dial(to: SocketAddr, is_same_machine: bool) -> Result<OwnedFd, Errno> {
     let socket = stream(&to)?;
     prepare(&socket)?;
+    if is_same_machine && Controls::pace(&socket) == Pace::Metered {
+        let _ = sockopt::set_tcp_congestion(&socket, PLAIN_CONTROL);
+    }
+    connect(socket, to)
+}
+
+/// Begins to connect from a port of ours.
+pub(crate) fn dial_from(port: u16, to: SocketAddr) -> Result<OwnedFd, Errno> {
+    let socket = stream(&to)?;
+    // Others may dial other addresses from the same port.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let any: IpAddr = if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    rustix::net::bind(&socket, &SocketAddr::new(any, port))?;
+    connect(socket, to)
+}
+
+fn connect(socket: OwnedFd, to: SocketAddr) -> Result<OwnedFd, Errno> {
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(reason) => Err(reason),
@@ -81,6 +102,8 @@ pub(crate) fn is_connected(socket: &OwnedFd) -> Result<bool, Errno> {
 pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::accept_with(listener, flags)?;
+    // An error means that nobody looked.
+    let _ = memory::stop_looking(socket.as_fd());
     prepare(&socket)?;
     Ok(socket)
 }
@@ -97,7 +120,7 @@ pub(crate) fn local_address(socket: &OwnedFd) -> Result<SocketAddr, Errno> {
     Ok(plain(local))
 }
 
-fn local_port(socket: &OwnedFd) -> Result<u16, Errno> {
+pub(crate) fn local_port(socket: &OwnedFd) -> Result<u16, Errno> {
     local_address(socket).map(|address| address.port())
 }
 
@@ -121,6 +144,59 @@ fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(socket, KEEPALIVE_BETWEEN)?;
     sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
+}
+
+/// How the kernel sends what a connection is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// As soon as the other end has room.
+    Unmetered,
+    /// At a rate that the congestion control works out from earlier answers. Large calls confuse it: between two
+    /// processes of one machine it settles at a third of what the machine can do.
+    Metered,
+}
+
+/// Which congestion control a connection gets. Between machines that is the administrator's choice. Within one
+/// machine there is no network whose congestion must be found out, and a control that meters gives way to the
+/// plain one, which every kernel has and lets everybody choose.
+///
+/// It has to be chosen before the connection is made: a metering control leaves its mark on a socket for good.
+pub(crate) struct Controls {
+    /// The administrator's choice.
+    usual: String,
+}
+
+impl Controls {
+    /// Reads the administrator's choice. Whoever comes in at the listener gets the plain one until it is known
+    /// where it comes from.
+    pub(crate) fn of(listener: &OwnedFd) -> Controls {
+        let controls = Controls { usual: sockopt::tcp_congestion(listener).unwrap_or_default() };
+        controls.choose(listener, true);
+        controls
+    }
+
+    /// Gives the socket what it should have, and says how the kernel will send.
+    pub(crate) fn choose(&self, socket: &OwnedFd, is_same_machine: bool) -> Pace {
+        if !is_metering(&self.usual) {
+            return Pace::Unmetered;
+        }
+        let wanted = if is_same_machine { PLAIN_CONTROL } else { &self.usual };
+        // Refused is fine: what the socket has instead decides.
+        let _ = sockopt::set_tcp_congestion(socket, wanted);
+        Controls::pace(socket)
+    }
+
+    /// How the kernel will send as the socket is.
+    pub(crate) fn pace(socket: &OwnedFd) -> Pace {
+        match sockopt::tcp_congestion(socket) {
+            Ok(name) if !is_metering(&name) => Pace::Unmetered,
+            _ => Pace::Metered,
+        }
+    }
+}
+
+fn is_metering(control: &str) -> bool {
+    control.starts_with("bbr")
 }
 
 /// A text of `N` bytes on its way in; never reads a byte beyond it.
@@ -175,6 +251,8 @@ pub(crate) fn send_text(socket: &OwnedFd, text: &[u8]) -> Result<(), Errno> {
     if sent == text.len() { Ok(()) } else { Err(Errno::NOBUFS) }
 }
 
+/// Every kernel has it, and lets everybody choose it.
+const PLAIN_CONTROL: &str = "reno";
 /// The kernel cuts it to its own limit (net.core.somaxconn). Many processes may dial one that is computing.
 const BACKLOG: i32 = 4096;
 /// A host that lost power is noticed after about a minute and a half of silence.
@@ -204,19 +282,38 @@ mod tests {
         let held = stream(&SocketAddr::from(([127, 0, 0, 1], 0))).expect("a socket");
         rustix::net::bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("any port");
         let nobody = local_address(&held).expect("its address");
-        let outcome = dial(nobody).and_then(|socket| is_connected(&socket));
+        let outcome = dial(nobody, true).and_then(|socket| is_connected(&socket));
         assert_eq!(outcome, Err(Errno::CONNREFUSED));
     }
 
     #[test]
     fn both_families_reach_the_listener() {
         let (listener, port) = listen(None, 0).expect("any port");
-        let dialled = dial(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)).expect("a dial");
+        let dialled = dial(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), true).expect("a dial");
         assert_eq!(is_connected(&dialled), Ok(true), "the loopback connects at once");
         let accepted = accept(&listener).expect("a connection");
         let remote = remote_address(&accepted).expect("an address");
         assert_eq!(remote, local_address(&dialled).expect("an address"));
         assert!(remote.is_ipv4(), "IPv4 is shown as IPv4: {remote}");
+    }
+
+    #[test]
+    fn a_metering_control_is_for_other_machines() {
+        let control = |socket: &OwnedFd| sockopt::tcp_congestion(socket).expect("every socket has one");
+        let (listener, port) = listen(None, 0).expect("any port");
+        // Not every kernel has a control that meters, and not everybody may choose it.
+        let is_metered = sockopt::set_tcp_congestion(&listener, "bbr").is_ok();
+        let usual = control(&listener);
+        let controls = Controls::of(&listener);
+        let dialled = dial(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).expect("a dial");
+        let accepted = accept(&listener).expect("a connection");
+        for socket in [&dialled, &accepted] {
+            assert_eq!(Controls::pace(socket), Pace::Unmetered, "{}", control(socket));
+        }
+        let expected = if is_metered { Pace::Metered } else { Pace::Unmetered };
+        assert_eq!(controls.choose(&accepted, false), expected, "the administrator's choice is {usual}");
+        assert_eq!(control(&accepted), usual);
+        assert_eq!(controls.choose(&accepted, true), Pace::Unmetered);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The fabric itself: the table of links, who attends to which socket and when, and how two processes that dial
 //! each other at the same moment end up with one connection.
 //!
-//! With few open connections `poll` reads them directly, as a program that spins on one socket would, and the
-//! poller does not watch them, which every message would pay for. With many, or while a thread sleeps, the poller
-//! watches them all and says whom to read.
+//! With few open connections `poll` reads them directly, as a program that spins on one socket would. With many, or
+//! while a thread sleeps, the poller says whom to read (`watching`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,17 +14,24 @@ use fabric::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Po
 
 use crate::card::Card;
 use crate::door::Door;
+use crate::entrances::listen_at_each;
 use crate::handshake::Secret;
 use crate::host::Host;
+use crate::knock::Barred;
 use crate::link::{Ended, Inbox, Open, Turn};
 use crate::opening::Opening;
 use crate::poller::{Batch, Interest, Poller, TcpBell, Token};
-use crate::socket::listen;
+use crate::socket::{Controls, listen};
 use crate::trouble;
 
+#[cfg(test)]
+mod hostile_tests;
 mod meeting;
 #[cfg(test)]
 mod tests;
+mod watching;
+
+use watching::Favourite;
 
 /// Sockets and one poller.
 pub struct Tcp {
@@ -33,7 +39,9 @@ pub struct Tcp {
     host: Host,
     secret: Secret,
     port: u16,
+    barred: Barred,
     connect_timeout: Duration,
+    controls: Controls,
     poller: Arc<Poller>,
     door: Door,
     links: Vec<Link>,
@@ -56,6 +64,7 @@ pub struct Tcp {
     is_waiting: bool,
     /// Whether the poller watches the open links.
     is_watching: bool,
+    favourite: Favourite,
 }
 
 /// How to reach one peer over tcp.
@@ -69,42 +78,52 @@ pub struct Settings {
     pub ports: Option<RangeInclusive<u16>>,
     /// How long the network may leave an attempt to connect without an answer (`WEFT_CONNECT_TIMEOUT`).
     pub connect_timeout: Duration,
-    /// The names of the interfaces whose addresses are offered to others, besides the loopback
-    /// (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
+    /// The names of the interfaces that are listened on and whose addresses are offered to others, besides the
+    /// loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
+    /// How many processes the job has. Who claims a number beyond is not let in.
+    pub peers: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None }
+        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None, peers: u32::MAX }
     }
 }
 
 impl Tcp {
-    /// Opens the fabric of the process `here`: one listening socket and one poller.
+    /// Opens the fabric of the process `here`: one listening socket, or one for each address of the chosen
+    /// interfaces, and one poller.
     ///
     /// # Errors
     /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
     /// sockets; both with the remedy.
     pub fn open(here: Peer, settings: Settings) -> Result<Tcp, FabricError> {
-        let Settings { ports, connect_timeout, interfaces } = settings;
+        let Settings { ports, connect_timeout, interfaces, peers } = settings;
         let host = Host::read(interfaces.as_deref())
             .map_err(|errno| trouble::cannot_open("list this host's addresses", errno))?;
-        let mut secret = Secret::default();
+        let (mut secret, mut random) = (Secret::default(), [0; 2]);
         getrandom::fill(&mut secret)
+            .and_then(|()| getrandom::fill(&mut random))
             .map_err(|_| trouble::cannot_open("get random bytes", rustix::io::Errno::NOSYS))?;
         let poller = Poller::new().map_err(|errno| trouble::cannot_open("create a poller", errno))?;
-        let (listener, port) =
-            listen(ports.clone(), here.0).map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
-        let entrances = interfaces.map(|_| host.networks.iter().map(|(address, _)| *address).collect());
-        let door = Door::new(listener, here, secret, entrances, &poller)
+        let listening = match interfaces {
+            None => listen(ports.clone(), here.0).map(|(listener, port)| (vec![listener], port)),
+            Some(_) => listen_at_each(&host.addresses(), ports.clone(), here.0),
+        };
+        let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
+        let barred = Barred::choose(&listeners[0], u16::from_le_bytes(random));
+        let controls = Controls::of(&listeners[0]);
+        let door = Door::new(listeners, (here, peers), secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
             here,
             host,
             secret,
             port,
+            barred,
             connect_timeout,
+            controls,
             poller: Arc::new(poller),
             door,
             links: Vec::new(),
@@ -119,6 +138,7 @@ impl Tcp {
             turns: 0,
             is_waiting: false,
             is_watching: false,
+            favourite: Favourite::default(),
         })
     }
 
@@ -134,6 +154,7 @@ impl Tcp {
             host_identity: self.host.identity,
             secret: self.secret,
             port: self.port,
+            barred: self.barred,
             addresses: self.host.addresses(),
         }
     }
@@ -167,7 +188,7 @@ impl Fabric for Tcp {
 
     fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
         let (card, dials) = self.dials(peer, address).ok()?;
-        let is_near = card.host_identity == self.host.identity;
+        let is_near = card.host_identity.shares_loopback(self.host.identity);
         (!dials.is_empty()).then_some(if is_near { COST_SAME_HOST } else { COST_OTHER_HOST })
     }
 
@@ -176,8 +197,15 @@ impl Fabric for Tcp {
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
         let (card, dials) = self.dials(peer, address)?;
         if let Some(&index) = self.by_peer.get(&peer) {
-            return match self.links[index as usize].state {
+            return match &mut self.links[index as usize].state {
                 State::Lost => Err(trouble::was_lost(peer, &card.host_name)),
+                State::Open(open) => {
+                    open.choose_control(
+                        &self.controls,
+                        card.host_identity.shares_machine(self.host.identity),
+                    );
+                    Ok(Lane(index))
+                }
                 _ => Ok(Lane(index)),
             };
         }
@@ -238,6 +266,8 @@ impl Fabric for Tcp {
         }
         if !self.is_watching {
             self.read_all(sink, &mut turn);
+        } else if let Some(index) = self.favourite.link() {
+            self.read_favourite(index, sink, &mut turn);
         }
         if !self.failing.is_empty() {
             self.report_failing(sink, &mut turn);
@@ -262,17 +292,6 @@ impl Fabric for Tcp {
 
 /// Reading and reporting.
 impl Tcp {
-    /// Whether the poller is asked this time: always when it may know something that reading would not find.
-    #[inline]
-    fn is_poller_due(&self) -> bool {
-        self.is_watching
-            || self.turns.is_multiple_of(POLLER_TURNS)
-            || !self.opening.is_empty()
-            || self.door.has_guests()
-            || self.is_waiting
-            || self.poller.has_sleepers()
-    }
-
     /// Reads every open link, each time beginning with another.
     #[inline]
     fn read_all(&mut self, sink: &mut impl Sink, turn: &mut Turn) {
@@ -316,7 +335,7 @@ impl Tcp {
     #[cold]
     fn end(&mut self, index: u32, ended: Ended) {
         self.inbox.clear();
-        self.open.retain(|open| *open != index);
+        self.forget(index);
         let link = &mut self.links[index as usize];
         let old = std::mem::replace(&mut link.state, State::Lost);
         match (ended, old) {
@@ -373,39 +392,6 @@ impl Tcp {
         self.watch(index);
     }
 
-    /// Has the poller watch the links, or not, as it is cheaper now.
-    fn choose_watching(&mut self) {
-        let wanted = self.open.len() > DIRECT_MAX || self.poller.has_sleepers();
-        // Who has slept may soon sleep again, so watching ends only now and then.
-        if wanted != self.is_watching && (wanted || self.turns.is_multiple_of(POLLER_TURNS)) {
-            self.is_watching = wanted;
-            for index in self.open.clone() {
-                self.watch(index);
-            }
-        }
-    }
-
-    /// Has the poller watch a link exactly for what is to be known of it: nothing where links are read directly,
-    /// and room in the socket only as long as there is none.
-    fn watch(&mut self, index: u32) {
-        let link = &mut self.links[index as usize];
-        let State::Open(open) = &link.state else { return };
-        let busy = if open.is_blocked() { Interest::Both } else { Interest::Read };
-        let wanted = self.is_watching.then_some(busy);
-        let outcome = match (link.watched, wanted) {
-            (before, after) if before == after => return,
-            (None, Some(interest)) => self.poller.add(&open.socket, Token::Link(index), interest),
-            (Some(_), Some(interest)) => self.poller.change(&open.socket, Token::Link(index), interest),
-            (_, None) => self.poller.remove(&open.socket),
-        };
-        link.watched = wanted;
-        if let Err(errno) = outcome {
-            let error = trouble::died(&open.who(), &trouble::reason(errno));
-            self.open.retain(|open| *open != index);
-            self.fail(index, error);
-        }
-    }
-
     /// Sends the ends of frames that were cut in two, and looks for the end of links that failed while sending.
     #[cold]
     fn attend_blocked(&mut self, sink: &mut impl Sink, turn: &mut Turn) {
@@ -457,12 +443,6 @@ fn cannot_listen(ports: Option<&RangeInclusive<u16>>, errno: rustix::io::Errno) 
         _ => trouble::cannot_open("listen on any port", errno),
     }
 }
-
-/// Up to this many connections are read directly; beyond, one call that asks which of them has something is
-/// cheaper, though being watched costs every message 5 %.
-const DIRECT_MAX: usize = 4;
-/// While connections are read directly, every so many turns the poller is asked who knocks. Costs 1 % of a turn.
-const POLLER_TURNS: usize = 32;
 
 /// Over the loopback of one host; measured, rounded.
 const COST_SAME_HOST: Cost = Cost { latency_ns: 4_000, mebibyte_ns: 220_000 };

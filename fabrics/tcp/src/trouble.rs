@@ -80,6 +80,8 @@ pub(crate) enum Failure {
     Silence(Duration),
     /// The connection was closed before the handshake was done, as often as it was tried.
     Closed,
+    /// Somebody took the connection and said nothing, and it is not the peer.
+    Unproved,
     /// Whoever listens there does not know the secret, or speaks something else.
     Stranger,
     /// The peer itself has no descriptor left.
@@ -96,6 +98,7 @@ impl Failure {
             Failure::System(errno) => reason(errno),
             Failure::Silence(limit) => format!("no answer within {limit:?}"),
             Failure::Closed => "closed again and again before the handshake was done".to_string(),
+            Failure::Unproved => "answered, but did not prove to be that process".to_string(),
             Failure::Stranger => "somebody else listens there".to_string(),
             Failure::NoDescriptors => "that process has no file descriptor left".to_string(),
             Failure::Version(theirs) => {
@@ -137,6 +140,12 @@ fn remedy_for(tried: &[Tried]) -> (Fault, String) {
     }
     if tried.iter().any(|tried| matches!(tried.reason, Failure::Version(_))) {
         return (Fault::Protocol, VERSION_REMEDY.to_string());
+    }
+    if tried.iter().any(|tried| matches!(tried.reason, Failure::Unproved | Failure::Stranger)) {
+        let remedy = "Somebody else takes connections there: a proxy, a firewall that answers for others, or a \
+                      program that has the same address. Choose the way with WEFT_TCP_INTERFACES, or other ports \
+                      with WEFT_TCP_PORTS=20000-20999.";
+        return (Fault::Unreachable, remedy.to_string());
     }
     let remedy = "If that process still runs, a firewall is likely between the two: let tcp through, or name the \
                   open ports in WEFT_TCP_PORTS=20000-20999; WEFT_CONNECT_TIMEOUT sets how long to try.";

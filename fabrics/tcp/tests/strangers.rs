@@ -138,3 +138,23 @@ fn slow_texts_are_read_to_their_end() {
     }
     assert_unharmed(pair, lane);
 }
+
+#[test]
+fn a_number_beyond_the_job_is_shown_out() {
+    // It holds a card of the job and so can prove that it is no stranger, but the job has only two processes.
+    let mut pair = [0, 1]
+        .map(|number| Process::open_with(number, tcp::Settings { peers: 2, ..tcp::Settings::default() }));
+    let mut third = Process::open(2);
+    let [left, right] = &mut pair;
+    let (lane, to_right) = (left.connect(right, 1), third.connect(right, 1));
+    let [left, right] = pair;
+    let mut all = [left, right, third];
+    let mut sent = [false; 2];
+    until("the third gives up", &mut all, |all| {
+        sent[0] = sent[0] || all[0].post(lane, 0);
+        sent[1] = sent[1] || all[2].post(to_right, 9);
+        all[1].heard.count() == 1 && !all[2].heard.lost.is_empty()
+    });
+    assert_eq!(all[1].heard.numbers(0), [0]);
+    assert!(all[1].heard.numbers(2).is_empty(), "a process that the job does not have was heard");
+}

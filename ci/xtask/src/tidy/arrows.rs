@@ -109,6 +109,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("libfabric-sys", &[]),
     ("pmix-sys", &[]),
     ("xtask", &[]),
+    ("fuzz", &["weft", "datatype", "messaging", "fabric", "process-manager", "shm", "tcp"]),
 ];
 /// What tests may use besides: the engine's tests run on every fabric.
 const TEST_ARROWS: &[(&str, &[&str])] = &[("messaging", &["shm", "tcp"]), ("collectives", &["shm", "tcp"])];

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{self, Schedule, Shape};
+use weft::collectives::{self, Collective, Each, Rooted, Schedule};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, bytes_of};
@@ -17,10 +17,6 @@ use crate::types::*;
 /// Whether a buffer argument says that the data stands in the other buffer.
 pub(crate) fn is_in_place(buffer: *const c_void) -> bool {
     buffer.addr() == MPI_IN_PLACE.addr()
-}
-
-pub(crate) fn shape(comm: &Communicator) -> Shape {
-    Shape::new(comm.rank(), comm.size())
 }
 
 /// One piece at the beginning of a buffer.
@@ -45,6 +41,12 @@ fn for_each_rank(
 /// Moves data by a schedule, and brings it to its places.
 fn run(comm: &Communicator, schedule: Schedule, input: &Input, mut output: Output) -> Result<()> {
     comm.run(schedule, input.payload, output.lend(), &mut |_, _| {})?;
+    output.finish()
+}
+
+/// The same for an operation that may come again.
+fn perform(comm: &Communicator, collective: Collective, input: &Input, mut output: Output) -> Result<()> {
+    comm.perform(collective, input.payload, output.lend(), &mut |_, _| {})?;
     output.finish()
 }
 
@@ -82,8 +84,8 @@ pub unsafe fn mpi_bcast(
         let bytes = bytes_of(count, &pieces[0].datatype)?;
         // SAFETY: the program's promise is handed on.
         let mut output = unsafe { Output::new(buffer, &pieces, comm.rank() == root)? };
-        let schedule = collectives::bcast(&shape(comm), root, bytes);
-        comm.run(schedule, Input::none().payload, output.lend(), &mut |_, _| {})?;
+        let bcast = Collective::Bcast { root, bytes };
+        comm.perform(bcast, Input::none().payload, output.lend(), &mut |_, _| {})?;
         if comm.rank() == root { Ok(()) } else { output.finish() }
     })
 }
@@ -120,8 +122,8 @@ pub unsafe fn mpi_gather(
         // SAFETY: the program's promises are handed on, here and below.
         let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
         if !here {
-            let schedule = collectives::gather(&shape(comm), root, input.payload.bytes(), false);
-            return run(comm, schedule, &input, Output::none());
+            let gather = Collective::Gather(Rooted { root, bytes: input.payload.bytes(), in_place: false });
+            return perform(comm, gather, &input, Output::none());
         }
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
@@ -130,7 +132,7 @@ pub unsafe fn mpi_gather(
         }
         // SAFETY: as above.
         let output = unsafe { Output::new(recvbuf, &pieces, in_place)? };
-        run(comm, collectives::gather(&shape(comm), root, bytes, in_place), &input, output)
+        perform(comm, Collective::Gather(Rooted { root, bytes, in_place }), &input, output)
     })
 }
 
@@ -209,7 +211,7 @@ pub unsafe fn mpi_gatherv(
         // SAFETY: the program's promises are handed on, here and below.
         let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
         if !here {
-            let schedule = collectives::gatherv(&shape(comm), root, input.payload.bytes(), &[], false);
+            let schedule = collectives::gatherv(&comm.shape(), root, input.payload.bytes(), &[], false);
             return run(comm, schedule, &input, Output::none());
         }
         // SAFETY: as above.
@@ -221,7 +223,7 @@ pub unsafe fn mpi_gatherv(
         if !in_place {
             check_same(input.payload.bytes(), mine)?;
         }
-        let schedule = collectives::gatherv(&shape(comm), root, mine, &output.blocks, in_place);
+        let schedule = collectives::gatherv(&comm.shape(), root, mine, &output.blocks, in_place);
         run(comm, schedule, &input, output)
     })
 }
@@ -251,8 +253,8 @@ pub unsafe fn mpi_scatter(
         // SAFETY: the program's promises are handed on, here and below.
         let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
         if !here {
-            let schedule = collectives::scatter(&shape(comm), root, output.memory.bytes(), false);
-            return run(comm, schedule, &Input::none(), output);
+            let scatter = Collective::Scatter(Rooted { root, bytes: output.memory.bytes(), in_place: false });
+            return perform(comm, scatter, &Input::none(), output);
         }
         refuse_in_place(sendbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
@@ -261,7 +263,7 @@ pub unsafe fn mpi_scatter(
         if !in_place {
             check_same(bytes, output.memory.bytes())?;
         }
-        run(comm, collectives::scatter(&shape(comm), root, bytes, in_place), &input, output)
+        perform(comm, Collective::Scatter(Rooted { root, bytes, in_place }), &input, output)
     })
 }
 
@@ -310,7 +312,7 @@ pub unsafe fn mpi_scatterv(
         // SAFETY: the program's promises are handed on, here and below.
         let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
         if !here {
-            let schedule = collectives::scatterv(&shape(comm), root, &[], output.memory.bytes(), false);
+            let schedule = collectives::scatterv(&comm.shape(), root, &[], output.memory.bytes(), false);
             return run(comm, schedule, &Input::none(), output);
         }
         // SAFETY: as above.
@@ -322,7 +324,7 @@ pub unsafe fn mpi_scatterv(
         if !in_place {
             check_same(mine, output.memory.bytes())?;
         }
-        run(comm, collectives::scatterv(&shape(comm), root, &input.blocks, mine, in_place), &input, output)
+        run(comm, collectives::scatterv(&comm.shape(), root, &input.blocks, mine, in_place), &input, output)
     })
 }
 
@@ -352,7 +354,7 @@ pub unsafe fn mpi_allgather(
         if !in_place {
             check_same(input.payload.bytes(), bytes)?;
         }
-        run(comm, collectives::allgather(&shape(comm), bytes, in_place), &input, output)
+        perform(comm, Collective::Allgather(Each { bytes, in_place }), &input, output)
     })
 }
 
@@ -382,7 +384,7 @@ pub unsafe fn mpi_allgatherv(
         if !in_place {
             check_same(input.payload.bytes(), output.blocks[comm.rank().0 as usize].bytes)?;
         }
-        let schedule = collectives::allgatherv(&shape(comm), &output.blocks, in_place);
+        let schedule = collectives::allgatherv(&comm.shape(), &output.blocks, in_place);
         run(comm, schedule, &input, output)
     })
 }
@@ -416,7 +418,7 @@ pub unsafe fn mpi_alltoall(
             // SAFETY: as above.
             unsafe { Input::new(sendbuf, &pieces)? }
         };
-        run(comm, collectives::alltoall(&shape(comm), bytes, in_place), &input, output)
+        perform(comm, Collective::Alltoall(Each { bytes, in_place }), &input, output)
     })
 }
 
@@ -458,7 +460,7 @@ fn all_to_all(comm: &Communicator, input: &Input, output: Output, in_place: bool
     if !in_place {
         check_same(input.blocks[here as usize].bytes, output.blocks[here as usize].bytes)?;
     }
-    let schedule = collectives::alltoallv(&shape(comm), &input.blocks, &output.blocks, in_place);
+    let schedule = collectives::alltoallv(&comm.shape(), &input.blocks, &output.blocks, in_place);
     run(comm, schedule, input, output)
 }
 

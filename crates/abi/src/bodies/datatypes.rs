@@ -25,6 +25,8 @@ use crate::types::*;
 struct Known {
     predefined: Predefined,
     datatype: Option<&'static Datatype>,
+    /// Bytes per element, where any number of them is one row of bytes from the very address on; otherwise 0.
+    row_bytes: u32,
 }
 
 /// The predefined datatypes by the low byte of their handles.
@@ -36,7 +38,9 @@ struct Known {
 static KNOWN: LazyLock<[Option<Known>; ROWS]> = LazyLock::new(|| {
     let mut rows = [None; ROWS];
     for (&handle, &predefined) in HANDLES.iter().zip(Predefined::ALL) {
-        rows[handle.value() - FIRST_HANDLE] = Some(Known { predefined, datatype: predefined.datatype() });
+        let datatype = predefined.datatype();
+        let row_bytes = datatype.and_then(|datatype| datatype.row_bytes(1)).unwrap_or(0) as u32;
+        rows[handle.value() - FIRST_HANDLE] = Some(Known { predefined, datatype, row_bytes });
     }
     rows
 });
@@ -44,6 +48,15 @@ static KNOWN: LazyLock<[Option<Known>; ROWS]> = LazyLock::new(|| {
 #[inline(always)]
 fn known(handle: MPI_Datatype) -> Option<Known> {
     *KNOWN.get(handle.value().wrapping_sub(FIRST_HANDLE))?
+}
+
+/// Bytes of `count` elements of a predefined datatype that stand in one row; `None` for everything else.
+#[inline(always)]
+pub(crate) fn row_bytes(handle: MPI_Datatype, count: MPI_Count) -> Option<usize> {
+    let known = KNOWN.get(handle.value().wrapping_sub(FIRST_HANDLE))?.as_ref()?;
+    // Thus the product stays far below an overflow.
+    let usual = known.row_bytes > 0 && (0..=i64::from(u32::MAX)).contains(&count);
+    usual.then_some(known.row_bytes as usize * count as usize)
 }
 
 /// The predefined datatype of a handle.

@@ -30,4 +30,5 @@ pub mod statuses;
 #[cfg(test)]
 mod testing;
 pub mod timers;
+mod usual;
 pub mod world;

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{self, Operator, Schedule, Shape};
+use weft::collectives::{self, Collective, Operator, Schedule};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::arguments;
-use crate::bodies::collectives::{give, is_in_place, refuse_in_place, shape, whole};
+use crate::bodies::collectives::{give, is_in_place, refuse_in_place, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
 use crate::convert::Counts;
@@ -18,7 +18,7 @@ use crate::types::*;
 /// A reduction, checked: how elements are combined, and how many there are.
 struct Reduction {
     operation: Operation,
-    shaped: Operator,
+    operator: Operator,
     count: usize,
 }
 
@@ -31,8 +31,27 @@ impl Reduction {
         // Elements without data have nothing to combine, and a schedule cannot divide by their length.
         let (element_bytes, count) =
             if element_bytes == 0 { (1, 0) } else { (element_bytes, count as usize) };
-        let shaped = Operator { element_bytes, commutative: operation.commutative() };
-        Ok(Reduction { operation, shaped, count })
+        let operator = Operator { element_bytes, commutative: operation.commutative() };
+        Ok(Reduction { operation, operator, count })
+    }
+
+    /// What its schedule depends on.
+    fn shaped(&self, in_place: bool) -> collectives::Reduction {
+        collectives::Reduction { count: self.count, operator: self.operator, in_place }
+    }
+
+    /// Does the operation, and brings the result to its place.
+    fn perform(
+        &self,
+        comm: &Communicator,
+        collective: Collective,
+        input: &Input,
+        mut output: Output,
+    ) -> Result<()> {
+        comm.perform(collective, input.payload, output.lend(), &mut |input, inout| {
+            self.operation.apply(input, inout);
+        })?;
+        output.finish()
     }
 
     /// Runs the schedule, and brings the result to its place.
@@ -77,8 +96,7 @@ pub unsafe fn mpi_reduce(
             };
             (input, output)
         };
-        let schedule = collectives::reduce(&shape(comm), root, reduction.count, reduction.shaped, in_place);
-        reduction.run(comm, schedule, &input, output)
+        reduction.perform(comm, Collective::Reduce(root, reduction.shaped(in_place)), &input, output)
     })
 }
 
@@ -95,11 +113,7 @@ struct Everywhere {
 impl Everywhere {
     /// # Safety
     /// `sendbuf` holds `count` elements, and `recvbuf` has room for as many.
-    unsafe fn call(
-        self,
-        name: &'static str,
-        schedule: fn(&Shape, usize, Operator, bool) -> Schedule,
-    ) -> c_int {
+    unsafe fn call(self, name: &'static str, collective: fn(collectives::Reduction) -> Collective) -> c_int {
         let Everywhere { sendbuf, recvbuf, count, datatype, op, comm } = self;
         call(name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
@@ -114,8 +128,7 @@ impl Everywhere {
                 let input = give(runtime, sendbuf, count, datatype, in_place)?;
                 (input, Output::new(recvbuf, &pieces, true)?)
             };
-            let schedule = schedule(&shape(comm), reduction.count, reduction.shaped, in_place);
-            reduction.run(comm, schedule, &input, output)
+            reduction.perform(comm, collective(reduction.shaped(in_place)), &input, output)
         })
     }
 }
@@ -134,7 +147,7 @@ pub unsafe fn mpi_allreduce(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Allreduce", collectives::allreduce) }
+    unsafe { everywhere.call("MPI_Allreduce", Collective::Allreduce) }
 }
 
 /// Combines the elements of ranks 0 to this one.
@@ -151,7 +164,7 @@ pub unsafe fn mpi_scan(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Scan", collectives::scan) }
+    unsafe { everywhere.call("MPI_Scan", Collective::Scan) }
 }
 
 /// Combines the elements of the ranks below this one.
@@ -168,7 +181,7 @@ pub unsafe fn mpi_exscan(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Exscan", collectives::exscan) }
+    unsafe { everywhere.call("MPI_Exscan", Collective::Exscan) }
 }
 
 /// Combines everybody's elements; each rank gets a block of the result.
@@ -194,9 +207,8 @@ pub unsafe fn mpi_reduce_scatter_block(
         // SAFETY: the program's promises are handed on.
         let (input, output) =
             unsafe { blocks(runtime, sendbuf, recvbuf, total, recvcount, datatype, in_place)? };
-        let schedule =
-            collectives::reduce_scatter_block(&shape(comm), reduction.count, reduction.shaped, in_place);
-        reduction.run(comm, schedule, &input, output)
+        let scattered = Collective::ReduceScatterBlock(reduction.shaped(in_place));
+        reduction.perform(comm, scattered, &input, output)
     })
 }
 
@@ -234,7 +246,7 @@ pub unsafe fn mpi_reduce_scatter(
         let dataless = reduction.count == 0;
         let counts: Vec<usize> =
             counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
-        let schedule = collectives::reduce_scatter(&shape(comm), &counts, reduction.shaped, in_place);
+        let schedule = collectives::reduce_scatter(&comm.shape(), &counts, reduction.operator, in_place);
         reduction.run(comm, schedule, &input, output)
     })
 }

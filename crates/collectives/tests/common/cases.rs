@@ -1,8 +1,8 @@
 //! Every collective operation as a case: schedules, memory before, memory after.
 
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Block, Gather, Operator, Rank, Reduce, ReduceScatter, Scatter,
-    Schedule, Shape,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Block, Gather, Operator, Rank, Reduce, ReduceScatter,
+    Scatter, Schedule, Shape,
 };
 
 use super::elements::{
@@ -96,9 +96,12 @@ impl Setting {
     }
 }
 
-pub fn barrier(at: Setting) -> Case {
-    let schedules = of_all(at.size, collectives::barrier);
-    Case::new(format!("barrier {at:?}"), schedules, nothing_to_reduce, |_| (vec![], vec![], vec![]))
+pub fn barrier(way: Option<Barrier>, at: Setting) -> Case {
+    let schedules = of_all(at.size, |shape| match way {
+        Some(way) => way.schedule(shape),
+        None => collectives::barrier(shape),
+    });
+    Case::new(format!("barrier {way:?} {at:?}"), schedules, nothing_to_reduce, |_| (vec![], vec![], vec![]))
 }
 
 pub fn bcast(way: Option<Bcast>, at: Setting) -> Case {

@@ -16,7 +16,7 @@ const TINY: RingShape = RingShape { lines: 4, data_at: 512, data_bytes: 512, pie
 const AT: usize = 192;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
     fn any_sequence_of_calls_is_a_queue(steps in proptest::collection::vec(step(), 1..200)) {

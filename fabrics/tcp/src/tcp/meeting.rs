@@ -50,7 +50,11 @@ impl Tcp {
             turn.happened += 1;
             self.watch(index);
         }
+        let before = turn.happened;
         self.read_link(index, sink, turn);
+        if turn.happened > before {
+            self.heard_by_poller(index);
+        }
     }
 
     /// Does what is due by time, and tells the poller when that is next, for those who sleep.
@@ -81,12 +85,18 @@ impl Tcp {
         card: &Card,
         dials: Vec<SocketAddr>,
     ) -> Result<u32, FabricError> {
-        let ends =
-            Ends { here: self.here, here_host: &self.host.name, there: peer, there_host: &card.host_name };
+        let ends = Ends {
+            here: self.here,
+            here_host: &self.host.name,
+            there: peer,
+            there_host: &card.host_name,
+            is_same_machine: card.host_identity.shares_machine(self.host.identity),
+        };
         let token = Token::Opening(self.links.len() as u32);
         let now = Instant::now();
-        let opening = Opening::new(&ends, card.secret, dials, self.connect_timeout, token, now)
-            .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
+        let opening =
+            Opening::new(&ends, (card.secret, card.barred), dials, self.connect_timeout, token, now)
+                .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
         let index = self.add_link(peer, State::Opening(Box::new(opening)));
         self.opening.push(index);
         Ok(index)

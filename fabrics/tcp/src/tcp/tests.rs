@@ -127,7 +127,7 @@ fn a_full_socket_is_watched_only_while_somebody_sleeps() {
     left.poll(&mut Deaf, 16);
     assert_eq!(left.links[0].watched, Some(Interest::Read), "a socket with room is not watched for it");
     fabric::Bell::disarm(&bell);
-    for _ in 0..POLLER_TURNS {
+    for _ in 0..watching::POLLER_TURNS {
         left.poll(&mut Deaf, 16);
     }
     assert_eq!(left.links[0].watched, None, "nobody sleeps, and one link is read directly");
@@ -336,7 +336,7 @@ fn silence_has_a_limit_and_says_so() {
     let queue = crate::socket::listen(None, 0).expect("a listener");
     rustix::net::listen(&queue.0, 0).expect("a queue of one");
     let address = SocketAddr::from(([127, 0, 0, 1], queue.1));
-    let _full: Vec<_> = (0..8).filter_map(|_| crate::socket::dial(address).ok()).collect();
+    let _full: Vec<_> = (0..8).filter_map(|_| crate::socket::dial(address, true).ok()).collect();
     let settings = Settings { connect_timeout: Duration::from_millis(60), ..Settings::default() };
     let mut left = Tcp::open(Peer(0), settings).expect("a fabric opens");
     let card = Card { port: queue.1, addresses: vec![address.ip()], ..left.card() };
@@ -349,6 +349,97 @@ fn silence_has_a_limit_and_says_so() {
     let (peer, error) = &heard.lost[0];
     assert_eq!((*peer, error.fault), (Peer(1), Fault::Unreachable));
     assert!(error.what.contains("no answer within 60ms"), "{error}");
+}
+
+#[test]
+fn one_who_speaks_alone_among_many_is_read_directly() {
+    let (mut left, mut right) = Tcp::pair();
+    let mut others: Vec<Tcp> = (2..2 + watching::DIRECT_MAX as u32).map(open).collect();
+    let mut lanes = Vec::new();
+    for other in &mut others {
+        lanes.push(other.connect(Peer(0), &left.address()).expect("a lane"));
+        until("one more joins", || {
+            left.poll(&mut Deaf, 16);
+            other.poll(&mut Deaf, 16);
+            !other.open.is_empty()
+        });
+    }
+    until("all are there", || {
+        left.poll(&mut Deaf, 16);
+        left.open.len() == others.len() + 1
+    });
+    let favourite = left.by_peer[&Peer(1)];
+    let back = right.connect(Peer(0), &left.address()).expect("the lane there is");
+    let mut heard = Counting::default();
+    let hear = |left: &mut Tcp, heard: &mut Counting, from: &mut Tcp, lane: Lane| {
+        assert_eq!(from.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent);
+        let wanted = heard.messages + 1;
+        until("a message", || {
+            left.poll(heard, 16);
+            heard.messages >= wanted
+        });
+    };
+    // That many are there is noticed now and then only.
+    for _ in 0..watching::POLLER_TURNS + 20 {
+        hear(&mut left, &mut heard, &mut right, back);
+    }
+    assert_eq!(left.favourite.link(), Some(favourite));
+    assert_eq!(left.links[favourite as usize].watched, None, "the favourite is read and not watched");
+    for round in 0..20 {
+        for (other, lane) in others.iter_mut().zip(&lanes) {
+            hear(&mut left, &mut heard, other, *lane);
+        }
+        assert!(
+            round > 0 || left.favourite.link() == Some(favourite),
+            "a few messages of others change nothing"
+        );
+    }
+    assert_eq!(left.favourite.link(), None, "a favourite that is silent is none");
+    assert_eq!(left.links[favourite as usize].watched, Some(Interest::Read));
+    hear(&mut left, &mut heard, &mut right, back);
+    // One whose link ends must not stay the favourite.
+    for _ in 0..20 {
+        hear(&mut left, &mut heard, &mut right, back);
+    }
+    drop(right);
+    until("the favourite has ended", || {
+        left.poll(&mut heard, 16);
+        left.favourite.link().is_none()
+    });
+    assert!(heard.lost.is_empty(), "{:?}", heard.lost);
+}
+
+/// Somebody who listens, takes every connection and never says a word: its kernel does it all.
+fn silent(host: &str, port: u16) -> std::net::TcpListener {
+    std::net::TcpListener::bind((host, port)).expect("a listener")
+}
+
+#[test]
+fn somebody_else_who_is_silent_is_found_out_in_time() {
+    let limit = Duration::from_millis(400);
+    let settings = Settings { connect_timeout: limit, ..Settings::default() };
+    let mut left = Tcp::open(Peer(0), settings).expect("a fabric opens");
+    let stranger = silent("127.0.0.1", 0);
+    let port = stranger.local_addr().expect("its address").port();
+    let _other = silent("127.0.0.5", port);
+    let addresses = ["127.0.0.1", "127.0.0.5", "127.0.0.9"].map(|text| text.parse().expect("an address"));
+    let card = Card { port, addresses: addresses.to_vec(), ..left.card() };
+    let lane = left.connect(Peer(1), &card.encode()).expect("a lane");
+    let mut heard = Counting::default();
+    until("the failure is told", || {
+        assert!(matches!(left.post(lane, &Header::default(), Payload::EMPTY), Posted::Busy | Posted::Sent));
+        left.poll(&mut heard, 16);
+        !heard.lost.is_empty()
+    });
+    let (peer, error) = &heard.lost[0];
+    assert_eq!((*peer, error.fault), (Peer(1), Fault::Unreachable));
+    for address in ["127.0.0.1", "127.0.0.5"] {
+        let part = format!("{address}:{port}: answered, but did not prove to be that process");
+        assert!(error.what.contains(&part), "{part} is missing in: {error}");
+    }
+    let part = format!("127.0.0.9:{port}: Connection refused");
+    assert!(error.what.contains(&part), "{part} is missing in: {error}");
+    assert!(error.what.contains("WEFT_TCP_INTERFACES"), "{error}");
 }
 
 #[test]

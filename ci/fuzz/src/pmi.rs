@@ -1,0 +1,124 @@
+//! The process manager's protocol, seen from both ends: ranks that send the server anything, and a server that
+//! answers a rank anything.
+
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use process_manager::server::{Action, Server, Standing};
+
+use crate::tape::{Tape, Writer, say};
+
+/// Four ranks send lines cut anywhere.
+pub fn server(input: &[u8]) {
+    let mut tape = Tape::new(input);
+    let mut server = Server::new(RANKS, "space");
+    let mut gone = [false; RANKS as usize];
+    let mut standing = [Standing::Silent; RANKS as usize];
+    let mut sent = 0;
+    while !tape.is_over() {
+        let rank = u32::from(tape.below(RANKS as u8));
+        let length = usize::from(tape.byte());
+        let bytes = tape.piece(length);
+        if gone[rank as usize] {
+            continue;
+        }
+        sent += bytes.len();
+        let mut actions = Vec::new();
+        if let Err(fault) = server.receive(rank, bytes, &mut actions) {
+            assert_eq!(fault.rank, rank, "{fault}");
+            gone[rank as usize] = true;
+        }
+        actions.iter().for_each(check);
+        for (rank, before) in (0..).zip(&mut standing) {
+            let now = server.standing(rank);
+            assert!(*before != Standing::Finalized || now == Standing::Finalized, "rank {rank} came back");
+            *before = now;
+        }
+        assert!(server.held_bytes() <= sent, "{} bytes are held of {sent}", server.held_bytes());
+    }
+}
+
+fn check(action: &Action) {
+    match action {
+        Action::Write { rank, bytes } => {
+            assert!(*rank < RANKS && bytes.ends_with(b"\n"), "{action:?}");
+            assert!(bytes.len() < 2000, "a long answer: {action:?}");
+        }
+        Action::Abort { rank, .. } | Action::Finalized { rank } => assert!(*rank < RANKS),
+    }
+}
+
+/// A server says anything; whatever a rank asks is answered by the next of it.
+pub fn client(input: &[u8]) {
+    let mut tape = Tape::new(input);
+    let calls = tape.array::<6>();
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    // All is said before it is asked; what does not fit is not said. Then the server is gone.
+    say(&theirs, tape.rest());
+    let _ = theirs.shutdown(Shutdown::Write);
+    let Some(mut manager) = process_manager::fuzzing::manager(OwnedFd::from(ours)) else { return };
+    for call in calls {
+        match call % 8 {
+            0 => drop(manager.put("card-0", &[call; 200])),
+            1 => drop(manager.get("card-1")),
+            2 => drop(manager.fence()),
+            3 => drop(manager.node_map()),
+            4 => drop(manager.appnum()),
+            5 => drop(manager.universe_size()),
+            6 => drop(manager.lost()),
+            _ => drop(manager.abort(i32::from(call))),
+        }
+    }
+    let _ = manager.finalize();
+}
+
+/// Whole conversations.
+#[must_use]
+pub fn server_seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let say = |writer: Writer, rank: u8, line: &str| writer.counted(rank, format!("{line}\n").as_bytes());
+    let lines = |lines: &[&str]| {
+        (0..RANKS as u8).fold(Writer::default(), |writer, rank| {
+            lines
+                .iter()
+                .fold(writer, |writer, line| say(writer, rank, &line.replace("RANK", &rank.to_string())))
+        })
+    };
+    let begin = "cmd=init pmi_version=1 pmi_subversion=1";
+    vec![
+        ("greeting", lines(&[begin, "cmd=get_maxes", "cmd=get_my_kvsname", "cmd=initack pmiid=RANK"]).0),
+        ("exchange", lines(&[begin, "cmd=put kvsname=space key=card-RANK value=1:Zm8", "cmd=barrier_in"]).0),
+        ("fetch", lines(&[begin, "cmd=get kvsname=space key=PMI_process_mapping", "cmd=get_appnum"]).0),
+        ("end", lines(&[begin, "cmd=get_universe_size", "cmd=finalize"]).0),
+        ("abort", lines(&[begin, "cmd=abort exitcode=7 message=out of luck"]).0),
+        ("spawn", lines(&[begin, "mcmd=spawn", "nprocs=1", "endcmd", "cmd=spawn"]).0),
+        ("cut", Writer::default().counted(0, b"cmd=in").counted(0, b"it pmi_version=1\ncmd=bar").0),
+    ]
+}
+
+/// Whole conversations, from the server's side.
+#[must_use]
+pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let greeting = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n\
+                    cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n\
+                    cmd=my_kvsname rc=0 kvsname=space\n";
+    let after = |calls: [u8; 6], lines: &str| [&calls[..], greeting.as_bytes(), lines.as_bytes()].concat();
+    vec![
+        ("get", after([1, 6, 6, 6, 6, 6], "cmd=get_result rc=0 value=1:Zm9v\ncmd=finalize_ack rc=0\n")),
+        ("pieces", after([1; 6], "cmd=get_result rc=0 value=2:Zm9v\ncmd=get_result rc=0 value=Zm9v\n")),
+        ("put", after([0, 2, 6, 6, 6, 6], "cmd=put_result rc=0\ncmd=barrier_out rc=0\n")),
+        (
+            "map",
+            after(
+                [3, 4, 5, 6, 6, 6],
+                "cmd=get_result rc=0 value=(vector,(0,1,2))\ncmd=appnum rc=0 appnum=0\ncmd=universe_size rc=0 size=-1\n",
+            ),
+        ),
+        (
+            "refusal",
+            after([1, 2, 7, 6, 6, 6], "cmd=get_result rc=-1 msg=key_not_found\ncmd=barrier_out rc=-1\n"),
+        ),
+    ]
+}
+
+const RANKS: u32 = 4;

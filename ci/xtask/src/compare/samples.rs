@@ -1,0 +1,224 @@
+//! Numbers of many runs, and what they say together.
+//!
+//! Each round gives every contestant one run, in turn, and each run gives a median and a best value at
+//! every point. Over the rounds, a value is the median of the rounds' medians. A ratio of two
+//! contestants is taken within each round, where both met the same mood of the machine, and the ratio
+//! that is told is the median of those.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::Unit;
+use crate::measured;
+
+/// What one run says of one point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Median over the run's blocks.
+    pub median: f64,
+    /// The best block.
+    pub best: f64,
+}
+
+/// All runs of one contestant, or of one floor, in one row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// By round, by point.
+    pub rounds: Vec<BTreeMap<u64, Point>>,
+    /// Why there is no more of it.
+    pub failure: Option<String>,
+}
+
+impl Series {
+    /// An empty one.
+    pub fn new(name: &str) -> Series {
+        Series { name: name.to_owned(), ..Series::default() }
+    }
+
+    /// All points that were measured, in order.
+    pub fn points(&self) -> Vec<u64> {
+        let mut points: Vec<u64> = self.rounds.iter().flat_map(|round| round.keys().copied()).collect();
+        points.sort_unstable();
+        points.dedup();
+        points
+    }
+
+    /// The median of the rounds' medians.
+    pub fn value(&self, at: u64) -> Option<f64> {
+        median(self.rounds.iter().filter_map(|round| Some(round.get(&at)?.median)))
+    }
+
+    /// The value at this point; a floor with no size of its own also stands for small ones.
+    pub fn value_near(&self, at: u64) -> Option<f64> {
+        self.value(self.near(at))
+    }
+
+    fn near(&self, at: u64) -> u64 {
+        if at <= SMALL && self.points() == [0] { 0 } else { at }
+    }
+
+    /// The best value of all rounds.
+    pub fn best(&self, at: u64, unit: Unit) -> Option<f64> {
+        let values = self.rounds.iter().filter_map(|round| Some(round.get(&at)?.best));
+        if unit.less_is_better() { values.reduce(f64::min) } else { values.reduce(f64::max) }
+    }
+
+    /// This one's value over the other's, in the rounds where both have one; an other with no size of its
+    /// own also stands for small ones.
+    pub fn ratio(&self, other: &Series, at: u64) -> Option<Ratio> {
+        let there = other.near(at);
+        let pairs = self.rounds.iter().zip(&other.rounds);
+        let ratios: Vec<f64> = pairs
+            .filter_map(|(mine, theirs)| Some(mine.get(&at)?.median / theirs.get(&there)?.median))
+            .filter(|ratio| ratio.is_finite())
+            .collect();
+        Some(Ratio {
+            median: median(ratios.iter().copied())?,
+            least: ratios.iter().copied().reduce(f64::min)?,
+            most: ratios.iter().copied().reduce(f64::max)?,
+        })
+    }
+}
+
+/// How one stands to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The median over the rounds.
+    pub median: f64,
+    /// The least of a round.
+    pub least: f64,
+    /// The most of a round.
+    pub most: f64,
+}
+
+/// The middle of the values; none where there is none.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[half]),
+        _ => Some(f64::midpoint(values[half - 1], values[half])),
+    }
+}
+
+/// What one run of `program` said, in this unit; a run with `ranks` ranks is one point where that is
+/// the axis.
+///
+/// # Errors
+/// When the run said nothing of the kind.
+pub fn points(
+    rows: &[measured::Row],
+    unit: Unit,
+    program: &str,
+    ranks: u32,
+) -> Result<BTreeMap<u64, Point>, String> {
+    let benchmark = match unit {
+        Unit::Launch => "stopwatch",
+        Unit::Cpu => "blocked_cpu",
+        _ => program,
+    };
+    let at = |row: &measured::Row| if unit.by_ranks() { u64::from(ranks) } else { row.bytes };
+    let found: BTreeMap<u64, Point> =
+        rows.iter().filter(|row| row.benchmark == benchmark).map(|row| (at(row), point(row, unit))).collect();
+    if found.is_empty() { Err(format!("no result of {benchmark} in its output")) } else { Ok(found) }
+}
+
+fn point(row: &measured::Row, unit: Unit) -> Point {
+    let (median, best) = match unit {
+        Unit::Microseconds => (row.median_us, row.min_us),
+        Unit::Gigabytes => (row.median_mb_s / 1e3, row.best_mb_s / 1e3),
+        Unit::Messages => (row.median_msg_s / 1e6, row.best_msg_s / 1e6),
+        Unit::Launch => (row.median_us / 1e3, row.median_us / 1e3),
+        Unit::Memory => (row.pss_kib * 1024.0 / 1e6, row.pss_kib * 1024.0 / 1e6),
+        Unit::Cpu => (row.cpu_percent, row.cpu_percent),
+    };
+    Point { median, best }
+}
+
+/// Bytes that travel with a flag, in its line.
+const SMALL: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A series of one point in each round; a NaN is a round without it.
+    pub fn series(name: &str, at: u64, medians: &[f64]) -> Series {
+        let round = |median: &f64| {
+            let point = Point { median: *median, best: median * 0.9 };
+            (!median.is_nan()).then_some((at, point)).into_iter().collect()
+        };
+        Series { name: name.into(), rounds: medians.iter().map(round).collect(), failure: None }
+    }
+
+    #[test]
+    fn the_middle_is_between_the_two_middle_ones() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_each_round() {
+        // The machine is twice as slow in the second round: that is no news about either.
+        let ours = series("weft", 8, &[1.0, 2.0, 1.1]);
+        let theirs = series("peer", 8, &[2.0, 4.0, 2.0]);
+        let ratio = ours.ratio(&theirs, 8).unwrap();
+        assert_eq!((ratio.median, ratio.least, ratio.most), (0.5, 0.5, 0.55));
+        assert_eq!(ours.ratio(&theirs, 16), None);
+    }
+
+    #[test]
+    fn rounds_without_a_value_do_not_shift_the_others() {
+        let ours = series("weft", 8, &[1.0, f64::NAN, 3.0]);
+        let theirs = series("peer", 8, &[2.0, 100.0, 6.0]);
+        let ratio = ours.ratio(&theirs, 8).unwrap();
+        assert_eq!((ratio.least, ratio.most), (0.5, 0.5));
+    }
+
+    #[test]
+    fn the_best_value_depends_on_what_is_better() {
+        let one = series("weft", 8, &[10.0, 20.0]);
+        assert_eq!(one.best(8, Unit::Microseconds), Some(9.0));
+        assert_eq!(one.best(8, Unit::Messages), Some(18.0));
+    }
+
+    #[test]
+    fn a_floor_without_sizes_stands_for_small_messages_only() {
+        let floor = series("exchange", 0, &[0.1]);
+        assert_eq!(floor.value_near(8), Some(0.1));
+        assert_eq!(floor.value_near(65536), None);
+        assert!(series("weft", 8, &[0.2]).ratio(&floor, 8).is_some());
+        assert!(series("weft", 65536, &[0.2]).ratio(&floor, 65536).is_none());
+    }
+
+    #[test]
+    fn points_come_from_the_line_that_the_unit_asks_for() {
+        let row = |benchmark: &str, bytes| measured::Row {
+            benchmark: benchmark.into(),
+            bytes,
+            median_us: 2000.0,
+            min_us: 1000.0,
+            median_mb_s: 500.0,
+            pss_kib: 1000.0,
+            cpu_percent: 0.5,
+            ..measured::Row::default()
+        };
+        let rows = [row("startup", 32), row("latency", 8), row("blocked_cpu", 8), row("stopwatch", 0)];
+        let at = |unit, program: &str| {
+            let points = points(&rows, unit, program, 32).unwrap();
+            points.into_iter().map(|(at, point)| (at, point.median)).collect::<Vec<_>>()
+        };
+        assert_eq!(at(Unit::Microseconds, "latency"), [(8, 2000.0)]);
+        assert_eq!(at(Unit::Gigabytes, "latency"), [(8, 0.5)]);
+        assert_eq!(at(Unit::Launch, "startup"), [(32, 2.0)], "from outside, by ranks");
+        assert_eq!(at(Unit::Memory, "startup"), [(32, 1.024)]);
+        assert_eq!(at(Unit::Cpu, "blocked"), [(8, 0.5)]);
+        assert!(points(&rows, Unit::Microseconds, "barrier", 2).unwrap_err().contains("barrier"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Few rounds for few bytes: everybody's contribution comes to one rank, or to all, and is combined there.
+//!
+//! Where ranks take turns on a core, a round costs as many turns as ranks share it, and rounds are all that counts.
+
+use messaging::Rank;
+
+use crate::schedule::{Buffer, Schedule, Span};
+use crate::shape::{Core, Shape, distances};
+
+/// The rank that speaks with everybody.
+pub(crate) const HUB: Rank = Rank(0);
+
+/// Everybody gives everybody its contribution, and each combines all of them.
+pub(crate) fn allreduce_each_to_all(shape: &Shape, own: Span) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by giving everybody everything");
+    shape.others().for_each(|to| schedule.send(to, own));
+    combine_all(&mut schedule, shape, own);
+    schedule
+}
+
+/// The hub combines everybody's contribution and gives everybody the result.
+pub(crate) fn allreduce_by_hub(shape: &Shape, own: Span) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by a hub");
+    let out = Span::output(own.bytes);
+    if shape.rank() == HUB {
+        combine_all(&mut schedule, shape, own);
+        shape.others().for_each(|to| schedule.send(to, out));
+    } else {
+        schedule.send(HUB, own);
+        // In place, what is sent stands where the result goes.
+        if own == out {
+            schedule.wait();
+        }
+        schedule.receive(HUB, out);
+    }
+    schedule.wait();
+    schedule
+}
+
+/// Receives everybody's contribution and combines them in the output.
+///
+/// They are combined in pairs of pairs, just as recursive doubling does it, so that both give the same bits.
+fn combine_all(schedule: &mut Schedule, shape: &Shape, own: Span) {
+    let out = Span::output(own.bytes);
+    let mut places = places(schedule, shape, own);
+    for from in shape.others() {
+        schedule.receive(from, places[from.0 as usize]);
+    }
+    schedule.wait();
+    let core = Core::new(shape.size());
+    for guest in 0..core.guests {
+        combine(schedule, &mut places, Rank(2 * guest), Rank(2 * guest + 1));
+    }
+    for distance in distances(core.size) {
+        for first in (0..core.size).step_by(2 * distance as usize) {
+            let (lower, higher) = (first + distance - 1, first + 2 * distance - 1);
+            combine(schedule, &mut places, core.rank(lower), core.rank(higher));
+        }
+    }
+    schedule.copy(places[places.len() - 1], out);
+}
+
+/// Where the contribution of each rank stands once it is there. That of the last rank becomes the result.
+fn places(schedule: &mut Schedule, shape: &Shape, own: Span) -> Vec<Span> {
+    let out = Span::output(own.bytes);
+    let last = Rank(shape.size() - 1);
+    let place = |rank| match rank {
+        rank if rank == shape.rank() => own,
+        rank if rank == last && own != out => out,
+        _ => schedule.scratch(own.bytes),
+    };
+    (0..shape.size()).map(Rank).map(place).collect()
+}
+
+/// What stands for the ranks up to `lower` is put before what stands for those up to `higher`.
+fn combine(schedule: &mut Schedule, places: &mut [Span], lower: Rank, higher: Rank) {
+    let last = places.len() - 1;
+    let (from, into) = (places[lower.0 as usize], &mut places[higher.0 as usize]);
+    if into.buffer == Buffer::Input {
+        // The input is this rank's own, and is only read.
+        let room =
+            if higher.0 as usize == last { Span::output(into.bytes) } else { schedule.scratch(into.bytes) };
+        schedule.copy(*into, room);
+        *into = room;
+    }
+    schedule.reduce(from, *into);
+}

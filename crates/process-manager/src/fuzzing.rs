@@ -1,0 +1,18 @@
+//! A door for the fuzzers of `ci/fuzz`. Part of no build that is installed.
+
+use std::os::fd::OwnedFd;
+
+use crate::client::Client;
+use crate::{Kind, Manager, segments};
+
+/// The conversation of rank 0 of 2 with whatever is at the other end of `socket`; `None` where it did not begin.
+#[must_use]
+pub fn manager(socket: OwnedFd) -> Option<Manager> {
+    Client::start(socket, 0, 2).ok().map(|client| Manager(Kind::Pmi1(client)))
+}
+
+/// Reads any text as a value of the key-value space; true where it was believed.
+#[must_use]
+pub fn value(text: &str) -> bool {
+    segments::first_piece(text).is_some_and(|(_, piece)| segments::decode(piece).is_some())
+}

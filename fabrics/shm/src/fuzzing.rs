@@ -1,0 +1,80 @@
+//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is installed.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use fabric::Payload;
+
+use crate::Segment;
+use crate::handout::fuzzing;
+use crate::layout::{MAILBOX_AT, MAILBOX_BYTES};
+use crate::memory::Memory;
+use crate::sync::Ordering;
+
+/// Where something stands in a segment: offset and bytes.
+pub type Place = (usize, usize);
+
+/// Where a seat stands.
+#[must_use]
+pub fn seat(segment: &Segment, seat: u32) -> Place {
+    let layout = segment.layout();
+    (layout.seat_at(seat), layout.seat_bytes())
+}
+
+/// Where the ring from one seat to another stands.
+#[must_use]
+pub fn ring(segment: &Segment, from: u32, to: u32) -> Place {
+    let layout = segment.layout();
+    (layout.ring_at(from, to), layout.ring.bytes())
+}
+
+/// Where the mailbox of a pair stands.
+#[must_use]
+pub fn mailbox(segment: &Segment, lower: u32, higher: u32) -> Place {
+    (segment.layout().ring_at(lower, higher) + MAILBOX_AT, MAILBOX_BYTES)
+}
+
+/// Makes sure that the memory at a place is there.
+///
+/// # Panics
+/// When there is none.
+pub fn reserve(segment: &Segment, (offset, bytes): Place) {
+    segment.reserve(offset, bytes).expect("memory for a fuzzer");
+}
+
+/// Writes any bytes anywhere, as a process can that has the segment mapped.
+pub fn write(segment: &Segment, offset: usize, bytes: &[u8]) {
+    segment.memory().put(offset, Payload::from(bytes));
+}
+
+/// Sets bits of a word.
+pub fn set_bits(segment: &Segment, offset: usize, bits: u32) {
+    segment.memory().word(offset & !3).fetch_or(bits, Ordering::Release);
+}
+
+/// Reads what stands somewhere.
+#[must_use]
+pub fn read(segment: &Segment, offset: usize, bytes: usize) -> Vec<u8> {
+    segment.memory().read(offset, bytes, |payload| payload.to_vec())
+}
+
+/// Whether bytes are a card by which a segment could be fetched.
+#[must_use]
+pub fn card(bytes: &[u8]) -> bool {
+    fuzzing::is_card(bytes)
+}
+
+/// Somebody who has connected to fetch the segment.
+pub struct Guest(fuzzing::Visitor);
+
+impl Guest {
+    /// A guest over `socket`, which does not block.
+    #[must_use]
+    pub fn new(socket: OwnedFd) -> Guest {
+        Guest(fuzzing::Visitor::new(socket))
+    }
+
+    /// Reads what it has said; `None` while it may say more, otherwise whether it was served.
+    pub fn go_on(&mut self, secret: [u8; 16], segment: BorrowedFd<'_>) -> Option<bool> {
+        self.0.go_on(secret, segment)
+    }
+}
