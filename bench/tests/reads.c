@@ -10,22 +10,22 @@ static void tell(const char *text) {
     if (write(2, text, strlen(text)) < 0) return;
 }
 
-static ssize_t counted(long call, pid_t pid, const struct iovec *local, unsigned long locals,
-                       const struct iovec *remote, unsigned long remotes, unsigned long flags) {
+static ssize_t told(const char *moves, long call, pid_t pid, const struct iovec *local, unsigned long locals,
+                    const struct iovec *remote, unsigned long remotes, unsigned long flags) {
     size_t bytes = 0;
     ssize_t moved = syscall(call, pid, local, locals, remote, remotes, flags);
     for (unsigned long i = 0; i < locals; i++) bytes += local[i].iov_len;
     if (moved < 0) tell("refused by the kernel\n");
-    else if (bytes > 8) tell("moved by the kernel\n");
+    else if (bytes > 8) tell(moves);
     return moved;
 }
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
                          unsigned long remotes, unsigned long flags) {
-    return counted(SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
+    return told("read by the kernel\n", SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
 }
 
 ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
                           unsigned long remotes, unsigned long flags) {
-    return counted(SYS_process_vm_writev, pid, local, locals, remote, remotes, flags);
+    return told("written by the kernel\n", SYS_process_vm_writev, pid, local, locals, remote, remotes, flags);
 }

@@ -223,8 +223,9 @@ impl Place {
         }
     }
 
-    /// Large messages out of MPI_Alloc_mem are not moved by the kernel between processes, but mapped. That the
-    /// messages of this program are moved by it otherwise shows that the library before libc sees it.
+    /// Large messages out of MPI_Alloc_mem are not read by the kernel for their receiver, but mapped. (The sender may
+    /// still help, and write parts.) That the messages of this program are read by it otherwise shows that the library
+    /// before libc sees it.
     fn allocated_memory_is_mapped(&self, tally: &mut Tally) {
         let compiled = self.preloaded("reads").and_then(|library| {
             let program = self.folder.join("mapped-alloc_mem");
@@ -248,7 +249,7 @@ impl Place {
             let finished = job::run(&mut weftrun, LIMIT, &program.with_extension("log"));
             let result = finished.and_then(|finished| {
                 judge(Right::SaysOk, &finished)?;
-                kernel_moves(&finished.output, !options.is_empty())
+                kernel_reads(&finished.output, !options.is_empty())
             });
             tally.note(name, result);
         }
@@ -283,14 +284,14 @@ impl Place {
     }
 }
 
-/// Whether the kernel has moved messages, as it should or should not. Where it refuses to, it cannot.
-fn kernel_moves(output: &str, expected: bool) -> Result<(), String> {
+/// Whether the kernel has read messages for their receivers, as it should or should not. Where it refuses to, it cannot.
+fn kernel_reads(output: &str, expected: bool) -> Result<(), String> {
     let said = |text: &str| output.lines().any(|line| line.contains(text));
-    match (said("moved by the kernel"), said("refused by the kernel")) {
-        (moved, _) if moved == expected => Ok(()),
+    match (said("read by the kernel"), said("refused by the kernel")) {
+        (read, _) if read == expected => Ok(()),
         (false, true) => Ok(()),
-        (true, _) => Err("the kernel has moved messages that could be mapped".into()),
-        (false, false) => Err("the kernel has moved no message: what is counted here?".into()),
+        (true, _) => Err("the kernel has read messages that could be mapped".into()),
+        (false, false) => Err("the kernel has read no message: what is counted here?".into()),
     }
 }
 
@@ -374,11 +375,11 @@ mod tests {
 
     #[test]
     fn reads_of_other_processes_are_judged() {
-        assert!(kernel_moves("ok\n", false).is_ok());
-        assert!(kernel_moves("moved by the kernel\nok\n", false).is_err());
-        assert!(kernel_moves("moved by the kernel\n", true).is_ok());
-        assert!(kernel_moves("ok\n", true).is_err(), "a count that counts nothing proves nothing");
-        assert!(kernel_moves("refused by the kernel\n", true).is_ok());
+        assert!(kernel_reads("ok\n", false).is_ok());
+        assert!(kernel_reads("read by the kernel\nok\n", false).is_err());
+        assert!(kernel_reads("read by the kernel\n", true).is_ok());
+        assert!(kernel_reads("ok\n", true).is_err(), "a count that counts nothing proves nothing");
+        assert!(kernel_reads("refused by the kernel\n", true).is_ok());
     }
 
     #[test]

@@ -78,9 +78,11 @@ fn gather(world: &Communicator) -> weft::Result<BTreeMap<(u32, u32), String>> {
 /// One lane, in words; the first is the fabric's name.
 fn story(account: &LaneAccount) -> String {
     let large = match &account.large {
-        Large::Pulled => {
-            "the receiver reads the sender's memory, in one copy (CMA: tried, and allowed)".to_owned()
-        }
+        Large::Pulled { shared_bytes_min } => format!(
+            "the receiver reads the sender's memory (CMA: tried, and allowed);\n  {:<16} from {shared_bytes_min} B on \
+             the sender helps, and both copy at once",
+            ""
+        ),
         Large::Copied { why } => format!("asked for, then copied through shared memory (CMA {why})"),
         Large::Sent => "asked for, then sent".to_owned(),
     };
@@ -261,7 +263,8 @@ mod tests {
     #[test]
     fn a_fabric_that_is_not_used_has_a_reason() {
         let accounts = |story: &String| BTreeMap::from([((0, 1), story.clone()), ((1, 0), story.clone())]);
-        let (shm, tcp) = (account("shm", Large::Pulled), account("tcp", Large::Sent));
+        let (shm, tcp) =
+            (account("shm", Large::Pulled { shared_bytes_min: 32_768 }), account("tcp", Large::Sent));
         let config = |list: &str| {
             Config::from_variables(&|name| (name == "WEFT_FABRIC").then(|| list.to_owned())).unwrap()
         };

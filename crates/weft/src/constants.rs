@@ -330,8 +330,8 @@ const FILE_BYTES_MAX: u64 = 4096;
 const TIME_NS_MAX: f64 = 1e9;
 /// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
 const EAGER_BYTES_LEAST: usize = 8 << 10;
-/// Above, messages that nobody waits for would fill the receiver's memory.
-const EAGER_BYTES_MOST: usize = 64 << 10;
+/// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
+const EAGER_BYTES_MOST: usize = 32 << 10;
 const LINE_BYTES: usize = 64;
 
 #[cfg(test)]

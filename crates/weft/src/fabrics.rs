@@ -176,8 +176,9 @@ impl Fabrics {
     /// How large messages go over a lane.
     pub(crate) fn large(&self, lane: Lane) -> Large {
         let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else { return Large::Sent };
-        match shm.explain(lane).pull {
-            shm::PullExplained::Allowed => Large::Pulled,
+        let shm::Explained { shared_bytes_min, pull, .. } = shm.explain(lane);
+        match pull {
+            shm::PullExplained::Allowed => Large::Pulled { shared_bytes_min },
             shm::PullExplained::SwitchedOff => Large::Copied { why: "switched off by WEFT_CMA=0".to_owned() },
             shm::PullExplained::NobodyThere => Large::Copied { why: "that process is not there".to_owned() },
             shm::PullExplained::Refused(refusal) => Large::Copied { why: format!("refused: {refusal}") },

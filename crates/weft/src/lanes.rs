@@ -25,7 +25,10 @@ pub struct LaneAccount {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Large {
     /// The receiver reads the sender's memory (CMA): tried, and allowed.
-    Pulled,
+    Pulled {
+        /// From here on the sender helps, and writes parts into the receiver's memory.
+        shared_bytes_min: usize,
+    },
     /// Copied through shared memory, as reading was not allowed.
     Copied {
         /// Why not.

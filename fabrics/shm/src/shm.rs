@@ -582,18 +582,9 @@ impl Fabric for Shm {
             return PulledShared::Refused { peer_brings: false };
         };
         let mut own = 0;
-        let [start, exposed_bytes] = exposed.words;
-        let pull = self.puller(outgoing);
         while let Some(part) = share.claim(self.segment.memory(), End::Front) {
-            let address = start.checked_add(part.offset as u64);
-            let pulled = match (pull, address) {
-                (Pull::Allowed(pid), Some(address)) if bytes as u64 <= exposed_bytes => {
-                    cma::read(pid, address, &mut into.part(part.offset, part.bytes)).is_ok()
-                }
-                _ => false,
-            };
-            if !pulled {
-                self.outgoing[lane.index as usize].pull.set(Pull::Refused);
+            let pulled = self.pull(lane, exposed, part.offset, &mut into.part(part.offset, part.bytes));
+            if pulled == Pulled::Refused {
                 return PulledShared::Refused { peer_brings: share.close(self.segment.memory()) };
             }
             own += part.bytes;

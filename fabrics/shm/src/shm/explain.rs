@@ -2,7 +2,7 @@
 
 use fabric::Fabric;
 
-use super::{Shm, ShmLane};
+use super::{SHARED_BYTES_MIN, Shm, ShmLane};
 use crate::cma::{self, Refusal};
 
 /// A lane over shm, explained.
@@ -10,6 +10,8 @@ use crate::cma::{self, Refusal};
 pub struct Explained {
     /// Up to here a payload is sent at once.
     pub eager_bytes_max: usize,
+    /// From here on both sides copy, where larger ones are read.
+    pub shared_bytes_min: usize,
     /// Whether larger ones are read out of the peer's memory.
     pub pull: PullExplained,
 }
@@ -42,7 +44,7 @@ impl Shm {
                 Err(refusal) => PullExplained::Refused(refusal),
             },
         };
-        Explained { eager_bytes_max: limits.eager_bytes_max, pull }
+        Explained { eager_bytes_max: limits.eager_bytes_max, shared_bytes_min: SHARED_BYTES_MIN, pull }
     }
 }
 
