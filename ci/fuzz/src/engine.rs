@@ -408,7 +408,7 @@ impl Fabric for Scripted {
         Pulled::Done
     }
 
-    fn invite(&mut self, _: Peer, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, _: Peer, _: Exposed, into: &UserMemory) -> Option<Exposed> {
         (self.0.hold().mood() & 4 != 0).then(|| Exposed { words: [7, into.bytes() as u64] })
     }
 

@@ -92,7 +92,7 @@ impl Node<'_> {
             }
         }
         let open = |seat| {
-            let settings = Settings { pull: false };
+            let settings = Settings { pull: false, ..Settings::default() };
             Shm::open(segment.clone(), seat, vec![VICTIM, VANDAL, HONEST], settings).expect("a seat")
         };
         let (mut victim, mut vandal, mut honest) = (open(0), open(1), open(2));

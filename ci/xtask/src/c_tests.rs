@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::job::{self, Ending, Finished};
+use crate::start;
 
 /// How many tests passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,12 @@ pub fn run(root: &Path, prefix: &Path, filter: &str) -> Result<Tally, String> {
     }
     if "corrupt".contains(filter) {
         place.corrupted_contents_are_noticed(&mut tally);
+    }
+    if "mapped alloc_mem".contains(filter) {
+        place.allocated_memory_is_mapped(&mut tally);
+    }
+    if "start".contains(filter) {
+        tally.note("start, calls of the ranks", place.starts_lean());
     }
     Ok(tally)
 }
@@ -126,7 +133,7 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_none_or(|extension| extension != "c") || name == CORRUPT {
+        if path.extension().is_none_or(|extension| extension != "c") || LIBRARIES.contains(&name.as_str()) {
             continue;
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
@@ -207,19 +214,63 @@ impl Place {
     /// turns one bit of what is received, must make it fail. That it can be put before ours is tested
     /// here, too.
     fn corrupted_contents_are_noticed(&self, tally: &mut Tally) {
-        let library = self.folder.join("libcorrupt.so");
-        let mut mpicc = Command::new(self.bin.join("mpicc"));
-        mpicc
-            .args(["-shared", "-fPIC", "-O1"])
-            .arg(self.sources.join("tests/corrupt.c"))
-            .arg("-o")
-            .arg(&library);
-        if let Err(account) = job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log")) {
-            return tally.note("corrupt, compiling", Err(account));
-        }
+        let library = match self.preloaded("corrupt") {
+            Ok(library) => library,
+            Err(account) => return tally.note("corrupt, compiling", Err(account)),
+        };
         for name in ["latency", "allreduce"] {
             tally.note(&format!("corrupt {name}"), self.notices(name, &library));
         }
+    }
+
+    /// Large messages out of MPI_Alloc_mem are not read by the kernel for their receiver, but mapped. (The sender may
+    /// still help, and write parts.) That the messages of this program are read by it otherwise shows that the library
+    /// before libc sees it.
+    fn allocated_memory_is_mapped(&self, tally: &mut Tally) {
+        let compiled = self.preloaded("reads").and_then(|library| {
+            let program = self.folder.join("mapped-alloc_mem");
+            let sources = vec![self.sources.join("tests/alloc_mem.c")];
+            let name = "mapped alloc_mem".to_owned();
+            let case = Case { name, sources, ranks: vec![2], right: Right::SaysOk, options: &[] };
+            self.compile(&case, &program).map(|()| (library, program))
+        });
+        let (library, program) = match compiled {
+            Ok(both) => both,
+            Err(account) => return tally.note("mapped alloc_mem, compiling", Err(account)),
+        };
+        for (name, launcher, options) in [
+            ("mapped alloc_mem", &[][..], &[][..]),
+            ("mapped alloc_mem, WEFT_CMA=0", &["-x", "WEFT_CMA=0"], &[]),
+            ("mapped alloc_mem, malloc instead", &[], &["plain"]),
+        ] {
+            let mut weftrun = Command::new(self.bin.join("weftrun"));
+            weftrun.args(["-n", "2", "--fabric", "shm"]).args(launcher);
+            weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display())).arg(&program).args(options);
+            let finished = job::run(&mut weftrun, LIMIT, &program.with_extension("log"));
+            let result = finished.and_then(|finished| {
+                judge(Right::SaysOk, &finished)?;
+                kernel_reads(&finished.output, !options.is_empty())
+            });
+            tally.note(name, result);
+        }
+    }
+
+    /// Compiles a library of `bench/tests` that is put before others.
+    fn preloaded(&self, name: &str) -> Result<PathBuf, String> {
+        let library = self.folder.join(format!("lib{name}.so"));
+        let mut mpicc = Command::new(self.bin.join("mpicc"));
+        mpicc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library);
+        mpicc.arg(self.sources.join(format!("tests/{name}.c")));
+        job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log"))?;
+        Ok(library)
+    }
+
+    fn starts_lean(&self) -> Result<(), String> {
+        let program = self.folder.join("start-hello");
+        let sources = vec![self.sources.join("examples/hello.c")];
+        let case = Case { name: "hello".into(), sources, ranks: vec![], right: Right::Zero, options: &[] };
+        self.compile(&case, &program)?;
+        start::check(&self.bin.join("weftrun"), &program)
     }
 
     fn notices(&self, name: &str, library: &Path) -> Result<(), String> {
@@ -230,6 +281,17 @@ impl Place {
         judge(Right::Status(1), &finished)?;
         let told = finished.output.contains("were not as they were sent");
         if told { Ok(()) } else { Err(format!("the damage was not told: {}", finished.account())) }
+    }
+}
+
+/// Whether the kernel has read messages for their receivers, as it should or should not. Where it refuses to, it cannot.
+fn kernel_reads(output: &str, expected: bool) -> Result<(), String> {
+    let said = |text: &str| output.lines().any(|line| line.contains(text));
+    match (said("read by the kernel"), said("refused by the kernel")) {
+        (read, _) if read == expected => Ok(()),
+        (false, true) => Ok(()),
+        (true, _) => Err("the kernel has read messages that could be mapped".into()),
+        (false, false) => Err("the kernel has read no message: what is counted here?".into()),
     }
 }
 
@@ -261,8 +323,9 @@ const BENCHMARKS: [(&str, &[u32]); 13] = [
     ("startup", &[1, 2, 5]),
     ("vector_latency", &[2, 3]),
 ];
-/// The library that damages messages: no test by itself.
-const CORRUPT: &str = "corrupt";
+/// Libraries for tests, no tests by themselves: the first damages messages, the second tells of reads of other
+/// processes' memory.
+const LIBRARIES: [&str; 2] = ["corrupt", "reads"];
 /// Above the watchdogs of the programs, which know more about where they hang.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -311,6 +374,15 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_other_processes_are_judged() {
+        assert!(kernel_reads("ok\n", false).is_ok());
+        assert!(kernel_reads("read by the kernel\nok\n", false).is_err());
+        assert!(kernel_reads("read by the kernel\n", true).is_ok());
+        assert!(kernel_reads("ok\n", true).is_err(), "a count that counts nothing proves nothing");
+        assert!(kernel_reads("refused by the kernel\n", true).is_ok());
+    }
+
+    #[test]
     fn every_committed_program_is_a_case() {
         let sources = crate::workspace_root().join("bench");
         let cases = cases(&sources).unwrap();
@@ -324,7 +396,7 @@ mod tests {
                 .count()
         };
         let shared_parts = 2;
-        let not_run_alone = [CORRUPT, "instructions"].len();
+        let not_run_alone = LIBRARIES.len() + ["instructions"].len();
         let all = programs("") - shared_parts + programs("examples") + programs("tests") - not_run_alone;
         assert_eq!(cases.len(), all, "a program in bench/ is not run by anything");
     }

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 
 /// Everything that can be set from outside.
@@ -26,6 +27,8 @@ pub struct Config {
     pub cpus: Option<CpuTime>,
     /// How to wait, if not by what the machine offers.
     pub wait: Wait,
+    /// Where the constants of the cost model come from.
+    pub constants: ConstantsFrom,
 }
 
 /// An amount of cpus, in hundredths of one.
@@ -106,6 +109,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "set by weftrun: the cpus that the ranks of this node may use together, as 1.5",
     },
     Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
+    Variable {
+        name: "WEFT_CONSTANTS",
+        meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
+    },
 ];
 
 impl Config {
@@ -151,6 +158,11 @@ impl Config {
                 _ => return Err(wrong("WEFT_WAIT", &value, "auto, spin or yield")),
             };
         }
+        config.constants = match read("WEFT_CONSTANTS").as_deref() {
+            Some("off") => ConstantsFrom::BuiltIn,
+            Some(file) => ConstantsFrom::File(file.into()),
+            None => ConstantsFrom::cache(read("XDG_CACHE_HOME"), read("HOME")),
+        };
         Ok(config)
     }
 
@@ -181,6 +193,7 @@ impl Default for Config {
             unexpected_bytes_max: 64 << 20,
             cpus: None,
             wait: Wait::Auto,
+            constants: ConstantsFrom::BuiltIn,
         }
     }
 }
@@ -242,6 +255,9 @@ mod tests {
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");
+        assert_eq!(read("WEFT_CONSTANTS", "off").unwrap().constants, ConstantsFrom::BuiltIn);
+        assert_eq!(read("WEFT_CONSTANTS", "a/b").unwrap().constants, ConstantsFrom::File("a/b".into()));
+        assert_eq!(read("HOME", "/home/a").unwrap().constants, ConstantsFrom::Cache("/home/a/.cache".into()));
         assert_eq!(read("WEFT_TCP_PORTS", "10-12").unwrap().tcp_ports, Some(10..=12));
         assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
         for (name, value) in [
@@ -265,7 +281,9 @@ mod tests {
     fn every_variable_that_is_read_is_listed() {
         let asked = std::cell::RefCell::new(Vec::new());
         let _ = Config::from_variables(&|name| {
-            asked.borrow_mut().push(name.to_owned());
+            if name.starts_with("WEFT_") {
+                asked.borrow_mut().push(name.to_owned());
+            }
             None
         });
         let listed: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();

@@ -14,12 +14,16 @@ use fabric::{
 };
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
+
+pub use shm::SharedHeap;
 use tcp::Tcp;
 
 use crate::card::{self, Card};
 use crate::config::{Config, FabricName};
+use crate::constants::Found;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Exchange, card_key};
+use crate::lanes::{Large, Measured};
 use crate::wait;
 
 /// All fabrics of a process.
@@ -28,6 +32,8 @@ pub struct Fabrics {
     loopback: Loopback,
     shm: Option<Shm>,
     tcp: Option<Tcp>,
+    /// The constants that shm's limits follow from, once shm is open.
+    constants: Option<Box<Found>>,
     /// Turns until tcp is polled again, where shm is there as well.
     tcp_rests: u32,
     /// Messages in the loopback that were not polled yet.
@@ -84,6 +90,7 @@ impl Fabrics {
             loopback: Loopback::new(place.here),
             shm: None,
             tcp: None,
+            constants: None,
             tcp_rests: 0,
             to_oneself: 0,
         };
@@ -94,7 +101,7 @@ impl Fabrics {
         let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
-            fabrics.shm = Some(open_shm(place, inherited_segment(number)?, everybody)?);
+            fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
             let cores = wait::cores(place.peers, wait::cpus(place.config));
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores });
         }
@@ -129,9 +136,53 @@ impl Fabrics {
             && neighbours.len() > 1
         {
             let segment = share_segment(place, &offer, &neighbours)?;
-            self.shm = Some(open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?);
+            self.open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?;
         }
         Ok(cores)
+    }
+
+    fn open_shm(&mut self, place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<()> {
+        let seats = peers.len() as u32;
+        let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
+        let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
+        // Once for each node.
+        if let Some(warning) = found.warning.as_ref().filter(|_| seat == 0) {
+            eprintln!("weft: {warning}");
+        }
+        let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
+        let eager_bytes_max = found.constants.eager_bytes_max();
+        let settings = shm::Settings { pull: place.config.pull, eager_bytes_max };
+        self.shm = Some(Shm::open(segment, seat, peers, settings).map_err(|error| segment_refused(&error))?);
+        self.constants = Some(Box::new(found));
+        Ok(())
+    }
+
+    /// Memory that the other processes of this node can map; none where no memory is shared.
+    pub(crate) fn heap(&self) -> Option<SharedHeap> {
+        self.shm.as_ref().map(Shm::heap)
+    }
+
+    /// Where the constants in use come from; none where shm is not open.
+    pub(crate) fn constants(&self) -> Option<&Found> {
+        self.constants.as_deref()
+    }
+
+    /// The names of the fabrics that are open.
+    pub(crate) fn open_names(&self) -> Vec<&'static str> {
+        let names = [self.shm.as_ref().map(Fabric::name), self.tcp.as_ref().map(Fabric::name)];
+        names.into_iter().flatten().collect()
+    }
+
+    /// How large messages go over a lane.
+    pub(crate) fn large(&self, lane: Lane) -> Large {
+        let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else { return Large::Sent };
+        let shm::Explained { shared_bytes_min, pull, .. } = shm.explain(lane);
+        match pull {
+            shm::PullExplained::Allowed => Large::Pulled { shared_bytes_min },
+            shm::PullExplained::SwitchedOff => Large::Copied { why: "switched off by WEFT_CMA=0".to_owned() },
+            shm::PullExplained::NobodyThere => Large::Copied { why: "that process is not there".to_owned() },
+            shm::PullExplained::Refused(refusal) => Large::Copied { why: format!("refused: {refusal}") },
+        }
     }
 
     #[cold]
@@ -277,9 +328,9 @@ impl Fabric for Fabrics {
         }
     }
 
-    fn invite(&mut self, lane: Lane, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, lane: Lane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         match (lane, &mut self.shm) {
-            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, into),
+            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, exposed, into),
             _ => None,
         }
     }
@@ -383,14 +434,6 @@ fn inherited_segment(number: i32) -> Result<OwnedFd> {
         })
 }
 
-fn open_shm(place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<Shm> {
-    let seats = peers.len() as u32;
-    let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
-    let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
-    let settings = shm::Settings { pull: place.config.pull };
-    Shm::open(segment, seat, peers, settings).map_err(|error| segment_refused(&error))
-}
-
 /// The lowest of the neighbours makes the segment and hands it to the others.
 fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Card)]) -> Result<OwnedFd> {
     let (lowest, card) = &neighbours[0];
@@ -420,6 +463,37 @@ fn other_version(peer: Peer) -> Error {
         .remedy("all processes of a job must use the same version of the library")
 }
 
+/// Measures shm between two processes of this node, on memory of its own: what the first of them does.
+///
+/// `hand` brings the card of the memory to the other one.
+pub(crate) fn measure_first(config: &Config, hand: impl FnOnce(Vec<u8>) -> Result<()>) -> Result<Measured> {
+    let (offer, card) = shm::Offer::open().map_err(|error| refused("shm", &error))?;
+    let segment = create_segment(2)?;
+    hand(card)?;
+    offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
+    measure(config, segment, 0)
+}
+
+/// The same for the second one, who was handed the card.
+pub(crate) fn measure_second(config: &Config, card: &[u8]) -> Result<Measured> {
+    let segment = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
+    measure(config, segment, 1)
+}
+
+fn measure(config: &Config, segment: OwnedFd, seat: u32) -> Result<Measured> {
+    let segment = Segment::adopt(segment, 2).map_err(|error| segment_refused(&error))?;
+    let settings = shm::Settings { pull: config.pull, ..shm::Settings::default() };
+    let shm::Measured { hand_over_ns, copied, pulled } =
+        shm::measure(segment, seat, settings, MEASURING_PATIENCE)?;
+    Ok(Measured { hand_over_ns, copied, pulled })
+}
+
+fn constants_refused(why: &str) -> Error {
+    Error::new(Class::Argument, format!("the file of WEFT_CONSTANTS cannot be used: {why}")).remedy(
+        "unset WEFT_CONSTANTS, or write the file anew: WEFT_CONSTANTS=FILE weft explain lanes --measure",
+    )
+}
+
 fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
@@ -441,5 +515,7 @@ fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {
 const TURNS_BETWEEN_TCP: u32 = 16;
 /// The longest sleep where one bell cannot hear everything.
 const NAP: Duration = Duration::from_millis(1);
+/// How long the other process may do nothing while shm is measured.
+const MEASURING_PATIENCE: Duration = Duration::from_secs(20);
 /// How long the neighbours may take to fetch the segment.
 const HANDOUT_TIMEOUT: Duration = Duration::from_secs(30);

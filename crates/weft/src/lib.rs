@@ -27,6 +27,7 @@
 mod card;
 mod communicator;
 mod config;
+mod constants;
 mod error;
 mod exchange;
 mod fabrics;
@@ -34,6 +35,7 @@ mod fabrics;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+pub mod lanes;
 pub mod launch;
 mod lock;
 mod memory;
@@ -46,10 +48,11 @@ mod wait;
 pub use collectives;
 pub use communicator::{Communicator, Received, Reduce, Status};
 pub use config::{Config, CpuTime, FabricName, VARIABLES, Variable, Wait};
+pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
-pub use fabrics::Lane;
+pub use fabrics::{Lane, SharedHeap};
 pub use group::{Comparison, Group};
 pub use lock::{Guard, Lock, Threads};
 pub use memory::Transferable;

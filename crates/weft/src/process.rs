@@ -11,7 +11,7 @@ use messaging::{
 };
 
 use crate::exchange::Exchange;
-use crate::fabrics::{Fabrics, FabricsBell};
+use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::lock::{Guard, Lock, Threads};
 use crate::wait::{Next, Patience, Policy};
 
@@ -21,6 +21,7 @@ pub struct Process {
     peers: u32,
     engine: Lock<Engine<Fabrics>>,
     bell: FabricsBell,
+    heap: Option<SharedHeap>,
     policy: Policy,
     /// What is known of the ranks' cores at all ranks alike.
     cores: Cores,
@@ -56,6 +57,7 @@ impl Process {
             here,
             peers,
             bell: engine.fabric().bell(),
+            heap: engine.fabric().heap(),
             engine: Lock::new(threads, engine),
             policy,
             cores,
@@ -353,6 +355,17 @@ impl Process {
         let guard = self.engine.hold();
         self.wanting.fetch_sub(1, Ordering::Relaxed);
         guard
+    }
+
+    /// Memory for messages that the other processes of this node can map; none where no memory is shared.
+    #[must_use]
+    pub fn shared_heap(&self) -> Option<&SharedHeap> {
+        self.heap.as_ref()
+    }
+
+    /// A look at the engine that changes nothing others wait for.
+    pub(crate) fn with_engine<R>(&self, look: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
+        look(&mut self.hold())
     }
 
     /// The engine's requests, one a line, for a person who wonders.

@@ -27,11 +27,13 @@ fn engines<F: Fabric + 'static>(fabrics: Vec<F>, settings: Settings) -> Vec<Engi
         .collect()
 }
 
+/// Ends that disagree on where eager ends.
 fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
     let segment = Segment::adopt(Segment::create(ranks).unwrap(), ranks).unwrap();
     let peers: Vec<Peer> = (0..ranks).map(Peer).collect();
-    let settings = shm::Settings { pull };
-    (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings).unwrap()).collect()
+    let settings =
+        |seat| shm::Settings { pull, eager_bytes_max: [8 << 10, 0, 100, 64 << 10][seat as usize % 4] };
+    (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings(seat)).unwrap()).collect()
 }
 
 fn tcp_ends(ranks: u32) -> Vec<Tcp> {

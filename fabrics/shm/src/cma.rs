@@ -37,13 +37,37 @@ pub fn admit_readers() {
 
 /// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right one.
 pub fn can_read(sitter: &Sitter) -> bool {
+    try_read(sitter).is_ok()
+}
+
+/// The same, with the reason.
+///
+/// # Errors
+/// What came instead of the right word.
+pub fn try_read(sitter: &Sitter) -> Result<(), Refusal> {
     let room = Heap::new(size_of::<u64>());
-    if read(sitter.pid, sitter.probe_address, &mut room.memory()).is_err() {
-        return false;
-    }
+    read(sitter.pid, sitter.probe_address, &mut room.memory()).map_err(Refusal::System)?;
     let mut value = [0; size_of::<u64>()];
     room.payload().copy_to(&mut value);
-    u64::from_ne_bytes(value) == sitter.probe_value
+    if u64::from_ne_bytes(value) == sitter.probe_value { Ok(()) } else { Err(Refusal::Another) }
+}
+
+/// Why a peer's memory cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The system says so.
+    System(Errno),
+    /// The process of that number is another one: the peer has numbers of its own (a container).
+    Another,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::System(errno) => write!(f, "the kernel says: {errno}"),
+            Refusal::Another => write!(f, "its process number is that of another process here"),
+        }
+    }
 }
 
 /// Fills `into` with what stands at `address` of process `pid`. The address is the peer's claim, and the kernel

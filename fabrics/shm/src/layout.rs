@@ -1,8 +1,8 @@
 //! Where things stand in a segment: arithmetic on offsets, and nothing else.
 //!
 //! ```text
-//! offset  0                4096                 rings_at
-//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..
+//! offset  0                4096                 rings_at                              heaps_at
+//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| heap 0 | heap 1 |..
 //!
 //! head    | magic 8 | version 4 | seats 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
 //!    64   | processes whose kernel refuses the barrier 4 |..
@@ -31,6 +31,8 @@ pub struct Layout {
     pub seats: u32,
     /// The shape of every ring.
     pub ring: RingShape,
+    /// Room for the heap of each seat, behind the rings; nothing where the size of files is limited.
+    pub heap_bytes: u64,
 }
 
 /// The shape of a ring.
@@ -51,12 +53,29 @@ impl Layout {
     /// The layout for `seats` seats; `None` where there are none or too many.
     pub fn new(seats: u32) -> Option<Layout> {
         let (_, data_bytes) = *SHAPES.iter().find(|(seats_max, _)| seats <= *seats_max)?;
-        (seats > 0).then(|| Layout { seats, ring: RingShape::with_data(data_bytes) })
+        let heap_bytes = HEAP_BYTES_MAX.min(HEAPS_BYTES_MAX / u64::from(seats.max(1)).next_power_of_two());
+        (seats > 0).then(|| Layout { seats, ring: RingShape::with_data(data_bytes), heap_bytes })
+    }
+
+    /// The same without heaps.
+    pub fn without_heaps(self) -> Layout {
+        Layout { heap_bytes: 0, ..self }
     }
 
     /// Size of the whole segment, most of it never touched.
     pub fn segment_bytes(&self) -> u64 {
+        self.heaps_at() + u64::from(self.seats) * self.heap_bytes
+    }
+
+    /// Where the heaps begin; all before is mapped by everybody.
+    pub fn heaps_at(&self) -> u64 {
         self.rings_at() as u64 + u64::from(self.seats).pow(2) * self.ring.bytes() as u64
+    }
+
+    /// Where the heap of a seat begins.
+    pub fn heap_at(&self, seat: u32) -> u64 {
+        debug_assert!(seat < self.seats);
+        self.heaps_at() + u64::from(seat) * self.heap_bytes
     }
 
     /// Where the rings begin; all before it is taken when the segment is made.
@@ -164,6 +183,10 @@ const PIECE_BYTES_MAX: u32 = 16 << 10;
 const SHAPES: [(u32, u32); 6] =
     [(4, 1 << 20), (16, 256 << 10), (64, 128 << 10), (256, 64 << 10), (1024, 32 << 10), (2048, 8 << 10)];
 
+/// More memory than a process has, or its share of what a process can map: 47 bits of addresses, with room for others.
+const HEAP_BYTES_MAX: u64 = 64 << 30;
+const HEAPS_BYTES_MAX: u64 = 16 << 40;
+
 /// The most seats a segment can have.
 pub const SEATS_MAX: u32 = SHAPES[SHAPES.len() - 1].0;
 
@@ -178,7 +201,9 @@ mod tests {
             assert!(layout.seat_at(seats - 1) + layout.seat_bytes() <= layout.rings_at());
             assert_eq!(layout.ring_at(0, 0), layout.rings_at());
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
-            assert_eq!(last, layout.segment_bytes());
+            assert_eq!(last, layout.heaps_at());
+            assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
+            assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));
             assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());
             assert!(RING_LINES + layout.ring.lines as usize * LINE <= MAILBOX_AT);
         }
@@ -198,7 +223,10 @@ mod tests {
     #[test]
     fn the_largest_segment_stays_mappable() {
         for (seats, ..) in SHAPES {
-            assert!(Layout::new(seats).unwrap().segment_bytes() <= 128 << 30, "{seats} seats");
+            let layout = Layout::new(seats).unwrap();
+            assert!(layout.heaps_at() <= 128 << 30, "{seats} seats");
+            assert!(layout.segment_bytes() < 1 << 45, "{seats} seats");
+            assert_eq!(layout.without_heaps().segment_bytes(), layout.heaps_at());
         }
         assert_eq!(Layout::new(0), None);
         assert_eq!(Layout::new(SEATS_MAX + 1), None);

@@ -30,6 +30,10 @@ pub mod fuzzing;
 #[cfg(not(loom))]
 mod handout;
 #[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
+mod measure;
+#[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
 mod shm;
@@ -42,7 +46,11 @@ mod loom_tests;
 #[cfg(not(loom))]
 pub use crate::{
     bell::ShmBell,
+    cma::Refusal,
     handout::{HandoutError, Offer, fetch},
+    heap::{NoBlock, SharedHeap},
+    measure::{Measured, measure},
     segment::{Segment, SegmentError},
+    shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
 };

@@ -42,6 +42,8 @@ pub trait Memory {
 
 #[cfg(not(loom))]
 pub use mapped::Mapped;
+#[cfg(all(test, not(loom)))]
+pub use mapped::{claim_for_tests, claim_to_write_for_tests};
 
 #[cfg(all(test, loom))]
 pub use modelled::Lines;
@@ -96,6 +98,11 @@ mod mapped {
         /// The whole of a shared mapping.
         pub fn new(mapping: MmapRaw) -> Mapped {
             Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), _owner: Owner::Mapping(mapping) }
+        }
+
+        /// Length in bytes.
+        pub fn bytes(&self) -> usize {
+            self.bytes
         }
 
         /// Zero bytes on the heap, aligned to a cache line; for tests, also under Miri.
@@ -168,6 +175,20 @@ mod mapped {
             // Others may write there; a payload is made for that.
             reader(unsafe { Payload::claim(place, bytes) })
         }
+    }
+
+    /// Memory that a test keeps, to be read.
+    #[cfg(test)]
+    pub fn claim_for_tests(start: *const u8, bytes: usize) -> Payload<'static> {
+        // SAFETY: the tests of blocks look at those that they have not given back, or at no byte.
+        unsafe { Payload::claim(start, bytes) }
+    }
+
+    /// The same, to be written.
+    #[cfg(test)]
+    pub fn claim_to_write_for_tests(start: *mut u8, bytes: usize) -> fabric::UserMemory {
+        // SAFETY: as above.
+        unsafe { fabric::UserMemory::claim(start, bytes) }
     }
 
     #[cfg(test)]

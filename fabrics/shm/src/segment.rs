@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use fabric::{FabricError, Fault};
-use memmap2::{Advice, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
@@ -101,7 +101,7 @@ impl Segment {
     /// # Errors
     /// [`SegmentError::Seats`], [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn create(seats: u32) -> Result<OwnedFd, SegmentError> {
-        let layout = Layout::new(seats).ok_or(SegmentError::Seats(seats))?;
+        let layout = allowed(Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
         let file = anonymous(c"weft-shm")
             .map_err(|errno| exhausted("making anonymous memory", layout.segment_bytes(), errno))?;
         resize(&file, layout.segment_bytes())?;
@@ -119,11 +119,11 @@ impl Segment {
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn adopt(file: OwnedFd, seats: u32) -> Result<Segment, SegmentError> {
-        let layout = Layout::new(seats).ok_or(SegmentError::Seats(seats))?;
+        let layout = made_with(&file, Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
         let identity = check(&file, &layout)?;
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)
             .map_err(|errno| system("keeping the descriptor to this process", errno))?;
-        let mapping = map(&file, layout.segment_bytes())?;
+        let mapping = map(&file, layout.heaps_at())?;
         let memory = Mapped::new(mapping);
         Ok(Segment { inner: Arc::new(Inner { file, memory, layout, identity, reserve }) })
     }
@@ -237,10 +237,22 @@ fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {
         reason: error.to_string(),
         remedy: "This is address space, not memory: lift the limit on it (ulimit -v unlimited)",
     };
-    let mapping = MmapRaw::map_raw(file).map_err(refused)?;
+    let mapping = MmapOptions::new().len(bytes as usize).map_raw(file).map_err(refused)?;
     // A child that the program forks has no business here, and would break the rings if it tried.
     mapping.advise(Advice::DontFork).map_err(|error| system("keeping the segment from children", error))?;
     Ok(mapping)
+}
+
+/// The layout without heaps where the size of files is limited below them: they are worth having, and no more.
+fn allowed(layout: Layout) -> Layout {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < layout.segment_bytes()) { layout.without_heaps() } else { layout }
+}
+
+/// The layout that the maker of a segment has chosen: whether there are heaps shows in its size.
+fn made_with(file: &OwnedFd, layout: Layout) -> Layout {
+    let bytes = rustix::fs::fstat(file).map_or(0, |about| about.st_size as u64);
+    if bytes == layout.without_heaps().segment_bytes() { layout.without_heaps() } else { layout }
 }
 
 /// Sets the length. A limit on the size of files would otherwise end the process with a signal.
@@ -321,7 +333,7 @@ const HEAD_BYTES: usize = 48;
 const IDENTITY_AT: usize = 32;
 const MAGIC: [u8; 8] = *b"weftshm\0";
 /// To be raised with every change of what stands in a segment.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -358,7 +370,7 @@ mod tests {
         assert!(refusal(bare(&[], 0), 2).contains("0 bytes of something else"));
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(refusal(socket.into(), 2).contains("not this job's shared memory"));
-        assert!(refusal(Segment::create(2).unwrap(), 3).contains("2 seats by version 1"));
+        assert!(refusal(Segment::create(2).unwrap(), 3).contains("2 seats by version 2"));
     }
 
     #[test]
@@ -367,6 +379,18 @@ mod tests {
         let head = head_of(&layout, [1; 16]);
         assert!(refusal(bare(&head, 4096), 2).contains("4096 bytes instead of"));
         assert!(refusal(bare(&head, layout.segment_bytes()), 2).contains("cut short"));
+    }
+
+    #[test]
+    fn a_segment_without_heaps_is_one_all_the_same() {
+        let layout = Layout::new(2).unwrap().without_heaps();
+        let file = rustix::fs::memfd_create(c"test", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::io::pwrite(&file, &head_of(&layout, [1; 16]), 0).unwrap();
+        rustix::fs::ftruncate(&file, layout.segment_bytes()).unwrap();
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        let segment = Segment::adopt(file, 2).unwrap();
+        assert_eq!(segment.layout().heap_bytes, 0);
+        assert_eq!(crate::heap::SharedHeap::new(segment, 1).take(1 << 20, 8), Ok(None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The fabric itself: lanes to peers, the rings it has been told of, and the faults it has to report.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
     Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
@@ -10,6 +10,7 @@ use fabric::{
 
 use crate::bell::{ShmBell, wake};
 use crate::cma::{self, Probe};
+use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{
     LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_AT, MAILBOX_BYTES, MAILBOX_OFFERED,
     MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
@@ -22,7 +23,10 @@ use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::share::{End, Share};
 use crate::sync::enlisted;
 
+pub mod explain;
 mod incoming;
+mod mapped;
+
 use incoming::Incoming;
 
 /// The shm fabric of one process, on one seat of a segment.
@@ -35,6 +39,10 @@ pub struct Shm {
     settings: Settings,
     /// What others read by way of trial; it must stay where it is.
     _probe: Probe,
+    /// Memory that the others can map.
+    heap: SharedHeap,
+    /// The heaps of others in which something was read, by seat.
+    windows: BTreeMap<u32, Window>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     /// Where the next poll begins, so that a busy ring cannot starve the others.
@@ -55,11 +63,13 @@ pub struct Shm {
 pub struct Settings {
     /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
     pub pull: bool,
+    /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have room.
+    pub eager_bytes_max: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pull: true }
+        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX }
     }
 }
 
@@ -127,6 +137,8 @@ impl Shm {
             peers,
             settings,
             _probe: probe,
+            heap: SharedHeap::new(segment.clone(), seat),
+            windows: BTreeMap::new(),
             outgoing: Vec::new(),
             incoming: Vec::new(),
             next_incoming: 0,
@@ -465,8 +477,14 @@ impl Fabric for Shm {
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
-        let pull = matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_));
-        Limits { eager_bytes_max: EAGER_BYTES_MAX, pull }
+        let puller = self.puller(&self.outgoing[lane.index as usize]);
+        let pull = matches!(puller, Pull::Allowed(_));
+        if puller == Pull::Refused {
+            return Limits { eager_bytes_max: EAGER_BYTES_MAX, pull };
+        }
+        // A few messages fit into a ring, however small it is.
+        let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
+        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), pull }
     }
 
     #[inline(always)]
@@ -510,12 +528,18 @@ impl Fabric for Shm {
     }
 
     fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-        Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] }
+        match self.heap.locate(memory) {
+            Some(at) => heap::described(at, memory.bytes()),
+            None => Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] },
+        }
     }
 
     fn pull(&mut self, lane: ShmLane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
-        let outgoing = &self.outgoing[lane.index as usize];
         let [start, bytes] = exposed.words;
+        if let Some(at) = heap::place(exposed) {
+            return self.pull_mapped(lane, at, bytes, offset, into);
+        }
+        let outgoing = &self.outgoing[lane.index as usize];
         let end = (offset as u64).checked_add(into.bytes() as u64);
         let (Pull::Allowed(pid), Some(address)) = (self.puller(outgoing), start.checked_add(offset as u64))
         else {
@@ -533,9 +557,9 @@ impl Fabric for Shm {
         }
     }
 
-    fn invite(&mut self, lane: ShmLane, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         let bytes = into.bytes();
-        if bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
+        if heap::place(exposed).is_some() || bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
             return None;
         }
         let peer = self.outgoing[lane.index as usize].peer;
@@ -558,18 +582,9 @@ impl Fabric for Shm {
             return PulledShared::Refused { peer_brings: false };
         };
         let mut own = 0;
-        let [start, exposed_bytes] = exposed.words;
-        let pull = self.puller(outgoing);
         while let Some(part) = share.claim(self.segment.memory(), End::Front) {
-            let address = start.checked_add(part.offset as u64);
-            let pulled = match (pull, address) {
-                (Pull::Allowed(pid), Some(address)) if bytes as u64 <= exposed_bytes => {
-                    cma::read(pid, address, &mut into.part(part.offset, part.bytes)).is_ok()
-                }
-                _ => false,
-            };
-            if !pulled {
-                self.outgoing[lane.index as usize].pull.set(Pull::Refused);
+            let pulled = self.pull(lane, exposed, part.offset, &mut into.part(part.offset, part.bytes));
+            if pulled == Pulled::Refused {
                 return PulledShared::Refused { peer_brings: share.close(self.segment.memory()) };
             }
             own += part.bytes;
@@ -695,7 +710,7 @@ const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 256);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
-/// Up to here a message is sent without asking.
+/// Up to here a message is sent without asking, where nobody has said otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
 /// Up to here one side copies faster alone.
 const SHARED_BYTES_MIN: usize = 32 << 10;

@@ -31,7 +31,7 @@ impl<const SEATS: u32, const PULL: bool> Pair for Seated<SEATS, PULL> {
         let segment = Segment::adopt(file, SEATS).expect("and adopted");
         let open = |seat| {
             let peers = vec![Peer(0), Peer(1)];
-            let settings = Settings { pull: PULL };
+            let settings = Settings { pull: PULL, ..Settings::default() };
             Seated(Shm::open(segment.clone(), seat, peers, settings).expect("the seat is free"))
         };
         (open(0), open(1))

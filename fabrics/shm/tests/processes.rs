@@ -59,7 +59,7 @@ fn child(role: &str) {
 }
 
 fn messages_of_every_size_go_both_ways() {
-    for settings in [Settings { pull: true }, Settings { pull: false }] {
+    for settings in [true, false].map(|pull| Settings { pull, ..Settings::default() }) {
         let job = Job::new(2);
         let echo = job.start("echo", 1);
         let mut end = job.end(settings);
@@ -141,7 +141,7 @@ fn memory_is_pulled_from_another_process() {
 fn without_pull_nothing_is_pulled() {
     let job = Job::new(2);
     let exposer = job.start("exposer", 1);
-    let mut end = job.end(Settings { pull: false });
+    let mut end = job.end(Settings { pull: false, ..Settings::default() });
     let exposed = received_exposed(&mut end);
     let lane = end.lanes[1];
     assert!(!end.shm.limits(lane).pull);

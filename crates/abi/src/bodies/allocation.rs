@@ -1,23 +1,31 @@
 //! Memory that the library allocates for the program (MPI 5.0 §9.2).
 //!
-//! What was handed out is kept in a table, so that a foreign address is an error and not a broken heap.
+//! Larger pieces come from memory that the other processes of the node can map, where there is such. What was handed
+//! out is kept in a table, so that a foreign address is an error and not a broken heap.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use weft::{Class, Error, Result};
+use weft::{Class, Error, Result, SharedHeap};
 
 use crate::bodies::info;
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
+use crate::generated::constants::MPI_COMM_WORLD;
 use crate::objects::lock;
 use crate::state::call;
 use crate::types::*;
 
-/// Layouts of what is handed out, by address.
-static ALLOCATED: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
+/// What is handed out, by address.
+static ALLOCATED: Mutex<Option<HashMap<usize, Allocation>>> = Mutex::new(None);
+
+/// Where memory was taken, and is given back.
+enum Allocation {
+    Private(Layout),
+    Shared(SharedHeap),
+}
 
 /// Allocates memory, at least at the beginning of a cache line, or aligned as the info key
 /// `mpi_minimum_memory_alignment` asks.
@@ -25,10 +33,12 @@ static ALLOCATED: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
 /// # Safety
 /// `baseptr` is null or the address of a pointer, writable.
 pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
-    call("MPI_Alloc_mem", Target::World, |_| {
+    call("MPI_Alloc_mem", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(baseptr.cast::<*mut c_void>(), "baseptr")? };
-        place.set(allocate(layout(size, info)?)?);
+        let world = runtime.comm(MPI_COMM_WORLD)?;
+        let heap = world.comm.process().shared_heap();
+        place.set(allocate(layout(size, info)?, heap)?);
         Ok(())
     })
 }
@@ -47,15 +57,27 @@ fn layout(size: MPI_Aint, info: MPI_Info) -> Result<Layout> {
     layout.ok_or_else(|| Error::new(Class::Argument, format!("the size is {size} bytes")))
 }
 
-fn allocate(layout: Layout) -> Result<*mut c_void> {
+fn allocate(layout: Layout, heap: Option<&SharedHeap>) -> Result<*mut c_void> {
+    let (start, allocation) = match heap {
+        Some(heap) => match heap.take(layout.size(), layout.align()) {
+            Ok(Some(start)) => (start, Allocation::Shared(heap.clone())),
+            Ok(None) => allocate_private(layout)?,
+            Err(error) => return Err(Error::of_text(Class::NoMemory, &error.to_string())),
+        },
+        None => allocate_private(layout)?,
+    };
+    lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), allocation);
+    Ok(start.cast())
+}
+
+fn allocate_private(layout: Layout) -> Result<(*mut u8, Allocation)> {
     // SAFETY: the layout has at least one byte.
     let start = unsafe { alloc(layout) };
     if start.is_null() {
         let what = format!("{} bytes, aligned to {}, cannot be allocated", layout.size(), layout.align());
         return Err(Error::new(Class::NoMemory, what).remedy("ask for less, or give the job more memory"));
     }
-    lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), layout);
-    Ok(start.cast())
+    Ok((start, Allocation::Private(layout)))
 }
 
 /// Frees memory of [`mpi_alloc_mem`]. A null pointer is nothing to free.
@@ -67,13 +89,18 @@ pub unsafe fn mpi_free_mem(base: *mut c_void) -> c_int {
         if base.is_null() {
             return Ok(());
         }
-        let layout = lock(&ALLOCATED).as_mut().and_then(|allocated| allocated.remove(&base.addr()));
-        let Some(layout) = layout else {
-            let what = format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
-            return Err(Error::new(Class::Argument, what));
-        };
-        // SAFETY: the table says that this address was allocated with this layout and not freed since.
-        unsafe { dealloc(base.cast(), layout) };
+        let allocation = lock(&ALLOCATED).as_mut().and_then(|allocated| allocated.remove(&base.addr()));
+        match allocation {
+            None => {
+                let what = format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
+                return Err(Error::new(Class::Argument, what));
+            }
+            // SAFETY: the table says that this address was allocated with this layout and not freed since.
+            Some(Allocation::Private(layout)) => unsafe { dealloc(base.cast(), layout) },
+            Some(Allocation::Shared(heap)) => {
+                heap.give_back(base.cast());
+            }
+        }
         Ok(())
     })
 }

@@ -1,0 +1,66 @@
+//! The command `weft`: what the library found out about this machine and chose, told to people.
+//!
+//! **Invariant:** it asks the library and shows the answer; it decides nothing itself.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod explain;
+
+/// Tells what weft does on this machine, and why
+#[derive(Debug, Parser)]
+#[command(name = "weft", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Explain what the library has chosen
+    #[command(subcommand)]
+    Explain(Explain),
+}
+
+#[derive(Debug, Subcommand)]
+enum Explain {
+    /// Which way messages go between the ranks of this node, why, and what it costs
+    ///
+    /// Alone it starts two ranks on this node; as a job's program (`weftrun -n 4 weft explain lanes`) it explains that
+    /// job.
+    Lanes {
+        /// Measure what moving bytes costs here, and keep it for the jobs that start from now on
+        #[arg(long)]
+        measure: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let Command::Explain(Explain::Lanes { measure }) = Arguments::parse().command;
+    match explain::lanes(measure) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn only_what_there_is_can_be_asked_for() {
+        assert!(Arguments::try_parse_from(["weft", "explain", "lanes", "--measure"]).is_ok());
+        assert!(Arguments::try_parse_from(["weft", "explain", "lines"]).is_err());
+        assert!(Arguments::try_parse_from(["weft"]).is_err());
+    }
+}

@@ -1,0 +1,474 @@
+//! The cost model of a node's memory: constants in nanoseconds, and the thresholds that follow from them.
+//!
+//! ```text
+//! copied through shared memory    t(n) = copy.fixed + n * copy.byte
+//! read by the receiver            t(n) = hand over  + pull.fixed + n * pull.byte
+//! ```
+//! The request of a message that waits at its sender goes over first, and then the receiver reads. Where the second
+//! line gets under the first, sending at once ends.
+//!
+//! A job takes the constants from a small file, written by `weft explain lanes --measure`: one `open` at start, and no
+//! file is made. Without one, those below hold. Ranks may differ in them: how a message goes is its sender's choice.
+//!
+//! ```text
+//! weft constants 1          the version of this format
+//! host node7                whose they are: all three must be those of the reader
+//! kernel 6.18.1
+//! weft 0.1.0
+//! hand-over 61.5            all times in nanoseconds
+//! copy 410.0 0.0705         fixed, and for each byte
+//! pull 540.0 0.0460         the same, or the word `refused`
+//! ```
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// What moving bytes between two processes of this node costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Constants {
+    /// One way of an empty message between two who answer each other.
+    pub hand_over_ns: f64,
+    /// Copied into shared memory and out of it.
+    pub copy: Line,
+    /// Read out of the other process's memory, where the kernel allows that.
+    pub pull: Option<Line>,
+}
+
+/// A time that grows with the number of bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Line {
+    /// For no byte at all.
+    pub fixed_ns: f64,
+    /// For each byte.
+    pub byte_ns: f64,
+}
+
+/// Where the constants come from, as the environment says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ConstantsFrom {
+    /// The file of this host in the user's folder for caches, if there is one.
+    Cache(PathBuf),
+    /// This file.
+    File(PathBuf),
+    /// The built-in ones.
+    BuiltIn,
+}
+
+/// Whose constants they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The name of the machine.
+    pub host: String,
+    /// The release of its kernel.
+    pub kernel: String,
+    /// The version of this library.
+    pub weft: String,
+}
+
+impl Constants {
+    /// Those that hold where nothing was measured: an Intel Xeon of the Sapphire Rapids kind, two virtual cpus of one
+    /// core each, Linux 6.18.
+    pub const BUILT_IN: Constants = Constants {
+        hand_over_ns: 65.0,
+        copy: Line { fixed_ns: 400.0, byte_ns: 0.080 },
+        pull: Some(Line { fixed_ns: 550.0, byte_ns: 0.050 }),
+    };
+
+    /// The constants that fit what was measured; none where the times make no sense.
+    #[must_use]
+    pub fn fit(hand_over_ns: f64, copied: &[(usize, f64)], pulled: &[(usize, f64)]) -> Option<Constants> {
+        let pull = if pulled.is_empty() { None } else { Some(Line::fit(pulled)?) };
+        Some(Constants { hand_over_ns, copy: Line::fit(copied)?, pull }).filter(Constants::is_sane)
+    }
+
+    /// Time of one way of a message that is copied.
+    #[must_use]
+    pub fn copied_ns(&self, bytes: usize) -> f64 {
+        self.copy.at(bytes)
+    }
+
+    /// Time of one way of a message whose receiver is asked, and reads it.
+    #[must_use]
+    pub fn pulled_ns(&self, bytes: usize) -> Option<f64> {
+        self.pull.map(|pull| self.hand_over_ns + pull.at(bytes))
+    }
+
+    /// Up to here a message is best copied, at once; where reading never wins within reason, the upper limit.
+    #[must_use]
+    pub fn eager_bytes_max(&self) -> usize {
+        let Some(pull) = self.pull else { return EAGER_BYTES_LEAST };
+        let (head_start, per_byte) =
+            (self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns, self.copy.byte_ns - pull.byte_ns);
+        let crossing = if per_byte > 0.0 { head_start / per_byte } else { f64::INFINITY };
+        // A cast of a float stops at the ends of the range.
+        (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
+    }
+
+    fn is_sane(&self) -> bool {
+        let is_time = |ns: f64| (0.0..=TIME_NS_MAX).contains(&ns);
+        let is_line = |line: &Line| is_time(line.fixed_ns) && is_time(line.byte_ns);
+        is_time(self.hand_over_ns) && is_line(&self.copy) && self.pull.as_ref().is_none_or(is_line)
+    }
+
+    /// The text of the file.
+    #[must_use]
+    pub fn encode(&self, owner: &Owner) -> String {
+        let mut text =
+            format!("{MAGIC}\nhost {}\nkernel {}\nweft {}\n", owner.host, owner.kernel, owner.weft);
+        let Line { fixed_ns, byte_ns } = self.copy;
+        let _ = writeln!(text, "hand-over {:.1}\ncopy {fixed_ns:.1} {byte_ns:.4}", self.hand_over_ns);
+        let _ = match self.pull {
+            Some(Line { fixed_ns, byte_ns }) => writeln!(text, "pull {fixed_ns:.1} {byte_ns:.4}"),
+            None => writeln!(text, "pull refused"),
+        };
+        text
+    }
+
+    /// Reads such a text, and nothing else.
+    ///
+    /// # Errors
+    /// The first line that is not as it must be.
+    pub fn decode(text: &str) -> Result<(Constants, Owner), String> {
+        if !text.ends_with('\n') {
+            return Err("it ends in the midst of a line".to_owned());
+        }
+        let mut lines = text.lines();
+        let mut value = |key: &str| {
+            let line = lines.next().unwrap_or_default();
+            let value = line.strip_prefix(key).and_then(|rest| rest.strip_prefix(' '));
+            value.map(str::to_owned).ok_or_else(|| format!("`{key} …` is expected, and not {line:?}"))
+        };
+        let version = value(MAGIC_WORDS)?;
+        if version != MAGIC_VERSION {
+            return Err(format!("it is of version {version:?} of the format, and {MAGIC_VERSION} is read"));
+        }
+        let owner = Owner { host: value("host")?, kernel: value("kernel")?, weft: value("weft")? };
+        let hand_over_ns = number(&value("hand-over")?)?;
+        let copy = Line::decode(&value("copy")?)?;
+        let pull = match value("pull")?.as_str() {
+            "refused" => None,
+            line => Some(Line::decode(line)?),
+        };
+        if let Some(more) = lines.next() {
+            return Err(format!("nothing more is expected, and there is {more:?}"));
+        }
+        let constants = Constants { hand_over_ns, copy, pull };
+        if constants.is_sane() {
+            Ok((constants, owner))
+        } else {
+            Err("its times are out of all reason".to_owned())
+        }
+    }
+}
+
+impl Line {
+    /// The time for so many bytes.
+    #[must_use]
+    pub fn at(&self, bytes: usize) -> f64 {
+        self.fixed_ns + self.byte_ns * bytes as f64
+    }
+
+    /// The line with the least squares of relative errors: 50 ns count at 400 and not at 10 000.
+    fn fit(points: &[(usize, f64)]) -> Option<Line> {
+        let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (x, y) in points.iter().map(|&(bytes, time)| (bytes as f64, time)) {
+            let weight = 1.0 / (y * y);
+            (w, wx, wy) = (w + weight, wx + weight * x, wy + weight * y);
+            (wxx, wxy) = (wxx + weight * x * x, wxy + weight * x * y);
+        }
+        let below = w * wxx - wx * wx;
+        let byte_ns = (w * wxy - wx * wy) / below;
+        let fixed_ns = (wy - byte_ns * wx) / w;
+        // Where there are too few points for a line, both are no numbers.
+        (byte_ns.is_finite() && fixed_ns.is_finite())
+            // No byte takes less than no time: disturbed measurements may look so.
+            .then_some(Line { fixed_ns: fixed_ns.max(0.0), byte_ns: byte_ns.max(0.0) })
+    }
+
+    fn decode(text: &str) -> Result<Line, String> {
+        let (fixed, byte) =
+            text.split_once(' ').ok_or_else(|| format!("two times are expected, and not {text:?}"))?;
+        Ok(Line { fixed_ns: number(fixed)?, byte_ns: number(byte)? })
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no time"))
+}
+
+impl Owner {
+    /// This machine and this library.
+    #[must_use]
+    pub fn here() -> Owner {
+        let system = rustix::system::uname();
+        // They stand in lines of a file and in its name.
+        let plain = |text: &std::ffi::CStr| -> String {
+            let keep = |c: char| if c.is_ascii_alphanumeric() || ".-_+".contains(c) { c } else { '_' };
+            text.to_string_lossy().chars().map(keep).collect()
+        };
+        let (host, kernel) = (plain(system.nodename()), plain(system.release()));
+        Owner { host, kernel, weft: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+
+    /// Their file in a folder for caches.
+    #[must_use]
+    pub fn path_in(&self, folder: &Path) -> PathBuf {
+        folder.join("weft").join(format!("constants-{}-{}-{}", self.host, self.kernel, self.weft))
+    }
+}
+
+/// Constants, and where they are from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// The constants.
+    pub constants: Constants,
+    /// Their file; none for the built-in ones.
+    pub file: Option<PathBuf>,
+    /// A file that was passed over, and why, in one line.
+    pub warning: Option<String>,
+}
+
+impl ConstantsFrom {
+    /// The folder for caches of the user that these variables describe; without one, the built-in constants hold.
+    pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
+        let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+        let folder = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")));
+        folder.map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
+    }
+
+    /// Where this machine's constants are kept; none where they are not.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            ConstantsFrom::BuiltIn => None,
+            ConstantsFrom::File(path) => Some(path.clone()),
+            ConstantsFrom::Cache(folder) => Some(Owner::here().path_in(folder)),
+        }
+    }
+
+    /// Reads what there is. Only a file that somebody has named must be there and be right; one in the cache is passed
+    /// over otherwise.
+    ///
+    /// # Errors
+    /// What is wrong with the file that was named.
+    pub fn find(&self) -> Result<Found, String> {
+        let built_in = Found { constants: Constants::BUILT_IN, file: None, warning: None };
+        let Some(path) = self.path() else { return Ok(built_in) };
+        let found = |constants| Found { constants, file: Some(path.clone()), warning: None };
+        let is_named = matches!(self, ConstantsFrom::File(_));
+        let why = match read(&path) {
+            Ok(Some((constants, owner))) if is_named || owner == Owner::here() => {
+                return Ok(found(constants));
+            }
+            Ok(Some(_)) => format!("{}: it is of another machine, kernel or version", path.display()),
+            Ok(None) if is_named => format!("{}: there is no such file", path.display()),
+            Ok(None) => return Ok(built_in),
+            Err(why) => why,
+        };
+        if is_named {
+            return Err(why);
+        }
+        let warning = format!("{why}; passed over, until `weft explain lanes --measure` writes it anew");
+        Ok(Found { warning: Some(warning), ..built_in })
+    }
+
+    /// Keeps constants of this machine, for the jobs that start from now on. Returns where.
+    ///
+    /// # Errors
+    /// What could not be written and why, in words for a person.
+    pub fn keep(&self, constants: &Constants) -> Result<PathBuf, String> {
+        let path = self
+            .path()
+            .ok_or("there is no folder for caches\n  set HOME, or name a file: WEFT_CONSTANTS=FILE")?;
+        let refused = |error: std::io::Error| {
+            format!(
+                "cannot write {}: {error}\n  name a file that can be written: WEFT_CONSTANTS=FILE",
+                path.display()
+            )
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(refused)?;
+        }
+        // A job that starts meanwhile reads the old file or the new one.
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".new.{}", std::process::id()));
+        let new = path.with_file_name(name);
+        std::fs::write(&new, constants.encode(&Owner::here())).map_err(refused)?;
+        std::fs::rename(&new, &path).map_err(|error| {
+            let _ = std::fs::remove_file(&new);
+            refused(error)
+        })?;
+        Ok(path)
+    }
+}
+
+/// `None` where there is no file.
+fn read(path: &Path) -> Result<Option<(Constants, Owner)>, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    match read {
+        Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => {
+            Err(wrong("it is too long to be such a file".to_owned()))
+        }
+        Ok(_) => Constants::decode(&text).map(Some).map_err(wrong),
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+const MAGIC: &str = "weft constants 1";
+const MAGIC_WORDS: &str = "weft constants";
+const MAGIC_VERSION: &str = "1";
+const FILE_BYTES_MAX: u64 = 4096;
+/// A second: whatever takes longer is no constant of a machine.
+const TIME_NS_MAX: f64 = 1e9;
+/// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
+const EAGER_BYTES_LEAST: usize = 8 << 10;
+/// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
+const EAGER_BYTES_MOST: usize = 32 << 10;
+const LINE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn owner() -> Owner {
+        Owner { host: "node7".to_owned(), kernel: "6.18.1".to_owned(), weft: "0.1.0".to_owned() }
+    }
+
+    const CONSTANTS: Constants = Constants {
+        hand_over_ns: 61.5,
+        copy: Line { fixed_ns: 410.0, byte_ns: 0.0705 },
+        pull: Some(Line { fixed_ns: 540.0, byte_ns: 0.046 }),
+    };
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        for constants in [CONSTANTS, Constants { pull: None, ..CONSTANTS }, Constants::BUILT_IN] {
+            assert_eq!(Constants::decode(&constants.encode(&owner())), Ok((constants, owner())));
+        }
+    }
+
+    #[test]
+    fn damage_is_told_by_the_line() {
+        let good = CONSTANTS.encode(&owner());
+        for (damaged, told) in [
+            (String::new(), "midst of a line"),
+            (good[..good.len() - 3].to_owned(), "midst of a line"),
+            (good.replace("constants 1", "constants 2"), "version \"2\""),
+            (good.replace("host", "hots"), "`host …`"),
+            (good.replace("61.5", "sixty"), "\"sixty\" is no time"),
+            (good.replace("61.5", "-61.5"), "out of all reason"),
+            (good.replace("61.5", "NaN"), "out of all reason"),
+            (good.replace("0.0705", "inf"), "out of all reason"),
+            (good.replace("copy 410.0 0.0705", "copy 410.0"), "two times"),
+            (good.replace("pull 540.0 0.0460", "pull perhaps"), "two times"),
+            (format!("{good}more\n"), "nothing more"),
+        ] {
+            let error = Constants::decode(&damaged).unwrap_err();
+            assert!(error.contains(told), "{damaged:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(noise: String, at in 0usize..200, byte in 0u8..128) {
+            let mut text = CONSTANTS.encode(&owner()).into_bytes();
+            let at = at % text.len();
+            text[at] = byte;
+            for text in [noise, String::from_utf8(text).unwrap()] {
+                if let Ok((constants, _)) = Constants::decode(&text) {
+                    let eager = constants.eager_bytes_max();
+                    assert!((EAGER_BYTES_LEAST..=EAGER_BYTES_MOST).contains(&eager));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn eager_ends_where_reading_becomes_cheaper() {
+        let eager = CONSTANTS.eager_bytes_max();
+        let cheaper = |bytes| CONSTANTS.pulled_ns(bytes).unwrap() < CONSTANTS.copied_ns(bytes);
+        // (61.5 + 540 - 410) / (0.0705 - 0.046) = 7816, which is less than the least.
+        assert_eq!(eager, EAGER_BYTES_LEAST);
+        let slow = Constants { pull: Some(Line { fixed_ns: 1000.0, byte_ns: 0.046 }), ..CONSTANTS };
+        let eager = slow.eager_bytes_max();
+        assert_eq!(eager, 26_560);
+        assert!(cheaper(8 << 10));
+        assert!(slow.pulled_ns(eager - 64).unwrap() > slow.copied_ns(eager - 64));
+        assert!(slow.pulled_ns(eager + 128).unwrap() < slow.copied_ns(eager + 128));
+        let never = Constants { pull: Some(Line { fixed_ns: 1.0, byte_ns: 0.08 }), ..CONSTANTS };
+        assert_eq!(never.eager_bytes_max(), EAGER_BYTES_MOST);
+        assert_eq!(Constants { pull: None, ..CONSTANTS }.eager_bytes_max(), EAGER_BYTES_LEAST);
+    }
+
+    #[test]
+    fn a_line_is_found_again_in_its_points() {
+        let points = |line: Line| [2048, 4096, 16_384, 131_072].map(|bytes| (bytes, line.at(bytes)));
+        let fit = Constants::fit(60.0, &points(CONSTANTS.copy), &points(CONSTANTS.pull.unwrap())).unwrap();
+        assert!(
+            (fit.copy.fixed_ns - 410.0).abs() < 0.01 && (fit.copy.byte_ns - 0.0705).abs() < 1e-6,
+            "{fit:?}"
+        );
+        assert_eq!(Constants::fit(60.0, &points(CONSTANTS.copy), &[]).unwrap().pull, None);
+        assert_eq!(Constants::fit(60.0, &[(1024, 5.0)], &[]), None, "one point is no line");
+        assert_eq!(Constants::fit(f64::INFINITY, &points(CONSTANTS.copy), &[]), None);
+    }
+
+    #[test]
+    fn the_cache_is_read_when_it_is_ours_and_passed_over_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = ConstantsFrom::Cache(folder.path().to_owned());
+        let empty = from.find().unwrap();
+        assert_eq!((empty.constants, empty.file, empty.warning), (Constants::BUILT_IN, None, None));
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "looking makes no file");
+        let path = from.keep(&CONSTANTS).unwrap();
+        let found = from.find().unwrap();
+        assert_eq!((found.constants, found.file.as_ref()), (CONSTANTS, Some(&path)));
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
+        for damaged in [CONSTANTS.encode(&owner()), "x".repeat(10_000), "\0\n".to_owned()] {
+            std::fs::write(&path, damaged).unwrap();
+            let found = from.find().unwrap();
+            let warning = found.warning.unwrap();
+            assert_eq!((found.constants, found.file), (Constants::BUILT_IN, None));
+            assert!(warning.contains(path.to_str().unwrap()) && !warning.contains('\n'), "{warning}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_named_must_be_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine");
+        let from = ConstantsFrom::File(path.clone());
+        assert!(from.find().unwrap_err().contains("no such file"));
+        std::fs::write(&path, CONSTANTS.encode(&owner())).unwrap();
+        assert_eq!(from.find().unwrap().constants, CONSTANTS, "whoever names it knows why");
+        std::fs::write(&path, "weft\n").unwrap();
+        assert!(from.find().is_err());
+    }
+
+    #[test]
+    fn the_folder_for_caches_is_that_of_the_user() {
+        let cache = |xdg: &str, home: &str| {
+            let value = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            ConstantsFrom::cache(value(xdg), value(home))
+        };
+        let folder = |path: &str| ConstantsFrom::Cache(PathBuf::from(path));
+        assert_eq!(cache("/tmp/cache", "/home/a"), folder("/tmp/cache"));
+        assert_eq!(cache("", "/home/a"), folder("/home/a/.cache"));
+        assert_eq!(cache("relative", "/home/a"), folder("/home/a/.cache"), "as the XDG specification asks");
+        assert_eq!(cache("", ""), ConstantsFrom::BuiltIn);
+        assert!(ConstantsFrom::BuiltIn.keep(&CONSTANTS).unwrap_err().contains("WEFT_CONSTANTS"));
+    }
+}
