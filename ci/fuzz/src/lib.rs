@@ -6,6 +6,7 @@
 //! **Invariant:** a target needs nothing but its input: the same bytes are the same run, as far as the kernel lets it.
 
 mod cards;
+pub mod corpus;
 mod datatypes;
 mod engine;
 mod heard;

@@ -1,26 +1,10 @@
 //! Plays the committed corpus, and a few thousand changed copies of it, to every target.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fuzz::{TARGETS, Target};
-
-/// The inputs of a target, by name.
-fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut inputs: Vec<_> = entries
-        .map(|entry| entry.expect("a corpus that can be read").path())
-        .map(|path| {
-            let bytes = fs::read(&path).expect("an input that can be read");
-            (path, bytes)
-        })
-        .collect();
-    inputs.sort();
-    inputs
-}
+use fuzz::{TARGETS, Target, corpus};
 
 /// Tells which input it was, since neither a panic in a target nor one that hangs does.
 fn play(target: &Target, what: &str, input: &[u8]) {
@@ -45,19 +29,19 @@ fn play(target: &Target, what: &str, input: &[u8]) {
 
 fn play_all(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
-    let inputs = inputs(target);
+    let inputs = corpus::inputs(target).expect("a corpus that can be read");
     assert!(inputs.len() >= (target.seeds)().len(), "the corpus of {name} is not there");
-    for (path, input) in &inputs {
-        play(target, &path.display().to_string(), input);
+    for (name, input) in &inputs {
+        play(target, name, input);
     }
     let mut dice = Dice(0x5eed);
     for round in 0..CHANGED {
-        let (path, input) = &inputs[dice.below(inputs.len())];
+        let (name, input) = &inputs[dice.below(inputs.len())];
         let mut changed = input.clone();
         for _ in 0..1 + dice.below(6) {
             dice.change(&mut changed);
         }
-        play(target, &format!("change {round} of {}", path.display()), &changed);
+        play(target, &format!("change {round} of {name}"), &changed);
     }
 }
 
@@ -80,15 +64,26 @@ each! { cards datatypes engine pmi_client pmi_server shm_guest shm_peer tcp_link
 fn the_committed_seeds_are_those_of_the_generator() {
     for target in TARGETS {
         for (name, bytes) in (target.seeds)() {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-            let path = path.join(format!("seed-{name}"));
+            let path = corpus::folder().join(target.name).join(format!("seed-{name}"));
             assert!(
                 fs::read(&path).is_ok_and(|committed| committed == bytes),
-                "{} is not what the generator writes: run `cargo run -p weft-fuzz --example seeds`",
+                "{} is not what the generator writes: run `cargo run -p weft-fuzz --example corpus seeds`",
                 path.display()
             );
         }
     }
+}
+
+#[test]
+fn what_is_packed_is_unpacked() {
+    let inputs = vec![vec![], vec![1, 2, 3], vec![0; 300]];
+    let packed = corpus::pack(&inputs);
+    assert_eq!(corpus::unpack(&packed), inputs);
+    assert_eq!(
+        corpus::unpack(&packed[..packed.len() - 1]).len(),
+        3,
+        "a pack that is cut short is read as far as it goes"
+    );
 }
 
 /// Random numbers by a seed (splitmix64), the same on every machine.
