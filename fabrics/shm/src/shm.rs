@@ -16,15 +16,17 @@ use crate::layout::{
     MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
 };
 use crate::mailbox::Mailbox;
-use crate::memory::{Mapped, Memory};
-use crate::ring::{Arrival, Consumer, Look, Piece, Producer, Wild};
+use crate::memory::Mapped;
+use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::share::{End, Share};
 use crate::sync::enlisted;
 
 pub mod explain;
+mod incoming;
 mod mapped;
+use incoming::Incoming;
 
 /// The shm fabric of one process, on one seat of a segment.
 pub struct Shm {
@@ -104,22 +106,6 @@ enum Pull {
     Untried,
     Allowed(u32),
     Refused,
-}
-
-/// The receiving side of one pair.
-struct Incoming {
-    peer: Peer,
-    seat: Seat,
-    consumer: Consumer,
-    landing: Option<Landing>,
-    /// The lane back to the same peer, once there is one.
-    lane: Option<ShmLane>,
-}
-
-/// Where a message that comes in pieces is written.
-struct Landing {
-    memory: UserMemory,
-    done: usize,
 }
 
 impl Shm {
@@ -661,138 +647,6 @@ impl Outgoing {
     }
 }
 
-impl Incoming {
-    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
-    #[inline]
-    fn listen(
-        &mut self,
-        memory: &Mapped,
-        mut mailbox: Option<&mut Mailbox>,
-        sink: &mut impl Sink,
-        events: usize,
-    ) -> (usize, u32, Result<(), Wild>) {
-        let (mut done, mut says) = (0, 0);
-        while done < events {
-            match self.next(memory, mailbox.as_deref()) {
-                Next::Letter => {
-                    let peer = self.peer;
-                    let take = |header: &Header, payload: Payload<'_>| sink.message(peer, header, payload);
-                    if let Some(mailbox) = &mut mailbox
-                        && let Err(wild) = mailbox.take(memory, take)
-                    {
-                        return (done, says, Err(wild));
-                    }
-                }
-                Next::Line => match self.consumer.front(memory) {
-                    Ok(Some(arrival)) => says |= self.take(memory, sink, arrival),
-                    Ok(None) => break,
-                    Err(wild) => return (done, says, Err(wild)),
-                },
-                Next::Nothing => {
-                    if done == 0 {
-                        says |= self.consumer.idle(memory);
-                    }
-                    break;
-                }
-                Next::Strange => return (done, says, self.strange(memory, mailbox.as_deref())),
-            }
-            done += 1;
-            if sink.enough() {
-                break;
-            }
-        }
-        (done, says, Ok(()))
-    }
-
-    /// What comes next in the order of the pair.
-    #[inline(always)]
-    fn next(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Next {
-        let mut letter = mailbox.map_or(Look::Nothing, |mailbox| mailbox.look(memory));
-        let line = self.consumer.look(memory);
-        if let Some(mailbox) = mailbox {
-            if letter == Look::Nothing && line == Look::Ready {
-                // A letter may have been put down before the line that was seen just now, and after the first look.
-                letter = mailbox.look(memory);
-            }
-            if letter == Look::Ready
-                && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
-                && !self.consumer.midway()
-            {
-                return Next::Letter;
-            }
-        }
-        match (line, letter) {
-            (Look::Ready, _) => Next::Line,
-            (Look::Nothing, Look::Nothing) => Next::Nothing,
-            _ => Next::Strange,
-        }
-    }
-
-    /// Neither a message nor nothing: a letter whose lines were not there when we looked, and are now; or what no
-    /// sane peer writes.
-    #[cold]
-    fn strange(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Result<(), Wild> {
-        if let Look::Wild(found) = self.consumer.look(memory) {
-            return Err(self.consumer.out_of_turn(found));
-        }
-        let Some(mailbox) = mailbox else { return Ok(()) };
-        let (lines_before, lines_passed) =
-            (mailbox.lines_before(memory), self.consumer.lines_passed() as u16);
-        match (mailbox.look(memory), self.consumer.look(memory)) {
-            (Look::Wild(found), _) => Err(mailbox.out_of_turn(found)),
-            (Look::Ready, Look::Nothing) if lines_before != lines_passed || self.consumer.midway() => {
-                Err(Wild::Order { lines_before, lines_passed })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) -> u32 {
-        let piece = match arrival {
-            Arrival::Whole(header, piece) => {
-                memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
-                piece
-            }
-            Arrival::First(header, bytes, piece) => {
-                self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
-                self.land(memory, piece);
-                piece
-            }
-            Arrival::More(piece) => {
-                self.land(memory, piece);
-                piece
-            }
-        };
-        let says = self.consumer.release(memory, piece);
-        if self.landing.is_some() && !self.consumer.midway() {
-            self.landing = None;
-            sink.landed(self.peer);
-        }
-        says
-    }
-
-    /// Writes a piece where the message is wanted.
-    fn land(&mut self, memory: &Mapped, piece: Piece) {
-        if let Some(landing) = &mut self.landing {
-            memory.read(piece.offset, piece.bytes, |payload| landing.memory.write_at(landing.done, payload));
-            landing.done += piece.bytes;
-        }
-    }
-}
-
-/// What is to be reported next of a pair.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Nothing,
-    /// What stands in the mailbox.
-    Letter,
-    /// What stands at the front of the ring.
-    Line,
-    /// To be looked at more closely.
-    Strange,
-}
-
 /// The lane to a peer, if there is one.
 fn lane_to(outgoing: &[Outgoing], peer: Peer) -> Option<ShmLane> {
     let index = outgoing.iter().position(|outgoing| outgoing.peer == peer)?;
@@ -868,111 +722,4 @@ const LINES_BEFORE_MAILBOX: u32 = 16;
 const RINGS_AT_A_TIME: usize = 16;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Keeps what was lost.
-    #[derive(Default)]
-    struct Losses(Vec<(Peer, FabricError)>);
-
-    impl Sink for Losses {
-        fn message(&mut self, _from: Peer, _header: &Header, _payload: Payload<'_>) {}
-        fn arriving(&mut self, _from: Peer, _header: &Header, _bytes: usize) -> UserMemory {
-            UserMemory::EMPTY
-        }
-        fn landed(&mut self, _from: Peer) {}
-        fn lost(&mut self, peer: Peer, error: FabricError) {
-            self.0.push((peer, error));
-        }
-    }
-
-    fn segment(seats: u32) -> Segment {
-        Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap()
-    }
-
-    fn open(segment: &Segment, seat: u32) -> Shm {
-        let peers = (0..segment.seats()).map(|seat| Peer(100 + seat)).collect();
-        Shm::open(segment.clone(), seat, peers, Settings::default()).unwrap()
-    }
-
-    #[test]
-    fn a_full_memory_is_reported_and_not_a_signal() {
-        let segment = segment(2).on_a_full_machine();
-        let (mut here, there) = (open(&segment, 0), open(&segment, 1));
-        let lane = here.connect(Peer(101), &there.address()).unwrap();
-        assert_eq!(here.post(lane, &Header::default(), Payload::EMPTY), Posted::Busy);
-        let mut losses = Losses::default();
-        assert_eq!(here.poll(&mut losses, 8), 1);
-        let [(Peer(101), error)] = &losses.0[..] else { panic!("{:?}", losses.0) };
-        assert_eq!(error.fault, Fault::Resources);
-        assert!(error.what.contains("4096 bytes of shared memory for messages to process 101"), "{error}");
-        assert!(error.what.lines().nth(1).is_some_and(|remedy| remedy.contains("more memory")), "{error}");
-        assert_eq!(here.poll(&mut losses, 8), 0, "told once");
-    }
-
-    #[test]
-    fn only_this_segments_addresses_are_reached() {
-        let (ours, theirs) = (segment(3), segment(3));
-        let (here, there, foreign) = (open(&ours, 0), open(&ours, 2), open(&theirs, 2));
-        assert!(here.reach(Peer(102), &there.address()).is_some());
-        assert!(here.reach(Peer(101), &there.address()).is_none(), "another peer's seat");
-        assert!(here.reach(Peer(102), &foreign.address()).is_none(), "another segment");
-    }
-
-    #[test]
-    fn connecting_twice_is_one_lane() {
-        let segment = segment(2);
-        let (mut here, there) = (open(&segment, 0), open(&segment, 1));
-        let lane = here.connect(Peer(101), &there.address()).unwrap();
-        assert_eq!(here.connect(Peer(101), &there.address()), Ok(lane));
-    }
-
-    #[test]
-    fn a_seat_beyond_the_peers_is_refused() {
-        let segment = segment(2);
-        for (seat, peers) in [(2, 2), (0, 0), (0, 3)] {
-            let peers = (0..peers).map(Peer).collect();
-            let refused = Shm::open(segment.clone(), seat, peers, Settings::default());
-            assert!(matches!(refused, Err(SegmentError::Mismatch { .. })));
-        }
-    }
-
-    #[test]
-    fn nothing_is_reserved_for_the_silent() {
-        let segment = segment(16);
-        let blocks = |segment: &Segment| rustix::fs::fstat(segment.file()).unwrap().st_blocks;
-        let all: Vec<Shm> = (0..16).map(|seat| open(&segment, seat)).collect();
-        let mut lanes = Vec::new();
-        let mut all = all.into_iter();
-        let mut first = all.next().unwrap();
-        let before = blocks(&segment);
-        for other in all {
-            lanes.push(first.connect(first.peers[other.here as usize], &other.address()).unwrap());
-        }
-        assert_eq!(blocks(&segment), before, "a lane costs no memory");
-        assert_eq!(first.post(lanes[3], &Header::default(), Payload::EMPTY), Posted::Sent);
-        assert_eq!(blocks(&segment), before + 8, "a first message costs one page");
-    }
-
-    #[test]
-    fn any_of_many_rings_is_heard_in_one_poll() {
-        let segment = segment(200);
-        let mut all: Vec<Shm> = (0..200).map(|seat| open(&segment, seat)).collect();
-        let mut hub = all.remove(0);
-        let address = hub.address();
-        let lanes: Vec<ShmLane> =
-            all.iter_mut().map(|spoke| spoke.connect(Peer(100), &address).unwrap()).collect();
-        let post = |spoke: &mut Shm, lane| {
-            assert_eq!(spoke.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent);
-        };
-        for (spoke, lane) in all.iter_mut().zip(&lanes) {
-            post(spoke, *lane);
-        }
-        let mut losses = Losses::default();
-        while hub.poll(&mut losses, 64) > 0 {}
-        for turn in [198, 0, 77, 76, 150] {
-            post(&mut all[turn], lanes[turn]);
-            assert_eq!(hub.poll(&mut losses, 64), 1, "an empty poll must mean that nothing is there");
-        }
-    }
-}
+mod tests;

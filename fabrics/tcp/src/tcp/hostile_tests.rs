@@ -272,7 +272,7 @@ impl Guest {
     fn go_as_far_as(&mut self, state: Until, job: &mut Job) {
         match state {
             Until::Knocked => {}
-            Until::HelloBegun => self.say(&self.hello.clone()[..20], job),
+            Until::HelloBegun => self.say(&{ self.hello }[..20], job),
             _ => {
                 self.say(&self.hello.clone(), job);
                 self.answer = Some(read(&mut self.socket, job));

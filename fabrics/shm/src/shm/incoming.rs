@@ -1,0 +1,157 @@
+//! What comes in from one peer: the lines of its ring and the letters in the mailbox, in the order they were sent.
+
+use fabric::{Header, Payload, Peer, Sink, UserMemory};
+
+use super::ShmLane;
+use crate::mailbox::Mailbox;
+use crate::memory::{Mapped, Memory};
+use crate::ring::{Arrival, Consumer, Look, Piece, Wild};
+use crate::seat::Seat;
+
+/// The receiving side of one pair.
+pub(super) struct Incoming {
+    pub(super) peer: Peer,
+    pub(super) seat: Seat,
+    pub(super) consumer: Consumer,
+    pub(super) landing: Option<Landing>,
+    /// The lane back to the same peer, once there is one.
+    pub(super) lane: Option<ShmLane>,
+}
+
+/// Where a message that comes in pieces is written.
+pub(super) struct Landing {
+    memory: UserMemory,
+    done: usize,
+}
+
+impl Incoming {
+    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
+    #[inline]
+    pub(super) fn listen(
+        &mut self,
+        memory: &Mapped,
+        mut mailbox: Option<&mut Mailbox>,
+        sink: &mut impl Sink,
+        events: usize,
+    ) -> (usize, u32, Result<(), Wild>) {
+        let (mut done, mut says) = (0, 0);
+        while done < events {
+            match self.next(memory, mailbox.as_deref()) {
+                Next::Letter => {
+                    let peer = self.peer;
+                    let take = |header: &Header, payload: Payload<'_>| sink.message(peer, header, payload);
+                    if let Some(mailbox) = &mut mailbox
+                        && let Err(wild) = mailbox.take(memory, take)
+                    {
+                        return (done, says, Err(wild));
+                    }
+                }
+                Next::Line => match self.consumer.front(memory) {
+                    Ok(Some(arrival)) => says |= self.take(memory, sink, arrival),
+                    Ok(None) => break,
+                    Err(wild) => return (done, says, Err(wild)),
+                },
+                Next::Nothing => {
+                    if done == 0 {
+                        says |= self.consumer.idle(memory);
+                    }
+                    break;
+                }
+                Next::Strange => return (done, says, self.strange(memory, mailbox.as_deref())),
+            }
+            done += 1;
+            if sink.enough() {
+                break;
+            }
+        }
+        (done, says, Ok(()))
+    }
+
+    /// What comes next in the order of the pair.
+    #[inline(always)]
+    fn next(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Next {
+        let mut letter = mailbox.map_or(Look::Nothing, |mailbox| mailbox.look(memory));
+        let line = self.consumer.look(memory);
+        if let Some(mailbox) = mailbox {
+            if letter == Look::Nothing && line == Look::Ready {
+                // A letter may have been put down before the line that was seen just now, and after the first look.
+                letter = mailbox.look(memory);
+            }
+            if letter == Look::Ready
+                && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
+                && !self.consumer.midway()
+            {
+                return Next::Letter;
+            }
+        }
+        match (line, letter) {
+            (Look::Ready, _) => Next::Line,
+            (Look::Nothing, Look::Nothing) => Next::Nothing,
+            _ => Next::Strange,
+        }
+    }
+
+    /// Neither a message nor nothing: a letter whose lines were not there when we looked, and are now; or what no
+    /// sane peer writes.
+    #[cold]
+    fn strange(&self, memory: &Mapped, mailbox: Option<&Mailbox>) -> Result<(), Wild> {
+        if let Look::Wild(found) = self.consumer.look(memory) {
+            return Err(self.consumer.out_of_turn(found));
+        }
+        let Some(mailbox) = mailbox else { return Ok(()) };
+        let (lines_before, lines_passed) =
+            (mailbox.lines_before(memory), self.consumer.lines_passed() as u16);
+        match (mailbox.look(memory), self.consumer.look(memory)) {
+            (Look::Wild(found), _) => Err(mailbox.out_of_turn(found)),
+            (Look::Ready, Look::Nothing) if lines_before != lines_passed || self.consumer.midway() => {
+                Err(Wild::Order { lines_before, lines_passed })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) -> u32 {
+        let piece = match arrival {
+            Arrival::Whole(header, piece) => {
+                memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
+                piece
+            }
+            Arrival::First(header, bytes, piece) => {
+                self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
+                self.land(memory, piece);
+                piece
+            }
+            Arrival::More(piece) => {
+                self.land(memory, piece);
+                piece
+            }
+        };
+        let says = self.consumer.release(memory, piece);
+        if self.landing.is_some() && !self.consumer.midway() {
+            self.landing = None;
+            sink.landed(self.peer);
+        }
+        says
+    }
+
+    /// Writes a piece where the message is wanted.
+    fn land(&mut self, memory: &Mapped, piece: Piece) {
+        if let Some(landing) = &mut self.landing {
+            memory.read(piece.offset, piece.bytes, |payload| landing.memory.write_at(landing.done, payload));
+            landing.done += piece.bytes;
+        }
+    }
+}
+
+/// What is to be reported next of a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    /// What stands in the mailbox.
+    Letter,
+    /// What stands at the front of the ring.
+    Line,
+    /// To be looked at more closely.
+    Strange,
+}
