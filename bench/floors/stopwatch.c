@@ -35,7 +35,8 @@ static void sweep(void) {
         while (file != NULL && fscanf(file, "%d", &child) == 1) kill(child, SIGKILL), any = 1;
         if (file != NULL) fclose(file);
         if (!any) return;
-        while (waitpid(-1, NULL, 0) > 0) continue;
+        /* One at a time: when a child dies, its own children are ours, and alive. */
+        waitpid(-1, NULL, 0);
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fabric::{
-    Cost, Exposed, Fabric, FabricError, Fault, Header, Heap, Limits, Payload, Peer, Posted, Pulled, Sink,
-    Unbelled, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Heap, Limits, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, Unbelled, UserMemory,
 };
 use messaging::{
     Engine, Envelope, EveryoneHere, Message, Mode, Pattern, Rank, Receiving, RequestId, Sending, Settings,
@@ -115,9 +115,12 @@ impl Stage {
         let [kind, first, second, third, fourth, fifth] = header.words;
         let own = [u32::from(twist & 3), u32::from(twist >> 6)];
         let (words, body) = match kind {
-            // To a request, that it is cleared; to a synchronous message, that it is matched; or the other way.
+            // To a request, that it is cleared or that help is wanted; to a synchronous message, that it is matched.
             2 | 3 if twist & 16 == 0 => ([6, fourth, fifth, 0, 0, 0], Vec::new()),
+            3 if twist & 4 != 0 => ([9, fourth, fifth, 0, own[0], own[1]], tape.array::<16>().to_vec()),
             2 | 3 => ([4, fourth, fifth, 0, own[0], own[1]], u64::from(tape.short()).to_le_bytes().to_vec()),
+            // To an invitation, that some of it was brought.
+            9 => ([10, fourth, fifth, 0, 0, 0], u64::from(tape.short()).to_le_bytes().to_vec()),
             // To a clearance, the data, with a length that fits or does not.
             4 => ([5, fourth, fifth, 0, 0, 0], vec![1; wanted(&payload) + usize::from(twist & 16 != 0)]),
             // To anything else, the same back.
@@ -404,6 +407,26 @@ impl Fabric for Scripted {
         into.write_at(0, Payload::from(&vec![2; into.bytes()][..]));
         Pulled::Done
     }
+
+    fn invite(&mut self, _: Peer, _: Exposed, into: &UserMemory) -> Option<Exposed> {
+        (self.0.hold().mood() & 4 != 0).then(|| Exposed { words: [7, into.bytes() as u64] })
+    }
+
+    fn pull_shared(&mut self, _: Peer, _: Exposed, _: Exposed, into: &mut UserMemory) -> PulledShared {
+        let mood = self.0.hold().mood();
+        if mood & 1 != 0 {
+            return PulledShared::Refused { peer_brings: mood & 2 != 0 };
+        }
+        let own = into.bytes() * usize::from(mood >> 2) / 63;
+        into.write_at(0, Payload::from(&vec![2; own][..]));
+        PulledShared::Own(own)
+    }
+
+    fn bring(&mut self, _: Peer, _: Exposed, memory: Payload<'_>) -> Brought {
+        let mood = self.0.hold().mood();
+        let claimed = mood & 1 != 0;
+        Brought { claimed, bytes: if claimed { memory.bytes() * usize::from(mood >> 2) / 63 } else { 0 } }
+    }
 }
 
 /// Every protocol from both ends.
@@ -432,6 +455,23 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
                 .bytes(&receive)
                 .bytes(&deliver(1 | 64, [0, 1, 0, 0, 0], &[7; 90]))
                 .bytes(&[5, 5, 5, 5, 5, 5, 5, 5])
+                .0,
+        ),
+        (
+            "shared",
+            tape()
+                .bytes(&[10, 0, 0, 4, 60])
+                .bytes(&receive)
+                .bytes(&deliver(3, [0, 1, 0, 3, 0], &offer))
+                .bytes(&[5, 5, 4, 0, 0, 100, 0, 5, 6, 0])
+                .0,
+        ),
+        (
+            "brought",
+            tape()
+                .bytes(&[0, 1, 0, 0, 184, 11, 5, 10, 1, 255, 0, 0, 4, 0, 20])
+                .bytes(&[0; 16])
+                .bytes(&[5, 5, 6, 0])
                 .0,
         ),
         ("rendezvous", tape().bytes(&[0, 1, 0, 0, 184, 11, 5, 4, 0, 16, 100, 0, 5, 5, 6, 0]).0),

@@ -125,7 +125,7 @@ impl Node<'_> {
     }
 
     fn step(&mut self, tape: &mut Tape<'_>) {
-        match tape.below(16) {
+        match tape.below(17) {
             0 | 1 => self.write_line(tape),
             2 => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
@@ -159,6 +159,7 @@ impl Node<'_> {
                 self.vandal.poll(&mut self.vandal_heard, 8);
             }
             14 => self.write_letter(tape),
+            15 => self.claim(tape),
             _ => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
                 self.write(fuzzing::mailbox(self.segment, 0, 1), at, tape.piece(bytes));
@@ -177,6 +178,22 @@ impl Node<'_> {
         line[32..36].copy_from_slice(&total.to_le_bytes());
         let at = LINES_AT + u16::from(slot % 62) * 64;
         self.write(fuzzing::ring(self.segment, 1, 0), at, &line);
+    }
+
+    /// Claims parts of a copy whose cursor the vandal may have written.
+    fn claim(&mut self, tape: &mut Tape<'_>) {
+        let (choice, bytes) = (tape.byte(), tape.word() as usize);
+        let (from, to) = if choice & 1 == 0 { (0, 1) } else { (1, 0) };
+        let ring = fuzzing::ring(self.segment, from, to);
+        for _ in 0..300 {
+            let ticket = u16::from(choice >> 2);
+            let Some((offset, part)) = fuzzing::claim(self.segment, ring, ticket, bytes, choice & 2 == 0)
+            else {
+                return;
+            };
+            assert!(offset + part <= bytes, "{part} bytes at {offset} of {bytes}");
+        }
+        panic!("a copy has no end");
     }
 
     /// A letter in the mailbox that is nearly right: number, length, lines before it.

@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::job::{self, Ending, Finished};
+use crate::start;
 
 /// How many tests passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +68,9 @@ pub fn run(root: &Path, prefix: &Path, filter: &str) -> Result<Tally, String> {
     }
     if "mapped alloc_mem".contains(filter) {
         place.allocated_memory_is_mapped(&mut tally);
+    }
+    if "start".contains(filter) {
+        tally.note("start, calls of the ranks", place.starts_lean());
     }
     Ok(tally)
 }
@@ -259,6 +263,14 @@ impl Place {
         mpicc.arg(self.sources.join(format!("tests/{name}.c")));
         job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log"))?;
         Ok(library)
+    }
+
+    fn starts_lean(&self) -> Result<(), String> {
+        let program = self.folder.join("start-hello");
+        let sources = vec![self.sources.join("examples/hello.c")];
+        let case = Case { name: "hello".into(), sources, ranks: vec![], right: Right::Zero, options: &[] };
+        self.compile(&case, &program)?;
+        start::check(&self.bin.join("weftrun"), &program)
     }
 
     fn notices(&self, name: &str, library: &Path) -> Result<(), String> {

@@ -14,6 +14,7 @@ pub mod job;
 pub mod measured;
 pub mod peers;
 pub mod plot;
+mod start;
 pub mod tidy;
 pub mod venv;
 

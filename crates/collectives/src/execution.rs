@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use fabric::{Fabric, FabricError, Heap, Payload, Peer, UserMemory};
-use messaging::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use messaging::{
+    Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending, Ticket,
+};
 
 use crate::schedule::{Buffer, Schedule, Span, Step};
 
@@ -26,6 +28,10 @@ pub struct Execution {
     /// The first step that was not taken yet.
     next: usize,
     pending: Vec<Pending>,
+    /// Whether the caller waits for the end of it and does nothing else.
+    is_waited_for: bool,
+    /// The one receive that is waited for, where there is nothing else.
+    awaited: Option<Awaited>,
     /// The engine's count of completions when it was last asked; nothing that is pending ended before.
     asked_at: u64,
     failed: Option<Failed>,
@@ -113,6 +119,14 @@ struct Pending {
     in_scratch: bool,
 }
 
+/// A receive that is the only thing on its way.
+#[derive(Clone, Copy)]
+struct Awaited {
+    ticket: Ticket,
+    from: Rank,
+    bytes: usize,
+}
+
 impl Execution {
     /// Makes ready to run `schedule`; nothing moves before [`Execution::advance`].
     ///
@@ -142,9 +156,19 @@ impl Execution {
             here,
             next: 0,
             pending: Vec::new(),
+            is_waited_for: false,
+            awaited: None,
             asked_at: 0,
             failed: None,
         }
+    }
+
+    /// Promises that whoever calls [`Execution::advance`] goes on to do so until it has ended, as blocking operations
+    /// do. A receive that is the only thing to wait for then costs no request.
+    #[must_use]
+    pub fn waited_for(mut self) -> Execution {
+        self.is_waited_for = true;
+        self
     }
 
     /// Makes ready to run the same schedule once more, in the room that it has: nothing is allocated.
@@ -208,7 +232,7 @@ impl Execution {
     /// until the other ranks have given up as well.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.awaited.is_none()
     }
 
     /// Takes one step.
@@ -258,11 +282,27 @@ impl Execution {
     ) -> Result<(), Failed> {
         let pattern = Pattern { context: self.context, source: Some(with), tag: Some(self.tag) };
         let activity = Activity::Receiving;
+        if self.is_all_to_wait_for() {
+            return match engine.receive_awaited(pattern, Some(peer), self.writing(span)) {
+                Ok(ticket) => {
+                    self.awaited = Some(Awaited { ticket, from: with, bytes: span.bytes });
+                    Ok(())
+                }
+                Err(outcome) => judge(&outcome, with, activity, span.bytes),
+            };
+        }
         match engine.receive(pattern, Some(peer), self.writing(span)) {
             Receiving::Done(outcome) => judge(&outcome, with, activity, span.bytes)?,
             Receiving::Pending(request) => self.note(request, with, activity, span),
         }
         Ok(())
+    }
+
+    /// Whether nothing is under way, and nothing will be before the receive that is just beginning is over.
+    #[inline]
+    fn is_all_to_wait_for(&self) -> bool {
+        let next = self.schedule.steps.get(self.next);
+        self.is_waited_for && self.pending.is_empty() && matches!(next, Some(Step::Wait) | None)
     }
 
     fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
@@ -277,6 +317,14 @@ impl Execution {
     /// Whether anything has still to end. Asks the engine, if anything at all has ended there since the last time.
     #[inline]
     fn must_wait<F: Fabric>(&mut self, engine: &mut Engine<F>) -> bool {
+        if let Some(Awaited { ticket, from, bytes }) = self.awaited {
+            let Some(outcome) = engine.take_awaited(ticket) else { return true };
+            self.awaited = None;
+            if let Err(failed) = judge(&outcome, from, Activity::Receiving, bytes) {
+                self.fail(engine, failed);
+            }
+            return false;
+        }
         if !self.pending.is_empty() && self.asked_at != engine.completions() {
             self.collect(engine);
         }
@@ -340,6 +388,9 @@ impl fmt::Debug for Execution {
         let Execution { schedule, next, tag, context, here, .. } = self;
         let (algorithm, steps) = (schedule.algorithm, schedule.steps.len());
         write!(f, "rank {}: {algorithm}, step {next} of {steps}, context {context}, tag {tag}", here.0)?;
+        if let Some(Awaited { from, bytes, .. }) = &self.awaited {
+            write!(f, "; receive from rank {}: {bytes} bytes", from.0)?;
+        }
         for Pending { with, activity, bytes, .. } in &self.pending {
             let verb = if *activity == Activity::Sending { "send to" } else { "receive from" };
             write!(f, "; {verb} rank {}: {bytes} bytes", with.0)?;

@@ -92,7 +92,7 @@ pub trait Fabric: Send {
 
     /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
     /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
-    fn invite(&mut self, _lane: Self::Lane, _into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, _lane: Self::Lane, _exposed: Exposed, _into: &UserMemory) -> Option<Exposed> {
         None
     }
 

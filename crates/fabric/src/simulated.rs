@@ -261,7 +261,7 @@ impl Fabric for Simulated {
         Pulled::Done
     }
 
-    fn invite(&mut self, lane: Peer, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         let mut shared = self.network.hold();
         let chance = shared.weather.share_percent;
         if into.bytes() < 2 || !shared.dice.happens(chance) {

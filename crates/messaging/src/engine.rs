@@ -474,15 +474,10 @@ impl<F: Fabric> Engine<F> {
         let mut into = memory.part(0, wanted);
         let pulled = if wanted == 0 {
             PulledShared::Own(0)
-        } else if !self.fabric.limits(lane).pull {
-            // Some memory can be read also where the lane promises nothing.
-            match self.fabric.pull(lane, offer.exposed, 0, &mut into) {
-                Pulled::Done => PulledShared::Own(wanted),
-                Pulled::Refused => PulledShared::Refused { peer_brings: false },
-            }
-        } else if let Some(invitation) = self.invite(from, lane, send, receive, &into) {
+        } else if let Some(invitation) = self.invite(from, lane, send, receive, offer.exposed, &into) {
             self.fabric.pull_shared(lane, offer.exposed, invitation, &mut into)
         } else {
+            // Some memory can be read also where the lane's limits promise nothing.
             match self.fabric.pull(lane, offer.exposed, 0, &mut into) {
                 Pulled::Done => PulledShared::Own(wanted),
                 Pulled::Refused => PulledShared::Refused { peer_brings: false },
@@ -513,12 +508,13 @@ impl<F: Fabric> Engine<F> {
         lane: F::Lane,
         send: RequestId,
         receive: RequestId,
+        exposed: Exposed,
         into: &UserMemory,
     ) -> Option<Exposed> {
-        if !self.core.peers.link(from)?.queue.is_empty() {
+        if !self.core.peers.link(from)?.queue.is_empty() || !self.fabric.limits(lane).pull {
             return None;
         }
-        let invitation = self.fabric.invite(lane, into)?;
+        let invitation = self.fabric.invite(lane, exposed, into)?;
         let words = encode_exposed(invitation);
         let header = Kind::Share { send, receive }.header();
         match self.fabric.post(lane, &header, Payload::from(&words[..])) {

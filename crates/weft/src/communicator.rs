@@ -412,7 +412,7 @@ impl Communicator {
     /// A collective schedule that has not moved yet.
     fn execution(&self, schedule: Schedule, input: Payload<'static>, output: UserMemory) -> Execution {
         let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
-        Execution::new(schedule, Buffers { input, output }, context, self.next_tag(), rank)
+        Execution::new(schedule, Buffers { input, output }, context, self.next_tag(), rank).waited_for()
     }
 
     /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them send

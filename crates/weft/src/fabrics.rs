@@ -328,9 +328,9 @@ impl Fabric for Fabrics {
         }
     }
 
-    fn invite(&mut self, lane: Lane, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, lane: Lane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         match (lane, &mut self.shm) {
-            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, into),
+            (Lane::Shm(lane), Some(shm)) => shm.invite(lane, exposed, into),
             _ => None,
         }
     }

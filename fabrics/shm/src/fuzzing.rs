@@ -8,6 +8,7 @@ use crate::Segment;
 use crate::handout::fuzzing;
 use crate::layout::{MAILBOX_AT, MAILBOX_BYTES};
 use crate::memory::Memory;
+use crate::share::{End, Share};
 use crate::sync::Ordering;
 
 /// Where something stands in a segment: offset and bytes.
@@ -55,6 +56,14 @@ pub fn set_bits(segment: &Segment, offset: usize, bits: u32) {
 #[must_use]
 pub fn read(segment: &Segment, offset: usize, bytes: usize) -> Vec<u8> {
     segment.memory().read(offset, bytes, |payload| payload.to_vec())
+}
+
+/// Claims a part of a shared copy of `bytes` bytes, as the receiver or as the sender: offset and length.
+#[must_use]
+pub fn claim(segment: &Segment, ring: Place, ticket: u16, bytes: usize, receiver: bool) -> Option<Place> {
+    let share = Share { ring_at: ring.0, ticket, bytes };
+    let part = share.claim(segment.memory(), if receiver { End::Front } else { End::Back })?;
+    Some((part.offset, part.bytes))
 }
 
 /// Whether bytes are a card by which a segment could be fetched.

@@ -26,6 +26,7 @@ use crate::sync::enlisted;
 pub mod explain;
 mod incoming;
 mod mapped;
+
 use incoming::Incoming;
 
 /// The shm fabric of one process, on one seat of a segment.
@@ -556,9 +557,9 @@ impl Fabric for Shm {
         }
     }
 
-    fn invite(&mut self, lane: ShmLane, into: &UserMemory) -> Option<Exposed> {
+    fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         let bytes = into.bytes();
-        if bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
+        if heap::place(exposed).is_some() || bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
             return None;
         }
         let peer = self.outgoing[lane.index as usize].peer;

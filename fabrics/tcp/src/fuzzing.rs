@@ -160,7 +160,7 @@ impl Link {
 
     /// Begins a message.
     pub fn post(&mut self, header: &Header, payload: Payload<'_>) -> Posted {
-        self.open.post(header, payload)
+        self.open.post(header, payload, 0)
     }
 
     /// Goes on with a message.

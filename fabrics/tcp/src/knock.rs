@@ -26,13 +26,12 @@ pub(crate) enum Barred {
 }
 
 impl Barred {
-    /// Bars some ports at a listener, anywhere in a range that kernels do not choose from.
-    pub(crate) fn choose(listener: &OwnedFd, random: u16) -> Barred {
+    /// Bars some ports at all listeners, anywhere in a range that kernels do not choose from. One that does not look
+    /// would make this process a stranger at its own address, so then none is named.
+    pub(crate) fn choose(listeners: &[OwnedFd], random: u16) -> Barred {
         let first = FIRST + random % SPREAD;
-        match memory::bar_source_ports(listener.as_fd(), first, COUNT) {
-            Ok(()) => Barred::From(first),
-            Err(_) => Barred::None,
-        }
+        let mut barring = listeners.iter().map(|one| memory::bar_source_ports(one.as_fd(), first, COUNT));
+        if barring.all(|barred| barred.is_ok()) { Barred::From(first) } else { Barred::None }
     }
 
     /// As it stands in a card; 0 is none.
@@ -139,7 +138,8 @@ mod tests {
     #[test]
     fn a_barred_port_is_met_with_silence_and_others_are_let_in() {
         let (listener, port) = listen(None, 0).expect("a listener");
-        let Barred::From(first) = Barred::choose(&listener, std::process::id() as u16) else {
+        let listeners = [listener];
+        let Barred::From(first) = Barred::choose(&listeners, std::process::id() as u16) else {
             panic!("this kernel bars no ports")
         };
         for host in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
@@ -155,9 +155,23 @@ mod tests {
                 assert_eq!(is_connected(&other), Ok(true), "{at} bars port {beside}");
             }
         }
-        while let Ok(accepted) = accept(&listener) {
+        while let Ok(accepted) = accept(&listeners[0]) {
             let again = memory::stop_looking(accepted.as_fd());
             assert_eq!(again, Err(Errno::NOENT), "a connection that was let in is looked at no more");
+        }
+    }
+
+    #[test]
+    fn every_listener_of_a_process_bars_the_same() {
+        let addresses = ["127.0.0.1", "127.0.0.5"].map(|text| text.parse().expect("an address"));
+        let (listeners, port) =
+            crate::entrances::listen_at_each(&addresses, None, 0).expect("a port that is free at both");
+        let Barred::From(first) = Barred::choose(&listeners, std::process::id() as u16 ^ 77) else {
+            panic!("this kernel bars no ports")
+        };
+        for address in addresses {
+            let knock = dial_from(first, SocketAddr::new(address, port)).expect("a knock");
+            assert_eq!(is_connected(&knock), Ok(false), "{address} lets a barred port in");
         }
     }
 
@@ -165,6 +179,7 @@ mod tests {
     fn a_trial_finds_strangers_and_leaves_the_peer_in_peace() {
         let poller = Poller::new().expect("a poller");
         let (peer, peer_port) = listen(None, 0).expect("a listener");
+        let peer = [peer];
         let barred = Barred::choose(&peer, 4711);
         let (_stranger, stranger_port) = listen(None, 0).expect("a listener");
         let (now, limit) = (Instant::now(), Duration::from_secs(8));

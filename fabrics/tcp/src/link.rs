@@ -1,14 +1,18 @@
 //! An open connection: messages out, messages in.
 //!
-//! Out: frame and payload leave in one system call, straight from the payload's memory. In: small messages are
-//! read many at a time into the inbox that all connections share; a payload that is larger than what has come is
-//! read straight to where the sink wants it. A connection keeps 64 bytes of its own for what was cut in two.
+//! Out: frame and payload leave in one system call, straight from the payload's memory. Where many small ones are
+//! posted in one turn, the kernel is asked to gather the later ones; they are given to it all the same, so that they
+//! arrive even if this process does nothing more.
+//!
+//! In: small messages are read many at a time into the inbox that all connections share; a payload that is larger than
+//! what has come is read straight to where the sink wants it. A connection keeps 64 bytes of its own for what was cut
+//! in two.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use fabric::{FabricError, Header, Payload, Peer, Posted, Sink, UserMemory};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 
 use crate::frame::{FRAME_BYTES, Frame};
 use crate::memory;
@@ -22,10 +26,14 @@ pub(crate) struct Open {
     outgoing: Outgoing,
     incoming: Incoming,
     pace: Pace,
+    burst: Burst,
     /// The last message was a large one, so the next probably is, too.
     is_streaming: bool,
     /// Which process it leads to, its host and its address, for messages.
     who: Box<str>,
+    /// System calls that moved payloads or tried to.
+    #[cfg(test)]
+    pub(crate) calls: std::cell::Cell<u16>,
 }
 
 /// Why a connection is none any more.
@@ -58,7 +66,19 @@ impl Open {
     pub(crate) fn new(socket: OwnedFd, peer: Peer, who: String) -> Open {
         let (outgoing, incoming) = (Outgoing::default(), Incoming::BETWEEN);
         let pace = Controls::pace(&socket);
-        Open { socket, peer, outgoing, incoming, pace, is_streaming: false, who: who.into() }
+        let burst = Burst::default();
+        Open {
+            socket,
+            peer,
+            outgoing,
+            incoming,
+            pace,
+            burst,
+            is_streaming: false,
+            who: who.into(),
+            #[cfg(test)]
+            calls: std::cell::Cell::default(),
+        }
     }
 
     /// It has become known where the peer is.
@@ -87,15 +107,19 @@ impl Open {
         self.outgoing.failure.is_some()
     }
 
-    /// Begins a message.
+    /// Begins a message, in the turn of this number.
     #[inline]
-    pub(crate) fn post(&mut self, header: &Header, payload: Payload<'_>) -> Posted {
+    pub(crate) fn post(&mut self, header: &Header, payload: Payload<'_>, turn: u32) -> Posted {
         debug_assert!(
             !self.outgoing.is_mid_message,
             "a message was posted before the one under way was finished"
         );
         if !self.send_tail() {
             return Posted::Busy;
+        }
+        self.burst.count(turn);
+        if self.burst.is_long() || self.burst.is_gathered {
+            self.choose_gathering(payload.bytes());
         }
         let frame = Frame::of_message(header, payload.bytes());
         let first = payload.part(0, self.call_bytes(payload.bytes()));
@@ -125,15 +149,35 @@ impl Open {
         }
     }
 
-    /// How much of a payload one call takes. Of a short one, half: then the other end begins to read while the
-    /// second half is still sent. Of a long one much, unless the kernel meters it out.
+    /// How much of a payload one call takes. Of a short one that comes alone, half: then the other end begins to
+    /// read while the second half is still sent. Of others much, unless the kernel meters it out.
     #[inline]
     fn call_bytes(&self, payload_bytes: usize) -> usize {
-        if payload_bytes <= 2 * CALL_BYTES || self.pace == Pace::Metered {
-            CALL_BYTES
-        } else {
-            LONG_CALL_BYTES
+        let is_alone = payload_bytes <= 2 * CALL_BYTES && self.burst.posts <= 1;
+        if is_alone || self.pace == Pace::Metered { CALL_BYTES } else { LONG_CALL_BYTES }
+    }
+
+    /// Whether small messages wait in the kernel for others; [`stop_gathering`](Open::stop_gathering) sends them.
+    #[inline]
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.burst.is_gathered
+    }
+
+    /// Of many small messages in one turn, the later ones go out together: then the kernel makes one packet of all
+    /// that come until the peer has taken the earlier ones, or until the next turn.
+    #[cold]
+    fn choose_gathering(&mut self, payload_bytes: usize) {
+        let wanted = self.burst.is_long() && payload_bytes <= GATHERED_BYTES_MAX;
+        if wanted != self.burst.is_gathered && sockopt::set_tcp_nodelay(&self.socket, !wanted).is_ok() {
+            self.burst.is_gathered = wanted;
         }
+    }
+
+    /// Sends what waits for others.
+    #[cold]
+    pub(crate) fn stop_gathering(&mut self) {
+        self.burst.posts = 0;
+        self.choose_gathering(0);
     }
 
     /// Sends up to `at_most` more bytes of a payload of which `taken` are gone.
@@ -222,6 +266,8 @@ impl Open {
     /// Bytes sent; `None` when the socket takes none now, or never again.
     #[inline]
     fn outcome(&mut self, sent: Result<usize, Errno>, offered: usize) -> Option<usize> {
+        #[cfg(test)]
+        self.calls.set(self.calls.get().wrapping_add(1));
         match sent {
             Ok(sent) => {
                 self.outgoing.is_blocked = sent < offered;
@@ -367,6 +413,8 @@ impl Open {
     /// Bytes received; `None` when nothing has come; an error when nothing will.
     #[inline]
     fn received(&self, received: Result<usize, Errno>) -> Result<Option<usize>, Ended> {
+        #[cfg(test)]
+        self.calls.set(self.calls.get().wrapping_add(1));
         match received {
             Ok(bytes) if bytes > 0 => Ok(Some(bytes)),
             Ok(_) => Err(self.broken("it closed the connection without a goodbye".to_string())),
@@ -395,6 +443,28 @@ fn begin_landing(
     let mut room = sink.arriving(from, header, bytes);
     room.write_at(0, Payload::from(beginning));
     Incoming::Landing { room, at: beginning.len(), left: bytes - beginning.len() }
+}
+
+/// Messages posted in one turn.
+#[derive(Default)]
+struct Burst {
+    turn: u32,
+    posts: u8,
+    /// The kernel gathers.
+    is_gathered: bool,
+}
+
+impl Burst {
+    #[inline]
+    fn count(&mut self, turn: u32) {
+        self.posts = if self.turn == turn { self.posts.saturating_add(1) } else { 1 };
+        self.turn = turn;
+    }
+
+    #[inline]
+    fn is_long(&self) -> bool {
+        self.posts > SINGLE_POSTS
+    }
 }
 
 /// What is on its way out.
@@ -488,11 +558,16 @@ impl Inbox {
 /// Payload bytes per system call of what is short or metered.
 const CALL_BYTES: usize = 32 << 10;
 /// Payload bytes per system call of what is long.
-const LONG_CALL_BYTES: usize = 256 << 10;
+const LONG_CALL_BYTES: usize = 512 << 10;
 /// Payload bytes per `post` or `resume`, so that a turn of progress stays short.
-const POST_BYTES_MAX: usize = 256 << 10;
+const POST_BYTES_MAX: usize = 512 << 10;
 /// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.
 const JOINED_BYTES_MAX: usize = 256;
+/// So many messages of one turn go out at once each. A program that exchanges a few and then computes has them all
+/// under way; one that sends a hundred to one peer cares for their number.
+const SINGLE_POSTS: u8 = 8;
+/// Larger messages make packets of their own.
+const GATHERED_BYTES_MAX: usize = 4 << 10;
 /// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller would
 /// take fewer small messages per call.
 const INBOX_BYTES: usize = 16 << 10;

@@ -167,11 +167,14 @@ pub(crate) struct Controls {
 }
 
 impl Controls {
-    /// Reads the administrator's choice. Whoever comes in at the listener gets the plain one until it is known
-    /// where it comes from.
-    pub(crate) fn of(listener: &OwnedFd) -> Controls {
-        let controls = Controls { usual: sockopt::tcp_congestion(listener).unwrap_or_default() };
-        controls.choose(listener, true);
+    /// Reads the administrator's choice. Whoever comes in at one of the listeners gets the plain one until it is
+    /// known where it comes from.
+    pub(crate) fn of(listeners: &[OwnedFd]) -> Controls {
+        let usual = listeners.first().and_then(|one| sockopt::tcp_congestion(one).ok());
+        let controls = Controls { usual: usual.unwrap_or_default() };
+        for listener in listeners {
+            controls.choose(listener, true);
+        }
         controls
     }
 
@@ -304,7 +307,9 @@ mod tests {
         // Not every kernel has a control that meters, and not everybody may choose it.
         let is_metered = sockopt::set_tcp_congestion(&listener, "bbr").is_ok();
         let usual = control(&listener);
+        let listener = [listener];
         let controls = Controls::of(&listener);
+        let [listener] = listener;
         let dialled = dial(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), true).expect("a dial");
         let accepted = accept(&listener).expect("a connection");
         for socket in [&dialled, &accepted] {

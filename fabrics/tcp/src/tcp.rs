@@ -55,6 +55,8 @@ pub struct Tcp {
     failing: Vec<u32>,
     /// Open links whose socket took less than was offered.
     blocked: Vec<u32>,
+    /// Open links on which small messages wait for others.
+    gathering: Vec<u32>,
     inbox: Inbox,
     /// Whose messages the inbox still holds.
     inbox_of: Option<u32>,
@@ -112,8 +114,8 @@ impl Tcp {
             Some(_) => listen_at_each(&host.addresses(), ports.clone(), here.0),
         };
         let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
-        let barred = Barred::choose(&listeners[0], u16::from_le_bytes(random));
-        let controls = Controls::of(&listeners[0]);
+        let barred = Barred::choose(&listeners, u16::from_le_bytes(random));
+        let controls = Controls::of(&listeners);
         let door = Door::new(listeners, (here, peers), secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
@@ -132,6 +134,7 @@ impl Tcp {
             open: Vec::new(),
             failing: Vec::new(),
             blocked: Vec::new(),
+            gathering: Vec::new(),
             inbox: Inbox::new(),
             inbox_of: None,
             batch: Batch::new(),
@@ -233,9 +236,14 @@ impl Fabric for Tcp {
         let State::Open(open) = &mut self.links[lane.0 as usize].state else {
             return self.post_unopened(lane);
         };
-        let posted = open.post(header, payload);
+        let was_gathering = open.is_gathering();
+        let posted = open.post(header, payload, self.turns as u32);
+        let is_new = !was_gathering && open.is_gathering();
         if open.is_blocked() || open.has_failed() {
             self.note_blocked(lane.0);
+        }
+        if is_new {
+            self.note_gathering(lane.0);
         }
         posted
     }
@@ -255,6 +263,9 @@ impl Fabric for Tcp {
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         let mut turn = Turn::new(events);
         self.turns = self.turns.wrapping_add(1);
+        if !self.gathering.is_empty() {
+            self.stop_gathering();
+        }
         if let Some(index) = self.inbox_of {
             self.deliver_kept(index, sink, &mut turn);
         }
@@ -280,6 +291,7 @@ impl Fabric for Tcp {
     }
 
     fn flush(&mut self) -> bool {
+        self.stop_gathering();
         let mut is_empty = true;
         for index in 0..self.links.len() {
             if let State::Open(open) = &mut self.links[index].state {
@@ -378,6 +390,24 @@ impl Tcp {
             // The loss was or will be told, and with it the loss of this message.
             State::Failing(_) | State::Lost => Posted::Sent,
             State::Open(_) => unreachable!("an open link was taken for one that is not"),
+        }
+    }
+
+    /// The next poll sends what waits.
+    #[cold]
+    fn note_gathering(&mut self, index: u32) {
+        if !self.gathering.contains(&index) {
+            self.gathering.push(index);
+        }
+    }
+
+    /// Sends the small messages of the last turn that wait for others.
+    #[cold]
+    fn stop_gathering(&mut self) {
+        for index in std::mem::take(&mut self.gathering) {
+            if let State::Open(open) = &mut self.links[index as usize].state {
+                open.stop_gathering();
+            }
         }
     }
 

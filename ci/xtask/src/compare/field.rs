@@ -282,6 +282,57 @@ mod tests {
         }
     }
 
+    fn floors(folder: &Path) -> (PathBuf, PathBuf) {
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(crate::workspace_root().join("bench"));
+        make.arg(format!("OUT={}", folder.display())).arg("CFLAGS=-O1 -Wall -Wextra -Werror").arg("floors");
+        job::succeed("make floors", &mut make, TEST_LIMIT, &folder.join("make.log")).unwrap();
+        (folder.join("floors"), folder.join("stopwatch"))
+    }
+
+    fn runs(program: &Path, words: &[&str], log: &Path) -> job::Finished {
+        job::run(Command::new(program).args(words), TEST_LIMIT, log).unwrap()
+    }
+
+    #[test]
+    fn the_stopwatch_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, stopwatch) = floors(folder.path());
+        let log = folder.path().join("log");
+        // Each names the processes that must be gone; two of them wish to stay.
+        let hangs = "trap '' TERM; setsid sleep 1000 & echo $!; sleep 1000";
+        let orphans = "sleep 1000 & echo $!; exit 7";
+        for (script, status) in [(hangs, 124), (orphans, 7)] {
+            let finished = runs(&stopwatch, &["1", "sh", "-c", script], &log);
+            assert_eq!(finished.ending, job::Ending::Exited(status), "{}", finished.account());
+            let orphan = finished.output.lines().find(|line| line.parse::<u32>().is_ok()).unwrap();
+            assert!(!Path::new("/proc").join(orphan).exists(), "{orphan} is left");
+            assert!(measured::rows(&finished.output).unwrap()[0].median_us > 0.0);
+        }
+    }
+
+    #[test]
+    fn every_floor_runs_and_tells_a_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let (floors, _) = floors(folder.path());
+        let log = folder.path().join("log");
+        let names = runs(&floors, &[], &log).output;
+        let names: Vec<&str> =
+            names.lines().skip_while(|line| *line != "names:").skip(1).map(str::trim).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            let cma = ["cma", "split"].contains(&name);
+            let words = [name, "--iterations", "40", "--min", "64", "--max", "64", "--cpus", "0,0"];
+            let finished = runs(&floors, &words, &log);
+            // Some containers forbid reading another process, and say so.
+            let refused = cma && finished.output.contains("process_vm_");
+            let told = finished.succeeded() && measured::rows(&finished.output).is_ok();
+            assert!(told || refused, "{name}: {}", finished.account());
+        }
+    }
+
+    const TEST_LIMIT: Duration = Duration::from_secs(120);
+
     #[test]
     fn after_a_failure_nobody_runs_and_rounds_stay_in_step() {
         let mut series = Series::new("peer");

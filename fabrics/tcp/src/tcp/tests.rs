@@ -133,6 +133,71 @@ fn a_full_socket_is_watched_only_while_somebody_sleeps() {
     assert_eq!(left.links[0].watched, None, "nobody sleeps, and one link is read directly");
 }
 
+/// The one open link of a fabric.
+fn only_link(tcp: &Tcp) -> &Open {
+    match &tcp.links[0].state {
+        State::Open(open) => open,
+        _ => panic!("the pair has met"),
+    }
+}
+
+#[test]
+fn a_small_message_is_one_call_on_either_side() {
+    let (mut left, mut right) = Tcp::pair();
+    right.connect(Peer(0), &left.address()).expect("the lane there is");
+    let mut heard = Counting::default();
+    let before = [&left, &right].map(|tcp| only_link(tcp).calls.get());
+    for round in 1..=20 {
+        assert_eq!(left.post(Lane(0), &Header::default(), Payload::from(&[7; 8][..])), Posted::Sent);
+        // Over the loopback it is there as soon as it is sent.
+        assert_eq!(right.poll(&mut heard, 16), 1);
+        assert_eq!(right.post(Lane(0), &Header::default(), Payload::from(&[7; 8][..])), Posted::Sent);
+        assert_eq!(left.poll(&mut heard, 16), 1);
+        let calls = [&left, &right].map(|tcp| only_link(tcp).calls.get());
+        assert_eq!(calls, before.map(|before| before + 2 * round), "one to send and one to receive");
+    }
+}
+
+#[test]
+fn many_small_messages_of_one_turn_are_gathered_and_none_is_kept() {
+    let (mut left, mut right) = Tcp::pair();
+    let is_gathering = |tcp: &Tcp| {
+        let open = only_link(tcp);
+        let is_delayed = !rustix::net::sockopt::tcp_nodelay(&open.socket).expect("an option");
+        assert_eq!(is_delayed, open.is_gathering());
+        is_delayed
+    };
+    let post = |tcp: &mut Tcp, bytes: usize| {
+        assert_eq!(tcp.post(Lane(0), &Header::default(), Payload::from(&vec![7; bytes][..])), Posted::Sent);
+    };
+    let mut heard = Counting::default();
+    for _ in 0..100 {
+        post(&mut left, 8);
+        left.poll(&mut Deaf, 16);
+        assert!(!is_gathering(&left), "one message a turn goes out at once");
+    }
+    for _ in 0..64 {
+        post(&mut left, 8);
+    }
+    assert!(is_gathering(&left));
+    post(&mut left, 10_000);
+    assert!(!is_gathering(&left), "what is not small does not wait");
+    post(&mut left, 8);
+    assert!(is_gathering(&left));
+    left.poll(&mut Deaf, 16);
+    assert!(!is_gathering(&left), "the next turn sends what waits");
+    for _ in 0..64 {
+        post(&mut left, 8);
+    }
+    // The sender computes: its kernel sends the rest.
+    until("all messages", || {
+        right.poll(&mut heard, 16);
+        heard.messages == 100 + 66 + 64
+    });
+    assert!(is_gathering(&left));
+    assert!(left.flush() && !is_gathering(&left));
+}
+
 #[test]
 fn a_known_peer_costs_a_quarter_of_a_kibibyte() {
     let table_entry = size_of::<(Peer, u32)>() + 1;

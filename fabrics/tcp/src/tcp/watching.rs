@@ -10,9 +10,8 @@ impl Tcp {
     /// Whether the poller is asked this time: always when it may know something that reading would not find.
     #[inline]
     pub(super) fn is_poller_due(&self) -> bool {
-        let is_watching =
-            self.is_watching && (!self.favourite.is_talking || self.turns.is_multiple_of(TURNS_OF_FAVOURITE));
-        is_watching
+        let is_their_turn = !self.favourite.is_talking || self.turns.is_multiple_of(TURNS_OF_FAVOURITE);
+        (self.is_watching && is_their_turn)
             || self.turns.is_multiple_of(POLLER_TURNS)
             || !self.opening.is_empty()
             || self.door.has_guests()
