@@ -70,6 +70,19 @@ fn what_was_measured_is_used_by_the_next_job_and_damage_is_told_once() {
 }
 
 #[test]
+fn a_file_that_was_named_is_written_by_measuring_and_then_used() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("mine");
+    let named = format!("WEFT_CONSTANTS={}", file.display());
+    let (told, errors, good) = run(home.path(), &["env", &named, WEFT, "explain", "lanes", "--measure"]);
+    assert!(good && errors.is_empty() && file.exists(), "{told}{errors}");
+    let (told, errors, good) = run(home.path(), &["env", &named, WEFT, "explain", "lanes"]);
+    assert!(good && errors.is_empty(), "{told}{errors}");
+    assert!(told.contains(&format!("(measured, {})", file.display())), "{told}");
+    assert!(!home.path().join(".cache").exists(), "only the file that was named");
+}
+
+#[test]
 fn a_file_that_was_named_and_is_missing_is_an_error_with_its_remedy() {
     let home = tempfile::tempdir().unwrap();
     let job = [WEFTRUN, "-n", "2", "-x", "WEFT_CONSTANTS=/no/such/file", WEFT, "explain", "lanes"];
