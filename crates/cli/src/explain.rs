@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use weft::lanes::{LaneAccount, Large, Measured};
-use weft::{Communicator, Config, Constants, FabricName, Found, Line, Peer, Rank, Session};
+use weft::{
+    Communicator, Config, Constants, ConstantsFrom, FabricName, Found, Line, Peer, Rank, Session, Threads,
+};
 
 /// What a command comes to.
 type Done = Result<(), Box<dyn Error>>;
@@ -19,7 +21,9 @@ pub fn lanes(measure: bool) -> Done {
         return Err(start_job());
     }
     let config = Config::from_environment()?;
-    let session = Session::start()?;
+    // What is measured anew need not be there, or be right.
+    let constants = if measure { ConstantsFrom::BuiltIn } else { config.constants.clone() };
+    let session = Session::start_with(&Config { constants, ..config.clone() }, Threads::One)?;
     let world = session.world();
     let accounts = gather(&world)?;
     if world.rank() == Rank(0) {

@@ -67,8 +67,8 @@ pub struct Owner {
 }
 
 impl Constants {
-    /// Those that hold where nothing was measured: an Intel Xeon of the Sapphire Rapids kind, two virtual cpus of one
-    /// core each, Linux 6.18.
+    /// Those that hold where nothing was measured: round figures, chosen so that the limit stays at its least, which
+    /// was found good on virtual machines with two cpus. They describe no machine; `weft explain lanes --measure` does.
     pub const BUILT_IN: Constants = Constants {
         hand_over_ns: 65.0,
         copy: Line { fixed_ns: 400.0, byte_ns: 0.080 },

@@ -44,11 +44,18 @@ impl Session {
     /// # Errors
     /// As [`Session::start`].
     pub fn start_for(threads: Threads) -> Result<Session> {
-        let config = Config::from_environment()?;
+        Session::start_with(&Config::from_environment()?, threads)
+    }
+
+    /// The same with settings of one's own.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_with(config: &Config, threads: Threads) -> Result<Session> {
         let manager =
             Manager::from_environment().map_err(|error| Error::of_text(Class::Other, &error.to_string()))?;
         let (rank, size) = (manager.rank(), manager.size());
-        Session::join(rank, size, Exchange::of(manager), &config, threads)
+        Session::join(rank, size, Exchange::of(manager), config, threads)
     }
 
     fn join(
