@@ -172,6 +172,37 @@ const PAIR: Row = Row {
 /// A collective of two ranks.
 const CALL: Row = Row { arguments: &["--min", "8", "--iterations", "4000"], shown: COLLECTIVE, ..PAIR };
 
+/// A message back and forth over sockets.
+const TCP_LATENCY: Row = Row {
+    id: "tcp-latency",
+    title: "TCP over loopback: half a round trip",
+    arguments: &["--min", "1", "--iterations", "4000"],
+    quick: &["--iterations", "2000"],
+    way: Way::Loopback,
+    peers: BY_SOCKETS,
+    floors: &[floor("tcp-latency")],
+    gates: G11_LATENCY,
+    rounds: 5,
+    ..PAIR
+};
+
+/// A stream over sockets.
+const TCP_BANDWIDTH: Row = Row {
+    id: "tcp-bandwidth",
+    title: "TCP over loopback: bandwidth",
+    program: "bandwidth",
+    arguments: &["--min", "1K", "--iterations", "2000"],
+    quick: &["--min", "64K"],
+    way: Way::Loopback,
+    unit: Unit::Gigabytes,
+    peers: BY_SOCKETS,
+    floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
+    gates: G11_STREAM,
+    shown: LARGE,
+    rounds: 5,
+    ..PAIR
+};
+
 /// More ranks than cpus, on this many.
 const CROWD: Row = Row {
     arguments: &["--iterations", "2000", "--warmup", "20"],
@@ -386,59 +417,21 @@ pub const ROWS: &[Row] = &[
         rounds: 3,
         ..CROWD
     },
-    Row {
-        id: "tcp-latency",
-        title: "TCP over loopback: half a round trip",
-        arguments: &["--min", "1", "--iterations", "4000"],
-        quick: &["--iterations", "2000"],
-        way: Way::Loopback,
-        peers: BY_SOCKETS,
-        floors: &[floor("tcp-latency")],
-        gates: G11_LATENCY,
-        rounds: 5,
-        ..PAIR
-    },
-    Row {
-        id: "tcp-bandwidth",
-        title: "TCP over loopback: bandwidth",
-        program: "bandwidth",
-        arguments: &["--min", "1K", "--iterations", "2000"],
-        quick: &["--min", "64K"],
-        way: Way::Loopback,
-        unit: Unit::Gigabytes,
-        peers: BY_SOCKETS,
-        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
-        gates: G11_STREAM,
-        shown: LARGE,
-        rounds: 5,
-        ..PAIR
-    },
+    TCP_LATENCY,
+    TCP_BANDWIDTH,
     Row {
         id: "tcp-latency-namespaces",
         title: "TCP between two network namespaces: half a round trip",
-        arguments: &["--min", "1", "--iterations", "4000"],
-        quick: &["--iterations", "2000"],
         way: Way::Namespaces,
         peers: BETWEEN_NAMESPACES,
-        floors: &[floor("tcp-latency")],
-        gates: G11_LATENCY,
-        rounds: 5,
-        ..PAIR
+        ..TCP_LATENCY
     },
     Row {
         id: "tcp-bandwidth-namespaces",
         title: "TCP between two network namespaces: bandwidth",
-        program: "bandwidth",
-        arguments: &["--min", "1K", "--iterations", "2000"],
-        quick: &["--min", "64K"],
         way: Way::Namespaces,
-        unit: Unit::Gigabytes,
         peers: BETWEEN_NAMESPACES,
-        floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
-        gates: G11_STREAM,
-        shown: LARGE,
-        rounds: 5,
-        ..PAIR
+        ..TCP_BANDWIDTH
     },
     Row {
         id: "blocked-wake",
