@@ -108,19 +108,14 @@ impl Offer {
     pub(crate) fn encode(&self) -> [u8; OFFER_BYTES] {
         let mut bytes = [0; OFFER_BYTES];
         bytes[..8].copy_from_slice(&(self.bytes as u64).to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.exposed.words[0].to_le_bytes());
-        bytes[16..].copy_from_slice(&self.exposed.words[1].to_le_bytes());
+        bytes[8..].copy_from_slice(&encode_exposed(self.exposed));
         bytes
     }
 
     pub(crate) fn decode(payload: Payload<'_>) -> Option<Offer> {
-        let mut bytes = [0; OFFER_BYTES];
-        if payload.bytes() != OFFER_BYTES || payload.copy_to(&mut bytes) != OFFER_BYTES {
-            return None;
-        }
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let total = usize::try_from(word(0)).ok().filter(|&total| total <= isize::MAX as usize)?;
-        Some(Offer { bytes: total, exposed: Exposed { words: [word(8), word(16)] } })
+        let [total, first, second] = decode_words(payload)?;
+        let bytes = usize::try_from(total).ok().filter(|&total| total <= isize::MAX as usize)?;
+        Some(Offer { bytes, exposed: Exposed { words: [first, second] } })
     }
 }
 
@@ -134,21 +129,20 @@ pub(crate) fn encode_exposed(exposed: Exposed) -> [u8; 16] {
 
 /// See [`encode_exposed`].
 pub(crate) fn decode_exposed(payload: Payload<'_>) -> Option<Exposed> {
-    let mut bytes = [0; 16];
-    if payload.bytes() != 16 || payload.copy_to(&mut bytes) != 16 {
-        return None;
-    }
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-    Some(Exposed { words: [word(0), word(8)] })
+    decode_words(payload).map(|words| Exposed { words })
 }
 
 /// A number of bytes, as the payload of `clear` and `brought`.
 pub(crate) fn decode_bytes(payload: Payload<'_>) -> Option<usize> {
-    let mut bytes = [0; 8];
-    if payload.bytes() != 8 || payload.copy_to(&mut bytes) != 8 {
-        return None;
-    }
-    usize::try_from(u64::from_le_bytes(bytes)).ok()
+    let [bytes] = decode_words(payload)?;
+    usize::try_from(bytes).ok()
+}
+
+/// A payload of exactly so many words.
+fn decode_words<const N: usize>(payload: Payload<'_>) -> Option<[u64; N]> {
+    let mut bytes = [[0; 8]; N];
+    let whole = payload.bytes() == N * 8 && payload.copy_to(bytes.as_flattened_mut()) == N * 8;
+    whole.then(|| bytes.map(u64::from_le_bytes))
 }
 
 #[inline]
