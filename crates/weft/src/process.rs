@@ -136,7 +136,13 @@ impl Process {
         memory: UserMemory,
     ) -> Outcome {
         let mut engine = self.hold();
-        match engine.receive_awaited(pattern, from, memory) {
+        let before = engine.signs();
+        let begun = engine.receive_awaited(pattern, from, memory);
+        // As in `with`: a message that was there already may have set others going.
+        if self.is_shared() {
+            self.rouse(before, &engine);
+        }
+        match begun {
             Ok(ticket) => self.until_held(engine, |engine| engine.take_awaited(ticket)),
             Err(outcome) => outcome,
         }
