@@ -20,8 +20,8 @@ use crate::{job, venv};
 pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
     let place = Place { prefix: prefix.to_path_buf(), folder: root.join("target/mpi4py") };
     let coverage = root.join("docs/mpi-coverage.md");
-    let coverage =
-        fs::read_to_string(&coverage).map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
+    let coverage = fs::read_to_string(&coverage)
+        .map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
     let left_out: Vec<&Gap> = GAPS.iter().filter(|gap| !works(&coverage, gap.needs)).collect();
     place.build()?;
     for gap in &left_out {
@@ -72,8 +72,8 @@ impl Place {
     /// Fetches and builds, unless that was done with this very `mpi.h` for this very place.
     fn build(&self) -> Result<(), String> {
         let header = self.prefix.join("include/mpi.h");
-        let header =
-            fs::read_to_string(&header).map_err(|error| format!("cannot read {}: {error}", header.display()))?;
+        let header = fs::read_to_string(&header)
+            .map_err(|error| format!("cannot read {}: {error}", header.display()))?;
         let built = format!("mpi4py {VERSION} for {}\n{header}", self.prefix.display());
         let marker = self.folder.join("built");
         if fs::read_to_string(&marker).is_ok_and(|text| text == built) {
@@ -116,7 +116,8 @@ impl Place {
         let script = "from mpi4py import MPI; print(MPI.Get_library_version())";
         let mut command = Command::new(self.python());
         command.args(["-c", script]).env("LD_LIBRARY_PATH", self.prefix.join("lib"));
-        let finished = job::succeed("importing mpi4py", &mut command, RUN_LIMIT, &self.folder.join("run.log"))?;
+        let finished =
+            job::succeed("importing mpi4py", &mut command, RUN_LIMIT, &self.folder.join("run.log"))?;
         if finished.output.starts_with("weft ") { Ok(()) } else { Err(finished.account()) }
     }
 
@@ -145,7 +146,11 @@ fn judge(output: &str, ranks: u32) -> Result<String, String> {
     let failed: Vec<&str> = output.lines().filter(|line| is_failure(line)).collect();
     if !failed.is_empty() {
         let shown = failed.len().min(FAILURES_SHOWN_MAX);
-        return Err(format!("{} lines of failures, first\n    {}", failed.len(), failed[..shown].join("\n    ")));
+        return Err(format!(
+            "{} lines of failures, first\n    {}",
+            failed.len(),
+            failed[..shown].join("\n    ")
+        ));
     }
     for module in MODULES {
         let ran = format!("(test_{module}.");
@@ -159,7 +164,9 @@ fn judge(output: &str, ranks: u32) -> Result<String, String> {
     }
     let counts: Vec<u32> = (0..ranks).filter_map(|rank| ran_on(output, rank)).collect();
     match counts.first() {
-        Some(&count) if counts.len() == ranks as usize && count > 0 && counts.iter().all(|&it| it == count) => {
+        Some(&count)
+            if counts.len() == ranks as usize && count > 0 && counts.iter().all(|&it| it == count) =>
+        {
             Ok(format!("{count} tests on each rank{}", skips(output)))
         }
         _ => Err(format!("the ranks ran {counts:?} tests, of {ranks} ranks")),
@@ -266,7 +273,8 @@ mod tests {
 
     #[test]
     fn what_mpi4py_skips_is_named() {
-        let extra = "[0] testW (test_win.T.testW) ... skipped 'mpi-win'\n[1] testW (a) ... skipped 'mpi-win'\n";
+        let extra =
+            "[0] testW (test_win.T.testW) ... skipped 'mpi-win'\n[1] testW (a) ... skipped 'mpi-win'\n";
         assert!(judge(&said(2, extra), 2).unwrap().ends_with("skipped by mpi4py: 1 'mpi-win'"));
     }
 

@@ -3,6 +3,8 @@
 //! Every operation comes in two forms. Those on claims ([`Payload`], [`UserMemory`]) are the way of a message from
 //! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
+mod check;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

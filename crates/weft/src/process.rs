@@ -34,6 +34,8 @@ pub struct Process {
     exchange: Mutex<Exchange>,
     contexts: Mutex<Contexts>,
     finished: AtomicBool,
+    /// Whether members compare what collective operations they call.
+    checks: AtomicBool,
 }
 
 /// Context numbers that are in use or may be.
@@ -67,6 +69,7 @@ impl Process {
             exchange: Mutex::new(exchange),
             contexts: Mutex::new(Contexts { next: FIRST_CONTEXT, claimed: Vec::new() }),
             finished: AtomicBool::new(false),
+            checks: AtomicBool::new(false),
         }
     }
 
@@ -83,6 +86,17 @@ impl Process {
     /// What cores the job's ranks have; the same at all of them.
     pub(crate) fn cores(&self) -> Cores {
         self.cores
+    }
+
+    /// Switches the comparison of collective calls on or off; the same at all processes.
+    pub(crate) fn set_checks(&self, on: bool) {
+        self.checks.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether members compare what collective operations they call.
+    #[inline]
+    pub(crate) fn checks(&self) -> bool {
+        self.checks.load(Ordering::Relaxed)
     }
 
     /// Whether any thread may call.
