@@ -12,6 +12,7 @@ use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedu
 use fabric::{FabricError, Payload, Peer, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
+use crate::attributes::Attributes;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::lock::{Lock, Threads};
@@ -37,6 +38,7 @@ struct Inner {
     name: Mutex<String>,
     /// What messages to people call it while it has no name.
     label: String,
+    attributes: Attributes,
 }
 
 /// What is known of a message that was received or probed.
@@ -82,6 +84,7 @@ impl Communicator {
             recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
             label: label.to_owned(),
+            attributes: Attributes::default(),
         };
         Some(Communicator { inner: Arc::new(inner) })
     }
@@ -110,6 +113,10 @@ impl Communicator {
     #[must_use]
     pub fn process(&self) -> &Arc<Process> {
         &self.inner.process
+    }
+
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.inner.attributes
     }
 
     /// Whether both are handles of the same communicator.
@@ -435,7 +442,7 @@ impl Communicator {
         Error::of_text(class, &failed.to_string()).during(self.place())
     }
 
-    /// A new communicator of the same group (MPI 5.0 §7.4.2). Collective.
+    /// A new communicator of the same group, with the attributes whose keys say so (MPI 5.0 §7.4.2). Collective.
     ///
     /// # Errors
     /// When a member is lost.
@@ -443,7 +450,10 @@ impl Communicator {
         let context = self.agree_on_context()?;
         let label = format!("duplicate of {}", self.label());
         let new = Communicator::new(self.inner.process.clone(), self.inner.group.clone(), context, &label);
-        new.ok_or_else(|| Error::new(Class::Internal, "this process is not in its own communicator"))
+        let new =
+            new.ok_or_else(|| Error::new(Class::Internal, "this process is not in its own communicator"))?;
+        new.attributes().inherit(self.attributes());
+        Ok(new)
     }
 
     /// New communicators of the members that give the same color, in the order of `key` and then of rank
