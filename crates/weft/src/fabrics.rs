@@ -23,6 +23,7 @@ use crate::config::{Config, FabricName};
 use crate::constants::Found;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Exchange, card_key};
+use crate::group::Group;
 use crate::lanes::{Large, Measured};
 use crate::wait;
 
@@ -79,6 +80,8 @@ pub(crate) struct Opened {
     pub cores_here: Cores,
     /// What cores the ranks of the job have, alike at all of them: shared, if they are on any node.
     pub cores: Cores,
+    /// The processes that can share memory with this one, and this one.
+    pub node: Group,
 }
 
 impl Fabrics {
@@ -96,22 +99,24 @@ impl Fabrics {
         };
         if place.peers == 1 {
             let cores = wait::cores(1, wait::cpus(place.config));
-            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores });
+            let node = Group::of([place.here]);
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node });
         }
         let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
             fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
             let cores = wait::cores(place.peers, wait::cpus(place.config));
-            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores });
+            let node = Group::world(place.peers);
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node });
         }
-        let (cores_here, cores) = fabrics.meet(place, exchange)?;
-        Ok(Opened { fabrics, exchanged: true, cores_here, cores })
+        let (cores_here, cores, node) = fabrics.meet(place, exchange)?;
+        Ok(Opened { fabrics, exchanged: true, cores_here, cores, node })
     }
 
     /// Leaves a card, waits until all have, and opens shared memory with those that are on this node.
-    /// The answer is what cores the ranks have, here and everywhere.
-    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores)> {
+    /// The answer is what cores the ranks have, here and everywhere, and who is on this node.
+    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores, Group)> {
         let config = place.config;
         let cpus = Some(wait::cpus(config));
         let mut card = Card { host: card::this_host(), cpus, ..Card::default() };
@@ -129,6 +134,8 @@ impl Fabrics {
         exchange.fence()?;
         let cards = all_cards(place, exchange)?;
         let cores = (card::cores_at(&card.host, &cards), card::cores_anywhere(&cards));
+        let here = (0..).map(Peer).zip(&cards).filter(|(_, other)| other.host == card.host);
+        let node = Group::of(here.map(|(peer, _)| peer));
         let shares = |other: &Card| other.host == card.host && other.offer.is_some() == card.offer.is_some();
         let neighbours: Vec<(Peer, Card)> =
             (0..).map(Peer).zip(cards).filter(|(_, card)| shares(card)).collect();
@@ -138,7 +145,7 @@ impl Fabrics {
             let segment = share_segment(place, &offer, &neighbours)?;
             self.open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?;
         }
-        Ok(cores)
+        Ok((cores.0, cores.1, node))
     }
 
     fn open_shm(&mut self, place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<()> {

@@ -24,10 +24,12 @@
 //! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
 //! `fabrics.rs`, names the fabrics.
 
+mod background;
 mod card;
 mod communicator;
 mod config;
 mod constants;
+mod contexts;
 mod error;
 mod exchange;
 mod fabrics;
@@ -46,14 +48,14 @@ mod typed;
 mod wait;
 
 pub use collectives;
-pub use communicator::{Communicator, Received, Reduce, Status};
+pub use communicator::{Communicator, Duplicating, Intercommunicator, Received, Reduce, SplitKind, Status};
 pub use config::{Config, CpuTime, FabricName, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
-pub use group::{Comparison, Group};
+pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
 pub use memory::Transferable;
 pub use messaging::Rank;
