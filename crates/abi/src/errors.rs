@@ -8,9 +8,10 @@ use std::ffi::c_int;
 
 use weft::{Class, Error};
 
+use crate::bodies::sessions;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::Handler;
+use crate::objects::{Function, Handler};
 use crate::state;
 use crate::types::*;
 
@@ -50,6 +51,7 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::Pending => MPI_ERR_PENDING,
         Class::Spawn => MPI_ERR_SPAWN,
         Class::Abi => MPI_ERR_ABI,
+        Class::Callback(code) => code,
     }
 }
 
@@ -67,69 +69,118 @@ pub(crate) fn finish(name: &'static str, target: Target, result: weft::Result<()
 pub(crate) fn raise(name: &'static str, target: Target, error: &Error) -> c_int {
     let code = code(error.class);
     remember(code, name, error);
-    match handler_of(target) {
-        Handler::Return => code,
-        Handler::Fatal | Handler::Abort => die(name, error),
-        Handler::User(function) => {
-            call_user(function, target, code);
-            code
-        }
+    let (handler, object) = handler_of(target);
+    match handler {
+        Handler::Return => {}
+        Handler::Fatal => die(name, error),
+        Handler::Abort => abort(name, object, error),
+        Handler::User(function) => call_user(function, object, code),
     }
+    code
 }
 
 /// Calls the handler of `target` for a code that the program itself reports.
 pub(crate) fn call_handler(name: &'static str, target: Target, code: c_int) {
-    match handler_of(target) {
+    let error = || Error::new(Class::Callback(code), format!("error {code}: {}", words_of(code)));
+    let (handler, object) = handler_of(target);
+    match handler {
         Handler::Return => {}
-        Handler::Fatal | Handler::Abort => {
-            let error = Error::new(Class::Other, format!("error {code}: {}", text_of(code)));
-            die(name, &error)
-        }
-        Handler::User(function) => call_user(function, target, code),
+        Handler::Fatal => die(name, &error()),
+        Handler::Abort => abort(name, object, &error()),
+        Handler::User(function) => call_user(function, object, code),
     }
 }
 
-fn handler_of(target: Target) -> Handler {
-    // MPI 5.0 §9.3: what belongs to no object belongs to MPI_COMM_SELF.
-    let alone = || state::runtime().map_or(Handler::Fatal, |runtime| runtime.handler_of_none());
-    match target {
-        Target::Tools => Handler::Return,
-        Target::Comm(comm) => match state::runtime().and_then(|runtime| runtime.find_comm(comm)) {
-            Some(object) => object.handler(),
-            None => alone(),
-        },
-        Target::Win(_) | Target::Session(_) | Target::World => alone(),
+fn words_of(code: c_int) -> String {
+    String::from_utf8_lossy(&crate::bodies::error_codes::describe(code)).into_owned()
+}
+
+/// The object whose error handler an error has come to.
+#[derive(Clone, Copy)]
+enum Object {
+    Comm(MPI_Comm),
+    Session(MPI_Session),
+    /// None: the handler is the one that errors have before anything is initialized.
+    None,
+}
+
+/// The responsible handler, and the object that it hangs on. A handle that is none belongs to no object.
+fn handler_of(target: Target) -> (Handler, Object) {
+    let found = match target {
         // MPI 5.0 §14.7: errors of files return unless the program says otherwise.
-        Target::File(_) => Handler::Return,
+        Target::Tools | Target::File(_) => Some((Handler::Return, Object::None)),
+        Target::Comm(comm) => state::runtime()
+            .and_then(|runtime| runtime.find_comm(comm))
+            .map(|object| (object.handler(), Object::Comm(comm))),
+        Target::Session(session) => {
+            sessions::handler(session).map(|handler| (handler, Object::Session(session)))
+        }
+        Target::Win(_) | Target::World => None,
+    };
+    found.unwrap_or_else(handler_of_none)
+}
+
+/// MPI 5.0 §9.3: what belongs to no object belongs to `MPI_COMM_SELF`, and where there is none, before `MPI_Init`,
+/// after `MPI_Finalize` and among sessions alone, to the initial error handler.
+fn handler_of_none() -> (Handler, Object) {
+    let alone = state::runtime().and_then(|runtime| runtime.find_comm(MPI_COMM_SELF));
+    match alone {
+        Some(alone) => (alone.handler(), Object::Comm(MPI_COMM_SELF)),
+        None => (state::initial_handler().1, Object::None),
     }
 }
 
-fn call_user(function: MPI_Comm_errhandler_function, target: Target, code: c_int) {
-    let (mut comm, mut code) = match target {
-        Target::Comm(comm) => (comm, code),
-        _ => (MPI_COMM_SELF, code),
-    };
-    // SAFETY: the program gave this address as a function of that type, and MPI_Comm_create_errhandler refuses null.
-    let function: unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...) =
-        unsafe { std::mem::transmute(function.value()) };
-    // SAFETY: both pointers are valid for the call; what the program's function does is its own affair.
-    unsafe { function(&raw mut comm, &raw mut code) };
+fn call_user(function: Function, object: Object, mut code: c_int) {
+    // SAFETY: the program gave each address as a function of the type that it is called as, and creating a handler
+    // refuses null. Both pointers are valid for the call; what the program's function does is its own affair.
+    unsafe {
+        match (function, object) {
+            (Function::Comm(function), Object::Comm(mut comm)) => {
+                let function: unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...) =
+                    std::mem::transmute(function.value());
+                function(&raw mut comm, &raw mut code);
+            }
+            (Function::Session(function), Object::Session(mut session)) => {
+                let function: unsafe extern "C" fn(*mut MPI_Session, *mut c_int, ...) =
+                    std::mem::transmute(function.value());
+                function(&raw mut session, &raw mut code);
+            }
+            // Handlers are attached to objects of their class only, and no other objects are there yet.
+            (Function::Comm(_) | Function::Session(_) | Function::File(_) | Function::Win(_), _) => {}
+        }
+    }
+}
+
+/// Tells the error and ends the processes that `MPI_ERRORS_ABORT` is to end: those of a communicator as
+/// `MPI_Abort` does, and for a session, or no object at all, this process alone.
+#[cold]
+fn abort(name: &str, object: Object, error: &Error) -> ! {
+    match object {
+        Object::Comm(_) => die(name, error),
+        Object::Session(_) | Object::None => {
+            tell(&account(name, error));
+            state::exit(code(error.class))
+        }
+    }
 }
 
 /// Tells the error and ends the job.
 #[cold]
 fn die(name: &str, error: &Error) -> ! {
     let status = code(error.class);
-    let text = match state::runtime() {
+    tell(&account(name, error));
+    match state::runtime() {
+        Some(runtime) => runtime.abort(status),
+        None => state::exit(status),
+    }
+}
+
+fn account(name: &str, error: &Error) -> String {
+    match state::runtime() {
         Some(runtime) => {
             format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name())
         }
         None => format!("weft: {name}: {error}\n"),
-    };
-    tell(&text);
-    match state::runtime() {
-        Some(runtime) => runtime.abort(status),
-        None => state::exit(status),
     }
 }
 

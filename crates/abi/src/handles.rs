@@ -79,6 +79,7 @@ fn living(kind: Kind, integer: usize) -> Option<usize> {
     match kind {
         Kind::Errhandler => return crate::bodies::error_handlers::by_integer(integer),
         Kind::Info => return crate::bodies::info::by_integer(integer),
+        Kind::Session => return crate::bodies::sessions::by_integer(integer),
         _ => {}
     }
     let objects = crate::state::runtime()?.objects();

@@ -8,7 +8,7 @@ use weft::claims::{Message, RequestId};
 use weft::{Communicator, Error, Group, Rank};
 
 use crate::bodies::attributes::Attributes;
-use crate::bodies::buffered::Attached;
+use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
@@ -25,7 +25,16 @@ pub(crate) enum Handler {
     /// The call returns its code (`MPI_ERRORS_RETURN`).
     Return,
     /// The program's function is called.
-    User(MPI_Comm_errhandler_function),
+    User(Function),
+}
+
+/// The program's function of an error handler, by the class of object that it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Function {
+    Comm(MPI_Comm_errhandler_function),
+    File(MPI_File_errhandler_function),
+    Win(MPI_Win_errhandler_function),
+    Session(MPI_Session_errhandler_function),
 }
 
 /// A communicator with what C hangs on it.
@@ -34,11 +43,14 @@ pub(crate) struct CommObject {
     handler: Mutex<(MPI_Errhandler, Handler)>,
     /// Cached attributes, by keyval, in the order they were set.
     pub attributes: Mutex<Vec<(i32, usize)>>,
+    /// What its buffered sends may use.
+    pub buffer: Slot,
 }
 
 impl CommObject {
     pub(crate) fn new(comm: Communicator, errhandler: MPI_Errhandler, handler: Handler) -> CommObject {
-        CommObject { comm, handler: Mutex::new((errhandler, handler)), attributes: Mutex::default() }
+        let handler = Mutex::new((errhandler, handler));
+        CommObject { comm, handler, attributes: Mutex::default(), buffer: Slot::default() }
     }
 
     pub(crate) fn handler(&self) -> Handler {
@@ -129,6 +141,8 @@ pub(crate) enum RequestObject {
     },
     /// A receive. `unpack` says where packed data goes once it is there.
     Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
+    /// Buffered messages that are to be gone.
+    Flush(Vec<Buffered>),
     /// Over from the beginning, with that status.
     Over(MPI_Status),
     /// Over from the beginning, and failed.
@@ -160,8 +174,6 @@ pub(crate) struct Objects {
     pub messages: Table<MessageObject>,
     /// Requests that were freed before they were over.
     pub detached: Vec<RequestObject>,
-    /// What buffered sends may use.
-    pub attached: Option<Attached>,
 }
 
 impl Objects {
@@ -174,7 +186,6 @@ impl Objects {
             requests: Table::new(Kind::Request),
             messages: Table::new(Kind::Message),
             detached: Vec::new(),
-            attached: None,
         }
     }
 }

@@ -1,37 +1,62 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
-use weft::{Class, Communicator, Error, Guard, Lock, Rank, Result, Session, Threads};
+use weft::sets::ProcessSets;
+use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank, Result, Session, Threads};
 
+use crate::bodies::buffered::Slot;
 use crate::entry::Target;
 use crate::errors::{finish, raise};
 use crate::generated::constants::*;
 use crate::objects::{CommObject, Handler, Held, Objects, lock};
 use crate::types::*;
 
-/// What exists between `MPI_Init` and `MPI_Finalize`.
+/// What exists once the process has joined its job: at `MPI_Init` or at the first `MPI_Session_init`.
 pub(crate) struct Runtime {
     world: CommObject,
     alone: CommObject,
+    sets: ProcessSets,
     session: Mutex<Option<Session>>,
     objects: Lock<Objects>,
-    level: c_int,
-    main: ThreadId,
+    model: OnceLock<WorldModel>,
+    /// What buffered sends may use.
+    pub buffer: Slot,
     /// Requests that were freed before they were over; whoever calls next looks after them.
     pub detached: AtomicUsize,
 }
 
+/// What `MPI_Init` has settled.
+struct WorldModel {
+    level: c_int,
+    main: ThreadId,
+}
+
+/// Who uses the library now: the world model, sessions, both or nobody.
+struct Users {
+    world: bool,
+    sessions: usize,
+    /// There was a session, so there may be more of them: the process stays in the job until it exits.
+    had_sessions: bool,
+}
+
+static USERS: Mutex<Users> = Mutex::new(Users { world: false, sessions: 0, had_sessions: false });
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// The runtime while it runs, found in one load by every call; null before and after.
+/// The runtime while somebody uses it; null before and after.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// The runtime while the world model does, found in one load by sends and receives.
+static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+/// This process ends because of an error.
+static DYING: AtomicBool = AtomicBool::new(false);
 
 const BEFORE: u8 = 0;
-const AFTER: u8 = 1;
+const RUNNING: u8 = 1;
+const AFTER: u8 = 2;
 
 /// What runs, while it runs.
 #[inline]
@@ -44,19 +69,24 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
 /// The world of a running library that has nothing else to look after; `None` for any other communicator.
 #[inline(always)]
 pub(crate) fn usual_comm(comm: MPI_Comm) -> Option<&'static Communicator> {
-    let runtime = runtime()?;
+    // SAFETY: as in `runtime`.
+    let runtime = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
     let usual = comm == MPI_COMM_WORLD && runtime.detached.load(Ordering::Relaxed) == 0;
     usual.then_some(&runtime.world.comm)
 }
 
 /// Whether `MPI_Init` was called.
 pub(crate) fn is_initialized() -> bool {
-    RUNTIME.get().is_some()
+    PHASE.load(Ordering::Acquire) != BEFORE
 }
 
 /// Whether `MPI_Finalize` was called.
 pub(crate) fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == AFTER
+}
+
+fn is_world_open() -> bool {
+    PHASE.load(Ordering::Acquire) == RUNNING
 }
 
 /// Does a call: its work, then its code.
@@ -79,37 +109,114 @@ pub(crate) fn call(
 
 #[cold]
 fn not_running(name: &'static str) -> c_int {
-    let what = if is_finalized() { "called after MPI_Finalize" } else { "called before MPI_Init" };
-    raise(name, Target::World, &Error::new(Class::Other, what))
+    raise(name, Target::World, &no_world())
 }
 
-/// Joins the job.
+/// The world model is not there.
+#[cold]
+pub(crate) fn no_world() -> Error {
+    Error::new(
+        Class::Other,
+        if is_finalized() { "called after MPI_Finalize" } else { "called before MPI_Init" },
+    )
+}
+
+/// The error handler that errors meet before there is anything to hang one on (MPI 5.0 §9.3).
+pub(crate) fn initial_handler() -> (MPI_Errhandler, Handler) {
+    match initial_errors() {
+        InitialErrors::Fatal => (MPI_ERRORS_ARE_FATAL, Handler::Fatal),
+        InitialErrors::Abort => (MPI_ERRORS_ABORT, Handler::Abort),
+        InitialErrors::Return => (MPI_ERRORS_RETURN, Handler::Return),
+    }
+}
+
+/// What the launcher was told; a name that is none is an error at the start, and fatal until then.
+pub(crate) fn initial_errors() -> InitialErrors {
+    static CHOSEN: OnceLock<InitialErrors> = OnceLock::new();
+    *CHOSEN.get_or_init(|| {
+        let name = std::env::var("WEFT_INITIAL_ERRHANDLER").unwrap_or_default();
+        InitialErrors::named(&name).unwrap_or_default()
+    })
+}
+
+/// Joins the job for the world model.
 pub(crate) fn start(required: c_int) -> Result<c_int> {
+    let mut users = lock(&USERS);
     if is_initialized() {
         let what =
             if is_finalized() { "MPI was finalized, and cannot start again" } else { "MPI runs already" };
         return Err(Error::new(Class::Other, what));
     }
     let level = provided(required);
-    let threads = if level >= MPI_THREAD_SERIALIZED { Threads::Many } else { Threads::One };
+    let runtime = join(if level >= MPI_THREAD_SERIALIZED { Threads::Many } else { Threads::One })?;
+    // The other way round, sessions first, all threads may call already.
+    runtime.model.get_or_init(|| WorldModel { level, main: std::thread::current().id() });
+    users.world = true;
+    CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    PHASE.store(RUNNING, Ordering::Release);
+    WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    Ok(level)
+}
+
+/// Joins the job for a session, if nobody has.
+pub(crate) fn open_session() -> Result<&'static Runtime> {
+    let mut users = lock(&USERS);
+    // Sessions may be opened by any thread at any time (MPI 5.0 §11.3.1), whatever they are asked to provide.
+    let runtime = join(Threads::Many)?;
+    if !users.had_sessions {
+        // SAFETY: the function is one of C's kind and looks only at what lives for ever.
+        unsafe { libc::atexit(leave_at_exit) };
+    }
+    users.had_sessions = true;
+    users.sessions += 1;
+    CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    Ok(runtime)
+}
+
+/// A session is over. What is under way is sent before the last user is gone.
+pub(crate) fn close_session(runtime: &'static Runtime) {
+    runtime.process().flush();
+    let mut users = lock(&USERS);
+    users.sessions = users.sessions.saturating_sub(1);
+    if users.sessions == 0 && !users.world {
+        CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// A process that had sessions takes leave of its job when it exits, since it may open others until then. One that
+/// exits while it still uses MPI takes no leave, and its launcher sees that.
+extern "C" fn leave_at_exit() {
+    if DYING.load(Ordering::Relaxed) || USERS.try_lock().is_ok_and(|users| users.world || users.sessions > 0)
+    {
+        return;
+    }
+    let Some(runtime) = RUNTIME.get() else { return };
+    // The engine of a program with one thread may be touched by that thread only.
+    let here = std::thread::current().id();
+    if runtime.process().is_shared() || runtime.model.get().is_some_and(|model| model.main == here) {
+        runtime.depart();
+    }
+}
+
+/// The one runtime of this process. `USERS` is held meanwhile.
+fn join(threads: Threads) -> Result<&'static Runtime> {
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
     let session = Session::start_for(threads)?;
-    let fixed = |comm: Communicator| CommObject::new(comm, MPI_ERRORS_ARE_FATAL, Handler::Fatal);
+    let (errhandler, handler) = initial_handler();
+    let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
     let runtime = Runtime {
         world: fixed(session.world()),
         alone: fixed(session.alone()),
+        sets: session.process_sets().clone(),
         session: Mutex::new(Some(session)),
         objects: Lock::new(threads, Objects::new()),
-        level,
-        main: std::thread::current().id(),
+        model: OnceLock::new(),
+        buffer: Slot::default(),
         detached: AtomicUsize::new(0),
     };
-    if RUNTIME.set(runtime).is_err() {
-        return Err(Error::new(Class::Other, "another thread started MPI at the same time"));
-    }
-    if let Some(runtime) = RUNTIME.get() {
-        CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
-    }
-    Ok(level)
+    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 /// Every level is provided; an unknown number gets the lowest that is not below it.
@@ -121,20 +228,48 @@ fn provided(required: c_int) -> c_int {
 }
 
 impl Runtime {
-    /// The process leaves the job.
-    pub(crate) fn finish(&self) -> Result<()> {
-        let session = lock(&self.session).take();
-        let left = session.map_or(Ok(()), Session::finish);
-        CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    /// The world model ends: the process leaves the job, unless it has sessions or had some.
+    pub(crate) fn finish(&'static self) -> Result<()> {
+        let parted = self.world.comm.barrier();
+        WORLD.store(std::ptr::null_mut(), Ordering::Release);
         PHASE.store(AFTER, Ordering::Release);
-        left
+        let mut users = lock(&USERS);
+        users.world = false;
+        if users.sessions == 0 {
+            CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+        }
+        let may_return = users.had_sessions;
+        drop(users);
+        if may_return {
+            self.process().flush();
+        } else {
+            self.depart();
+        }
+        parted
+    }
+
+    /// Leaves the job without waiting for others.
+    fn depart(&self) {
+        if let Some(session) = lock(&self.session).take() {
+            session.depart();
+        }
     }
 
     /// Ends the whole job.
     pub(crate) fn abort(&self, status: c_int) -> ! {
         let status = failing(status);
-        self.world.comm.process().announce_abort(status);
+        self.process().announce_abort(status);
         exit(status)
+    }
+
+    /// This process.
+    pub(crate) fn process(&self) -> &Arc<Process> {
+        self.world.comm.process()
+    }
+
+    /// The named sets of processes that this one is in.
+    pub(crate) fn sets(&self) -> &ProcessSets {
+        &self.sets
     }
 
     /// This process's rank in the world.
@@ -143,17 +278,28 @@ impl Runtime {
         rank
     }
 
+    /// How many processes the job has.
+    pub(crate) fn size(&self) -> u32 {
+        self.world.comm.size()
+    }
+
     /// Whether several threads may call.
     pub(crate) fn is_shared(&self) -> bool {
-        self.level >= MPI_THREAD_SERIALIZED
+        self.process().is_shared()
     }
 
-    pub(crate) fn level(&self) -> c_int {
-        self.level
+    /// The thread level of the world model, and the thread that began it.
+    pub(crate) fn world_model(&self) -> Result<(c_int, ThreadId)> {
+        let model = self.model.get().filter(|_| is_world_open());
+        model.map(|model| (model.level, model.main)).ok_or_else(no_world)
     }
 
-    pub(crate) fn main(&self) -> ThreadId {
-        self.main
+    /// The thread level that sessions have.
+    pub(crate) fn session_level(&self) -> c_int {
+        match self.model.get() {
+            Some(model) if !self.is_shared() => model.level,
+            _ => MPI_THREAD_MULTIPLE,
+        }
     }
 
     /// The session behind it all, while it lasts.
@@ -167,15 +313,10 @@ impl Runtime {
         self.objects.hold()
     }
 
-    /// The handler of errors that belong to no object.
-    pub(crate) fn handler_of_none(&self) -> Handler {
-        self.alone.handler()
-    }
-
     /// The communicator of a handle, if it is one.
     #[inline(always)]
     pub(crate) fn find_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
-        if comm == MPI_COMM_WORLD {
+        if comm == MPI_COMM_WORLD && is_world_open() {
             return Some(Held::Fixed(&self.world));
         }
         self.find_other_comm(comm)
@@ -183,7 +324,7 @@ impl Runtime {
 
     #[inline(never)]
     fn find_other_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
-        if comm == MPI_COMM_SELF {
+        if comm == MPI_COMM_SELF && is_world_open() {
             return Some(Held::Fixed(&self.alone));
         }
         self.objects().comms.find(comm.value()).cloned().map(Held::Shared)
@@ -211,6 +352,7 @@ fn failing(status: c_int) -> c_int {
 
 /// Ends this process by C's own `exit`, which may be called where an exit is under way already.
 pub(crate) fn exit(status: c_int) -> ! {
+    DYING.store(true, Ordering::Relaxed);
     // SAFETY: `exit` takes any number; handlers that the program has registered are its own affair.
     unsafe { libc::exit(failing(status)) }
 }
@@ -220,6 +362,10 @@ fn no_comm(comm: MPI_Comm) -> Error {
     let value = comm.value();
     if comm == MPI_COMM_NULL {
         return Error::new(Class::Communicator, "the communicator is MPI_COMM_NULL");
+    }
+    if matches!(comm, MPI_COMM_WORLD | MPI_COMM_SELF) {
+        return Error::new(Class::Communicator, "MPI_COMM_WORLD and MPI_COMM_SELF belong to the world model")
+            .remedy("call MPI_Init, or make a communicator of a session's group");
     }
     Error::new(Class::Communicator, format!("{value:#x} is not a communicator, or not any more"))
 }

@@ -29,6 +29,51 @@ pub struct Config {
     pub wait: Wait,
     /// Where the constants of the cost model come from.
     pub constants: ConstantsFrom,
+    /// Named sets of processes, beside those of the standard.
+    pub process_sets: Vec<SetOfRanks>,
+    /// What errors do until the program says otherwise; for the C interface.
+    pub initial_errors: InitialErrors,
+}
+
+/// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum InitialErrors {
+    /// The job ends.
+    #[default]
+    Fatal,
+    /// The processes concerned end.
+    Abort,
+    /// The call returns its code.
+    Return,
+}
+
+impl InitialErrors {
+    /// By the name that the standard gives it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<InitialErrors> {
+        [InitialErrors::Fatal, InitialErrors::Abort, InitialErrors::Return]
+            .into_iter()
+            .find(|errors| errors.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The name that the standard gives it, as in the info key `mpi_initial_errhandler`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            InitialErrors::Fatal => "mpi_errors_are_fatal",
+            InitialErrors::Abort => "mpi_errors_abort",
+            InitialErrors::Return => "mpi_errors_return",
+        }
+    }
+}
+
+/// A named set of processes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetOfRanks {
+    /// Its name, as `app://ocean`.
+    pub name: String,
+    /// The ranks of its processes in the job, each once.
+    pub ranks: Vec<u32>,
 }
 
 /// An amount of cpus, in hundredths of one.
@@ -110,6 +155,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
     Variable {
+        name: "WEFT_PSETS",
+        meaning: "process sets for sessions, as app://ocean=0-3,8;app://ice=4-7; weftrun --pset sets it",
+    },
+    Variable {
+        name: "WEFT_INITIAL_ERRHANDLER",
+        meaning: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return; weftrun --initial-errhandler sets it",
+    },
+    Variable {
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
@@ -158,6 +211,14 @@ impl Config {
                 _ => return Err(wrong("WEFT_WAIT", &value, "auto, spin or yield")),
             };
         }
+        if let Some(value) = read("WEFT_PSETS") {
+            config.process_sets = parse_sets(&value)?;
+        }
+        if let Some(value) = read("WEFT_INITIAL_ERRHANDLER") {
+            let expected = "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return";
+            config.initial_errors = InitialErrors::named(&value)
+                .ok_or_else(|| wrong("WEFT_INITIAL_ERRHANDLER", &value, expected))?;
+        }
         config.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
@@ -194,6 +255,8 @@ impl Default for Config {
             cpus: None,
             wait: Wait::Auto,
             constants: ConstantsFrom::BuiltIn,
+            process_sets: Vec::new(),
+            initial_errors: InitialErrors::Fatal,
         }
     }
 }
@@ -221,6 +284,45 @@ fn parse_ports(value: &str) -> Result<RangeInclusive<u16>> {
     }
     Ok(first..=last)
 }
+
+fn parse_sets(value: &str) -> Result<Vec<SetOfRanks>> {
+    let mut sets: Vec<SetOfRanks> = Vec::new();
+    for part in value.split(';').filter(|part| !part.is_empty()) {
+        let bad = || wrong("WEFT_PSETS", part, "a name, =, and ranks such as 0-3,8");
+        let (name, list) = part.rsplit_once('=').ok_or_else(bad)?;
+        let standard = name.get(..crate::sets::STANDARD.len()).unwrap_or_default();
+        if standard.eq_ignore_ascii_case(crate::sets::STANDARD) {
+            return Err(wrong("WEFT_PSETS", name, "a name that does not begin with mpi://"));
+        }
+        if name.is_empty() || name.len() > SET_NAME_BYTES_MAX || sets.iter().any(|set| set.name == name) {
+            return Err(wrong("WEFT_PSETS", part, "names that differ, of 1 to 1023 bytes"));
+        }
+        let ranks = parse_ranks(list).ok_or_else(bad)?;
+        sets.push(SetOfRanks { name: name.to_owned(), ranks });
+    }
+    Ok(sets)
+}
+
+/// Single ranks and ranges, each rank once; `None` for anything else.
+fn parse_ranks(list: &str) -> Option<Vec<u32>> {
+    let mut ranks: Vec<u32> = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if last < first || last >= RANKS_MAX {
+            return None;
+        }
+        ranks.extend(first..=last);
+    }
+    let mut sorted = ranks.clone();
+    sorted.sort_unstable();
+    sorted.windows(2).all(|pair| pair[0] < pair[1]).then_some(ranks)
+}
+
+/// The longest name that a buffer of `MPI_MAX_PSET_NAME_LEN` bytes takes.
+const SET_NAME_BYTES_MAX: usize = 1023;
+/// Ranks that a list may name; more are a slip of the finger.
+const RANKS_MAX: u32 = 1 << 24;
 
 fn parse_cpus(value: &str) -> Result<CpuTime> {
     let expected = "a number of cpus, such as 1.5";
@@ -270,11 +372,26 @@ mod tests {
             ("WEFT_CMA", "maybe"),
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),
+            ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
+            ("WEFT_PSETS", "app://ocean"),
+            ("WEFT_PSETS", "mpi://moon=1"),
+            ("WEFT_PSETS", "a=0-3,2"),
+            ("WEFT_PSETS", "a=3-1"),
+            ("WEFT_PSETS", "a=0-4000000000"),
+            ("WEFT_PSETS", "=1"),
         ] {
             let error = read(name, value).unwrap_err();
             assert!(error.what.contains(name) && error.what.contains(value), "{error}");
             assert!(error.remedy.is_some());
         }
+    }
+
+    #[test]
+    fn process_sets_are_names_with_ranks() {
+        let sets = read("WEFT_PSETS", "app://ocean=0-2,8;app://a=b=4;").unwrap().process_sets;
+        let named = |name: &str, ranks: &[u32]| SetOfRanks { name: name.to_owned(), ranks: ranks.to_vec() };
+        assert_eq!(sets, [named("app://ocean", &[0, 1, 2, 8]), named("app://a=b", &[4])]);
+        assert!(read("WEFT_PSETS", "a=1;a=2").is_err(), "a name twice");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub enum Class {
     Pending,
     Spawn,
     Abi,
+    /// What a function of the program returned when it was called back.
+    Callback(i32),
 }
 
 impl Error {

@@ -44,12 +44,13 @@ mod memory;
 mod process;
 mod recent;
 mod session;
+pub mod sets;
 mod typed;
 mod wait;
 
 pub use collectives;
 pub use communicator::{Communicator, Duplicating, Intercommunicator, Received, Reduce, SplitKind, Status};
-pub use config::{Config, CpuTime, FabricName, VARIABLES, Variable, Wait};
+pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};

@@ -437,12 +437,17 @@ impl Process {
         std::process::exit(code)
     }
 
+    /// Returns when everything that is under way from here has been sent.
+    pub fn flush(&self) {
+        self.until(|engine| engine.flush().then_some(()));
+    }
+
     /// Sends what is under way and takes leave of the process manager. Nothing may be sent afterwards.
     pub(crate) fn finish(&self) {
         if self.finished.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.until(|engine| engine.flush().then_some(()));
+        self.flush();
         lock(&self.exchange).finish();
     }
 

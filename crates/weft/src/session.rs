@@ -15,9 +15,13 @@ use crate::fabrics::{Fabrics, Opened, Place};
 use crate::group::Group;
 use crate::lock::Threads;
 use crate::process::Process;
+use crate::sets::ProcessSets;
 use crate::wait::Policy;
 
 /// A process's part in a job: joins it when started, leaves it when dropped.
+///
+/// A library that wants a session of its own asks a session for [another](Session::another): both are of the same
+/// job, and the process leaves that with the last of them.
 ///
 /// ```no_run
 /// let session = weft::Session::start()?;
@@ -26,8 +30,14 @@ use crate::wait::Policy;
 /// # Ok::<(), weft::Error>(())
 /// ```
 pub struct Session {
+    job: Arc<Job>,
+}
+
+/// What the sessions of a process share.
+struct Job {
     world: Communicator,
     alone: Communicator,
+    sets: ProcessSets,
     left: bool,
 }
 
@@ -69,6 +79,7 @@ impl Session {
         let here = fabric::Peer(rank);
         let place = Place { here, peers: size, config };
         let Opened { fabrics, exchanged, cores_here, cores, node } = Fabrics::open(&place, &mut exchange)?;
+        let sets = ProcessSets::new(here, size, node.clone(), &config.process_sets)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
         let engine = Engine::new(fabrics, size, cards, settings);
@@ -80,44 +91,95 @@ impl Session {
             (Some(world), Some(alone)) => {
                 world.rename("MPI_COMM_WORLD");
                 alone.rename("MPI_COMM_SELF");
-                Ok(Session { world, alone, left: false })
+                Ok(Session { job: Arc::new(Job { world, alone, sets, left: false }) })
             }
             _ => Err(Error::new(Class::Internal, format!("rank {rank} is not in a job of {size}"))),
         }
     }
 
+    /// Another session of the same job (MPI 5.0 §11.3): it may end before this one or after it.
+    #[must_use]
+    pub fn another(&self) -> Session {
+        Session { job: self.job.clone() }
+    }
+
     /// All processes of the job.
     #[must_use]
     pub fn world(&self) -> Communicator {
-        self.world.clone()
+        self.job.world.clone()
     }
 
     /// This process alone.
     #[must_use]
     pub fn alone(&self) -> Communicator {
-        self.alone.clone()
+        self.job.alone.clone()
+    }
+
+    /// The process that this session is of.
+    #[must_use]
+    pub fn process(&self) -> &Arc<Process> {
+        self.job.world.process()
+    }
+
+    /// The named sets of processes that this process is in (MPI 5.0 §11.3.2).
+    #[must_use]
+    pub fn process_sets(&self) -> &ProcessSets {
+        &self.job.sets
+    }
+
+    /// The processes of a named set: what communicators without a parent are made of.
+    ///
+    /// ```
+    /// # weft::run_threads(3, &weft::Config::default(), |session| {
+    /// assert_eq!(session.group("mpi://WORLD")?.size(), 3);
+    /// assert!(session.group("mpi://MOON").is_err());
+    /// # Ok::<(), weft::Error>(())
+    /// # })?;
+    /// # Ok::<(), weft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Class::Argument`] where there is no such set, or this process is not in it.
+    pub fn group(&self, set: &str) -> Result<Group> {
+        let found = self.job.sets.find(set).map(|set| set.group().clone());
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.job.sets.iter().map(crate::sets::ProcessSet::name).collect();
+            let what = format!("there is no process set {set} that this process is in");
+            Error::new(Class::Argument, what).remedy(format!("there are: {}", names.join(", ")))
+        })
     }
 
     /// What the process manager calls the number of this program.
     #[must_use]
     pub fn appnum(&self) -> Option<u32> {
-        self.world.process().exchange().appnum()
+        self.process().exchange().appnum()
     }
 
     /// How many processes there could be, as far as the process manager knows.
     #[must_use]
     pub fn universe_size(&self) -> Option<u32> {
-        self.world.process().exchange().universe_size()
+        self.process().exchange().universe_size()
     }
 
-    /// Leaves the job: waits for the others, sends what is under way, says good-bye. Dropping does the same.
+    /// Ends the session. The last one of the process leaves the job: waits for the others, sends what is under way,
+    /// says good-bye. Dropping does the same.
     ///
     /// # Errors
     /// When another process is lost before it leaves.
-    pub fn finish(mut self) -> Result<()> {
-        self.leave()
+    pub fn finish(self) -> Result<()> {
+        Arc::into_inner(self.job).map_or(Ok(()), |mut job| job.leave())
     }
 
+    /// The same without waiting for the others, who may go on: what is under way is sent first.
+    pub fn depart(self) {
+        if let Some(mut job) = Arc::into_inner(self.job) {
+            job.left = true;
+            job.world.process().finish();
+        }
+    }
+}
+
+impl Job {
     fn leave(&mut self) -> Result<()> {
         if self.left {
             return Ok(());
@@ -129,7 +191,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Job {
     /// A process that panics takes its job with it, since the others would wait for it for ever.
     fn drop(&mut self) {
         if std::thread::panicking() {

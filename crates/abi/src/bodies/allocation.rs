@@ -13,7 +13,6 @@ use weft::{Class, Error, Result, SharedHeap};
 use crate::bodies::info;
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
-use crate::generated::constants::MPI_COMM_WORLD;
 use crate::objects::lock;
 use crate::state::call;
 use crate::types::*;
@@ -36,8 +35,7 @@ pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void
     call("MPI_Alloc_mem", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(baseptr.cast::<*mut c_void>(), "baseptr")? };
-        let world = runtime.comm(MPI_COMM_WORLD)?;
-        let heap = world.comm.process().shared_heap();
+        let heap = runtime.process().shared_heap();
         place.set(allocate(layout(size, info)?, heap)?);
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Attributes: what programs and libraries hang on communicators and datatypes (MPI 5.0 §7.7).
+//! Attributes: what programs and libraries hang on communicators and datatypes, and will on windows (MPI 5.0 §7.7).
 //!
 //! A key lives in a table of the process; it is gone when it was freed and nothing is hung on it any more. Callbacks
 //! are called with no lock held, so they may use MPI.
@@ -29,6 +29,7 @@ pub(crate) type Attributes = Mutex<Vec<(c_int, usize)>>;
 enum Owner {
     Comm(MPI_Comm),
     Type(MPI_Datatype),
+    Win(MPI_Win),
 }
 
 /// The program's functions of a key; 0 and 1 stand for predefined ones.
@@ -36,6 +37,8 @@ enum Owner {
 enum Callbacks {
     Comm(MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function),
     Type(MPI_Type_copy_attr_function, MPI_Type_delete_attr_function),
+    /// Windows have no duplicates, so nothing is ever copied (MPI 5.0 §7.7.3).
+    Win(MPI_Win_delete_attr_function),
 }
 
 /// A key that the program made.
@@ -58,7 +61,9 @@ impl Key {
     fn serves(&self, owner: Owner) -> bool {
         matches!(
             (self.callbacks, owner),
-            (Callbacks::Comm(..), Owner::Comm(_)) | (Callbacks::Type(..), Owner::Type(_))
+            (Callbacks::Comm(..), Owner::Comm(_))
+                | (Callbacks::Type(..), Owner::Type(_))
+                | (Callbacks::Win(..), Owner::Win(_))
         )
     }
 
@@ -101,6 +106,9 @@ impl Key {
                 (Callbacks::Type(_, delete), Owner::Type(datatype)) => {
                     delete.function().map(|delete| delete(datatype, number, value, extra))
                 }
+                (Callbacks::Win(delete), Owner::Win(win)) => {
+                    delete.function().map(|delete| delete(win, number, value, extra))
+                }
                 _ => None,
             }
         };
@@ -112,7 +120,8 @@ fn check_callback(which: &str, number: c_int, code: c_int) -> Result<()> {
     if code == MPI_SUCCESS {
         return Ok(());
     }
-    Err(Error::new(Class::Other, format!("the {which} function of key {number} returned error {code}")))
+    let what = format!("the {which} function of key {number} returned error {code}");
+    Err(Error::new(Class::Callback(code), what))
 }
 
 /// A key that serves such an object. One that was freed serves as long as something hangs on it.
@@ -273,13 +282,12 @@ unsafe fn free(name: &'static str, owner: Owner, keyval: *mut c_int) -> c_int {
     let place = unsafe { Place::new(keyval, "keyval") };
     let freed = place.and_then(|place| {
         let number = place.value();
-        if usable(number, owner)?.freed {
-            return Err(no_key(number));
-        }
         let mut keys = lock(&KEYS);
         match keys.get_mut(&number) {
+            Some(key) if !key.serves(owner) || key.freed => return Err(no_key(number)),
             Some(key) if key.attached > 0 => key.freed = true,
-            _ => drop(keys.remove(&number)),
+            Some(_) => drop(keys.remove(&number)),
+            None => return Err(no_key(number)),
         }
         place.set(MPI_KEYVAL_INVALID);
         Ok(())
@@ -370,6 +378,30 @@ pub unsafe fn mpi_keyval_free(keyval: *mut c_int) -> c_int {
 pub unsafe fn mpi_type_free_keyval(type_keyval: *mut c_int) -> c_int {
     // SAFETY: the program's promise is handed on.
     unsafe { free("MPI_Type_free_keyval", Owner::Type(MPI_DATATYPE_NULL), type_keyval) }
+}
+
+/// A key for attributes of windows. Windows themselves are not there yet.
+///
+/// # Safety
+/// As for [`mpi_comm_create_keyval`].
+pub unsafe fn mpi_win_create_keyval(
+    _win_copy_attr_fn: MPI_Win_copy_attr_function,
+    win_delete_attr_fn: MPI_Win_delete_attr_function,
+    win_keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    let callbacks = Callbacks::Win(win_delete_attr_fn);
+    // SAFETY: the program's promise is handed on.
+    unsafe { create("MPI_Win_create_keyval", callbacks, win_keyval, extra_state) }
+}
+
+/// As [`mpi_comm_free_keyval`], for windows.
+///
+/// # Safety
+/// As for [`mpi_comm_free_keyval`].
+pub unsafe fn mpi_win_free_keyval(win_keyval: *mut c_int) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    unsafe { free("MPI_Win_free_keyval", Owner::Win(MPI_WIN_NULL), win_keyval) }
 }
 
 fn set_of_comm(name: &'static str, comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> c_int {

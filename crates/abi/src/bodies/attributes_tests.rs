@@ -146,7 +146,7 @@ fn duplicates_get_what_copy_functions_say() {
     log.refuses_to_copy.store(MPI_ERR_OTHER, Ordering::SeqCst);
     let third = object();
     let error = copy_all(&from, MPI_COMM_SELF, &third).unwrap_err();
-    assert!(error.class == Class::Other && error.what.contains("copy"), "{error}");
+    assert!(error.class == Class::Callback(MPI_ERR_OTHER) && error.what.contains("copy"), "{error}");
     assert_eq!(values(&third), [0; 0]);
     assert_eq!(attached(counted).unwrap().attached, 2, "on the first and its one duplicate");
 }
@@ -157,13 +157,17 @@ fn the_latest_is_deleted_first_and_a_refusal_stops() {
     let (key, log) = new_key();
     let (stubborn, refusal) = new_key();
     let (other, also_log) = new_key();
-    refusal.refuses_to_delete.store(MPI_ERR_OTHER, Ordering::SeqCst);
+    refusal.refuses_to_delete.store(4711, Ordering::SeqCst);
     for (key, value) in [(key, 1), (stubborn, 2), (other, 3)] {
         put(&object, key, value).unwrap();
     }
-    assert_eq!(delete_all(&object, MPI_COMM_SELF).unwrap_err().class, Class::Other);
+    assert_eq!(delete_all(&object, MPI_COMM_SELF).unwrap_err().class, Class::Callback(4711));
     assert_eq!((values(&object), lock(&also_log.deleted).clone()), (vec![1, 2], vec![3]));
-    assert_eq!(put(&object, stubborn, 9).unwrap_err().class, Class::Other, "it cannot be replaced either");
+    assert_eq!(
+        put(&object, stubborn, 9).unwrap_err().class,
+        Class::Callback(4711),
+        "it cannot be replaced either"
+    );
     refusal.refuses_to_delete.store(MPI_SUCCESS, Ordering::SeqCst);
     delete_all(&object, MPI_COMM_SELF).unwrap();
     assert_eq!((lock(&refusal.deleted).clone(), lock(&log.deleted).clone()), (vec![2], vec![1]));

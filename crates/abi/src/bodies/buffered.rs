@@ -1,24 +1,31 @@
 //! Buffered sends (MPI 5.0 §3.4, §3.6): they return whether or not a receive is posted.
 //!
-//! The program attaches a buffer, and its size is the budget that the standard prescribes. The copies themselves are
-//! kept in memory of the library, each until its message is gone, so that no ring of free and used parts is needed.
+//! The program attaches a buffer to a communicator, a session or the process, and its size is the budget that the
+//! standard prescribes. The copies themselves are kept in memory of the library, each until its message is gone, so
+//! that no ring of free and used parts is needed.
+//!
+//! A send uses the buffer of its communicator, if that has one, and otherwise that of the process or of a session.
 
 use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
 
 use weft::claims::{Heap, Mode, RequestId, Sending};
-use weft::{Class, Communicator, Error, Rank, Result};
+use weft::{Class, Communicator, Error, Process, Rank, Result};
 
 use crate::arguments::{self, Partner};
-use crate::bodies::completion;
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::pointers::{Place, check_count_out};
+use crate::bodies::{completion, sessions};
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::{Held, RequestObject};
+use crate::objects::{Held, RequestObject, lock};
 use crate::state::{Runtime, call, too_many};
 use crate::status;
 use crate::types::*;
+
+/// Where a buffer may be attached.
+pub(crate) type Slot = Mutex<Option<Attached>>;
 
 /// The buffer that the program attached, and the messages that count against it.
 pub(crate) struct Attached {
@@ -30,9 +37,9 @@ pub(crate) struct Attached {
 }
 
 /// A message whose copy is still needed.
-struct Buffered {
-    comm: Communicator,
-    id: RequestId,
+pub(crate) struct Buffered {
+    pub comm: Communicator,
+    pub id: RequestId,
     /// Keeps the copy.
     _copy: Heap,
     cost_bytes: i64,
@@ -46,22 +53,29 @@ impl Attached {
     }
 }
 
+impl Drop for Attached {
+    /// The object that it was attached to is gone; its messages go on, and their copies are needed until then.
+    fn drop(&mut self) {
+        for message in self.under_way.drain(..) {
+            let _ = message.comm.wait(message.id);
+        }
+    }
+}
+
 /// Forgets the buffered messages that are gone. Their failures have nobody to be told to (MPI 5.0 §3.6).
-fn reap(runtime: &'static Runtime) {
-    let ids: Vec<Option<RequestId>> = match &runtime.objects().attached {
+fn reap(process: &Process, slot: &Slot) {
+    let ids: Vec<Option<RequestId>> = match &*lock(slot) {
         Some(attached) => attached.under_way.iter().map(|message| Some(message.id)).collect(),
         None => return,
     };
     if ids.is_empty() {
         return;
     }
-    // The table is not held meanwhile: progress takes its time, and other threads may send.
-    let Ok(world) = runtime.comm(MPI_COMM_WORLD) else { return };
-    let process = world.comm.process();
+    // The slot is not held meanwhile: progress takes its time, and other threads may send.
     let over: Vec<RequestId> = process.ready(&ids).into_iter().filter_map(|place| ids[place]).collect();
     // Whoever takes a message out of the list ends its request, and nobody else: another thread may be waiting in
     // MPI_Buffer_flush for those that it has taken.
-    let gone: Vec<Buffered> = match &mut runtime.objects().attached {
+    let gone: Vec<Buffered> = match &mut *lock(slot) {
         Some(attached) => attached.under_way.extract_if(.., |message| over.contains(&message.id)).collect(),
         None => return,
     };
@@ -71,68 +85,198 @@ fn reap(runtime: &'static Runtime) {
 }
 
 /// Lends a buffer of `size` bytes. `MPI_BUFFER_AUTOMATIC` as buffer sets no limit (MPI 4.1).
-///
-/// # Safety
-/// Nothing is read or written there; the pointer may be anything.
-pub unsafe fn mpi_buffer_attach(buffer: *mut c_void, size: MPI_Count) -> c_int {
-    call("MPI_Buffer_attach", Target::World, |runtime| {
-        let automatic = buffer.addr() == MPI_BUFFER_AUTOMATIC.addr();
-        if buffer.is_null() && size > 0 {
-            return Err(Error::new(Class::Buffer, "the buffer is a null pointer"));
-        }
-        if size < 0 {
-            return Err(Error::new(Class::Argument, format!("the size is {size}")));
-        }
-        let attached = &mut runtime.objects().attached;
-        if attached.is_some() {
-            return Err(Error::new(Class::Buffer, "a buffer is attached already").remedy("detach it first"));
-        }
-        let bytes = if automatic { i64::MAX } else { size };
-        *attached = Some(Attached { start: buffer.addr(), bytes, reserved_bytes: 0, under_way: Vec::new() });
-        Ok(())
-    })
+fn attach(slot: &Slot, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
+    let automatic = buffer.addr() == MPI_BUFFER_AUTOMATIC.addr();
+    if buffer.is_null() && size > 0 {
+        return Err(Error::new(Class::Buffer, "the buffer is a null pointer"));
+    }
+    if size < 0 {
+        return Err(Error::new(Class::Argument, format!("the size is {size}")));
+    }
+    let attached = &mut *lock(slot);
+    if attached.is_some() {
+        return Err(Error::new(Class::Buffer, "a buffer is attached already").remedy("detach it first"));
+    }
+    let bytes = if automatic { i64::MAX } else { size };
+    *attached = Some(Attached { start: buffer.addr(), bytes, reserved_bytes: 0, under_way: Vec::new() });
+    Ok(())
 }
 
 /// Takes the buffer back, once all messages in it are gone.
 ///
 /// # Safety
 /// `buffer_addr` is null or points to a pointer, writable; `size` is null or writable.
-pub unsafe fn mpi_buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> c_int {
-    call("MPI_Buffer_detach", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let address = unsafe { Place::new(buffer_addr.cast::<*mut c_void>(), "buffer_addr")? };
-        check_count_out(size, "size")?;
-        flush(runtime)?;
-        let taken = runtime.objects().attached.take();
-        let Some(Attached { start, bytes, .. }) = taken else {
-            return Err(Error::new(Class::Buffer, "no buffer is attached"));
-        };
-        let automatic = start == MPI_BUFFER_AUTOMATIC.addr();
-        address.set(std::ptr::with_exposed_provenance_mut(start));
-        // SAFETY: not null, and the program promised that it is writable.
-        unsafe { size.write_or_undefined(if automatic { 0 } else { bytes }) };
-        Ok(())
-    })
-}
-
-/// Waits until all buffered messages are gone.
-pub fn mpi_buffer_flush() -> c_int {
-    call("MPI_Buffer_flush", Target::World, flush)
+unsafe fn detach(slot: &Slot, buffer_addr: *mut c_void, size: CountOut) -> Result<()> {
+    // SAFETY: the program's promise is handed on.
+    let address = unsafe { Place::new(buffer_addr.cast::<*mut c_void>(), "buffer_addr")? };
+    check_count_out(size, "size")?;
+    flush(slot)?;
+    let taken = lock(slot).take();
+    let Some(attached) = taken else {
+        return Err(Error::new(Class::Buffer, "no buffer is attached"));
+    };
+    let automatic = attached.start == MPI_BUFFER_AUTOMATIC.addr();
+    address.set(std::ptr::with_exposed_provenance_mut(attached.start));
+    // SAFETY: not null, and the program promised that it is writable.
+    unsafe { size.write_or_undefined(if automatic { 0 } else { attached.bytes }) };
+    Ok(())
 }
 
 /// Waits until all buffered messages are gone; nothing happens where no buffer is attached.
-pub(crate) fn flush(runtime: &'static Runtime) -> Result<()> {
-    let under_way = match &mut runtime.objects().attached {
-        Some(attached) => std::mem::take(&mut attached.under_way),
-        None => return Ok(()),
-    };
+fn flush(slot: &Slot) -> Result<()> {
     let mut result = Ok(());
-    for message in under_way {
+    for message in take_under_way(slot) {
         let outcome = message.comm.wait(message.id);
         // Whom it was for is not kept: a failure names the communicator.
         result = result.and(message.comm.conclude_send(&outcome, message.comm.rank(), 0));
     }
     result
+}
+
+fn take_under_way(slot: &Slot) -> Vec<Buffered> {
+    lock(slot).as_mut().map(|attached| std::mem::take(&mut attached.under_way)).unwrap_or_default()
+}
+
+/// A request that is over when the messages are gone that are buffered now.
+///
+/// # Safety
+/// `request` is null or writable.
+unsafe fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: *mut MPI_Request) -> Result<()> {
+    // SAFETY: the caller's promise is handed on.
+    let place = unsafe { Place::new(request, "request")? };
+    reap(runtime.process(), slot);
+    let under_way = take_under_way(slot);
+    let object = match under_way.is_empty() {
+        true => RequestObject::Over(status::EMPTY),
+        false => RequestObject::Flush(under_way),
+    };
+    let handle = runtime.objects().requests.insert(object).ok_or_else(too_many)?;
+    place.set(MPI_Request::from_value(handle));
+    Ok(())
+}
+
+/// Waits for what is buffered for the process, before MPI ends.
+pub(crate) fn flush_process(runtime: &'static Runtime) -> Result<()> {
+    flush(&runtime.buffer)
+}
+
+/// Lends a buffer to the process.
+///
+/// # Safety
+/// Nothing is read or written there; the pointer may be anything.
+pub unsafe fn mpi_buffer_attach(buffer: *mut c_void, size: MPI_Count) -> c_int {
+    call("MPI_Buffer_attach", Target::World, |runtime| attach(&runtime.buffer, buffer, size))
+}
+
+/// Takes the buffer of the process back, once all messages in it are gone.
+///
+/// # Safety
+/// `buffer_addr` is null or points to a pointer, writable; `size` is null or writable.
+pub unsafe fn mpi_buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> c_int {
+    call("MPI_Buffer_detach", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { detach(&runtime.buffer, buffer_addr, size) }
+    })
+}
+
+/// Waits until all messages in the buffer of the process are gone.
+pub fn mpi_buffer_flush() -> c_int {
+    call("MPI_Buffer_flush", Target::World, |runtime| flush(&runtime.buffer))
+}
+
+/// The same, as a request.
+///
+/// # Safety
+/// `request` is null or writable.
+pub unsafe fn mpi_buffer_iflush(request: *mut MPI_Request) -> c_int {
+    call("MPI_Buffer_iflush", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { begin_flush(runtime, &runtime.buffer, request) }
+    })
+}
+
+/// Lends a buffer to the sends of a communicator.
+///
+/// # Safety
+/// As for [`mpi_buffer_attach`].
+pub unsafe fn mpi_comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: MPI_Count) -> c_int {
+    call("MPI_Comm_attach_buffer", Target::Comm(comm), |runtime| {
+        attach(&runtime.comm(comm)?.buffer, buffer, size)
+    })
+}
+
+/// Takes the buffer of a communicator back, once all messages in it are gone.
+///
+/// # Safety
+/// As for [`mpi_buffer_detach`].
+pub unsafe fn mpi_comm_detach_buffer(comm: MPI_Comm, buffer_addr: *mut c_void, size: CountOut) -> c_int {
+    call("MPI_Comm_detach_buffer", Target::Comm(comm), |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { detach(&runtime.comm(comm)?.buffer, buffer_addr, size) }
+    })
+}
+
+/// Waits until all messages in the buffer of a communicator are gone.
+///
+/// # Safety
+/// None: the argument is a handle.
+pub unsafe fn mpi_comm_flush_buffer(comm: MPI_Comm) -> c_int {
+    call("MPI_Comm_flush_buffer", Target::Comm(comm), |runtime| flush(&runtime.comm(comm)?.buffer))
+}
+
+/// The same, as a request.
+///
+/// # Safety
+/// `request` is null or writable.
+pub unsafe fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+    call("MPI_Comm_iflush_buffer", Target::Comm(comm), |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { begin_flush(runtime, &runtime.comm(comm)?.buffer, request) }
+    })
+}
+
+/// Lends a buffer to the sends on communicators of a session.
+///
+/// # Safety
+/// As for [`mpi_buffer_attach`].
+pub unsafe fn mpi_session_attach_buffer(session: MPI_Session, buffer: *mut c_void, size: MPI_Count) -> c_int {
+    sessions::of_session("MPI_Session_attach_buffer", session, |_| {
+        attach(&*sessions::slot(session)?, buffer, size)
+    })
+}
+
+/// Takes the buffer of a session back, once all messages in it are gone.
+///
+/// # Safety
+/// As for [`mpi_buffer_detach`].
+pub unsafe fn mpi_session_detach_buffer(
+    session: MPI_Session,
+    buffer_addr: *mut c_void,
+    size: CountOut,
+) -> c_int {
+    sessions::of_session("MPI_Session_detach_buffer", session, |_| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { detach(&*sessions::slot(session)?, buffer_addr, size) }
+    })
+}
+
+/// Waits until all messages in the buffer of a session are gone.
+///
+/// # Safety
+/// None: the argument is a handle.
+pub unsafe fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
+    sessions::of_session("MPI_Session_flush_buffer", session, |_| flush(&*sessions::slot(session)?))
+}
+
+/// The same, as a request.
+///
+/// # Safety
+/// `request` is null or writable.
+pub unsafe fn mpi_session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
+    sessions::of_session("MPI_Session_iflush_buffer", session, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { begin_flush(runtime, &*sessions::slot(session)?, request) }
+    })
 }
 
 /// Copies the message and sends the copy.
@@ -202,34 +346,47 @@ unsafe fn send(runtime: &'static Runtime, message: Message) -> Result<()> {
     let outgoing = unsafe { arguments::outgoing(buf, count, &datatype)? };
     let Partner::Rank(to) = to else { return Ok(()) };
     let cost_bytes = outgoing.payload.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
-    reap(runtime);
     let copy = outgoing.keeps.unwrap_or_else(|| {
         let copy = Heap::new(outgoing.payload.bytes());
         copy.memory().write_at(0, outgoing.payload);
         copy
     });
-    buffer(runtime, &object, comm, copy, (to, tag), cost_bytes)
+    // MPI 5.0 §3.6: the buffer of the communicator is the only one that its sends use, if there is one.
+    if lock(&object.buffer).is_some() {
+        return buffer(runtime, &object.buffer, &object, comm, copy, (to, tag), cost_bytes);
+    }
+    match session_with_buffer(runtime) {
+        Some(slot) => buffer(runtime, &slot, &object, comm, copy, (to, tag), cost_bytes),
+        None => buffer(runtime, &runtime.buffer, &object, comm, copy, (to, tag), cost_bytes),
+    }
+}
+
+/// The buffer of a session, where the process has none.
+fn session_with_buffer(runtime: &'static Runtime) -> Option<Arc<Slot>> {
+    if lock(&runtime.buffer).is_some() { None } else { sessions::slot_in_use() }
 }
 
 /// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads that send
-/// at the same time cannot have the same room; the table is not held while the engine works.
+/// at the same time cannot have the same room; the slot is not held while the engine works.
 fn buffer(
     runtime: &'static Runtime,
+    slot: &Slot,
     object: &Held,
     errors_to: MPI_Comm,
     copy: Heap,
     (to, tag): (Rank, c_int),
     cost_bytes: i64,
 ) -> Result<()> {
-    reserve(runtime, cost_bytes)?;
+    reap(runtime.process(), slot);
+    reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();
     let sending = comm.start_send(copy.memory().reading(), to, tag, Mode::Standard);
     let unplaced = {
-        let mut objects = runtime.objects();
-        if let Some(attached) = &mut objects.attached {
+        let mut attached = lock(slot);
+        if let Some(attached) = &mut *attached {
             attached.reserved_bytes -= cost_bytes;
         }
-        match (sending?, &mut objects.attached) {
+        match (sending?, &mut *attached) {
             (Sending::Pending(id), Some(attached)) => {
                 attached.under_way.push(Buffered { comm, id, _copy: copy, cost_bytes });
                 None
@@ -247,9 +404,9 @@ fn buffer(
     Ok(())
 }
 
-fn reserve(runtime: &'static Runtime, cost_bytes: i64) -> Result<()> {
-    let mut objects = runtime.objects();
-    let Some(attached) = &mut objects.attached else {
+fn reserve(slot: &Slot, cost_bytes: i64) -> Result<()> {
+    let mut attached = lock(slot);
+    let Some(attached) = &mut *attached else {
         return Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first"));
     };
     let room = attached.room();

@@ -273,11 +273,14 @@ pub unsafe fn mpi_comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_i
 /// `comm_name` is null or has `MPI_MAX_OBJECT_NAME` bytes, `resultlen` is null or writable.
 pub unsafe fn mpi_comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
     call("MPI_Comm_get_name", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
+        // MPI 5.0 §7.8: the null handle has a name, too.
+        let name = match comm {
+            MPI_COMM_NULL => "MPI_COMM_NULL".to_owned(),
+            _ => runtime.comm(comm)?.comm.name(),
+        };
         if comm_name.is_null() || resultlen.is_null() {
             return Err(null(if resultlen.is_null() { "resultlen" } else { "comm_name" }));
         }
-        let name = object.comm.name();
         let bytes = &name.as_bytes()[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)];
         // SAFETY: neither is null, and the program promised the room that the standard asks for.
         unsafe {

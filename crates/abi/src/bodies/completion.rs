@@ -35,6 +35,8 @@ impl Ended {
 enum Look {
     Over,
     Under(Communicator, RequestId),
+    /// Several operations of the engine, all of which must be over.
+    Several(Communicator, Vec<RequestId>),
 }
 
 fn look(runtime: &'static Runtime, request: MPI_Request) -> Result<Look> {
@@ -43,6 +45,12 @@ fn look(runtime: &'static Runtime, request: MPI_Request) -> Result<Look> {
         Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
             Ok(Look::Under(comm.clone(), *id))
         }
+        Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
+            Some(first) => {
+                Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())
+            }
+            None => Look::Over,
+        }),
         None => Err(no_request(request)),
     }
 }
@@ -60,10 +68,12 @@ fn take(runtime: &'static Runtime, request: MPI_Request) -> Result<RequestObject
 /// Waits for a request and takes it. Where several threads call, it stays in the table until it is over: others may
 /// cancel it or look at it meanwhile.
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
-    if runtime.is_shared()
-        && let Look::Under(comm, id) = look(runtime, request)?
-    {
-        let _ = comm.process().wait_ready(&[Some(id)]);
+    if runtime.is_shared() {
+        match look(runtime, request)? {
+            Look::Over => {}
+            Look::Under(comm, id) => drop(comm.process().wait_ready(&[Some(id)])),
+            several @ Look::Several(..) => drop(wait_ready(&[(0, several)])),
+        }
     }
     take(runtime, request).map(wait_taken)
 }
@@ -75,6 +85,11 @@ fn wait_taken(object: RequestObject) -> Ended {
             let outcome = comm.wait(*id);
             end(object, &outcome)
         }
+        // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
+        RequestObject::Flush(messages) => {
+            messages.iter().for_each(|message| drop(message.comm.wait(message.id)));
+            Ended::NOTHING
+        }
         RequestObject::Over(_) | RequestObject::Failed { .. } => end(object, &Outcome::sent()),
     }
 }
@@ -82,6 +97,7 @@ fn wait_taken(object: RequestObject) -> Ended {
 /// What a request that is over comes to.
 fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     match object {
+        RequestObject::Flush(_) => Ended::NOTHING,
         RequestObject::Over(status) => Ended { status, error: None },
         RequestObject::Failed { errors_to, status, error } => {
             Ended { status, error: Some((error, errors_to)) }
@@ -107,6 +123,10 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
         Look::Under(comm, id) => match comm.process().peek(id) {
             None => Ok(None),
             Some(_) => Ok(Some(wait_taken(take(runtime, request)?))),
+        },
+        several @ Look::Several(..) => match ready(&[(0, several)]).is_empty() {
+            true => Ok(None),
+            false => Ok(Some(wait_taken(take(runtime, request)?))),
         },
     }
 }
@@ -162,35 +182,63 @@ impl List {
 
 /// Positions in `active` of requests that are over; after a turn of progress.
 fn ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let ids = ids_of(active);
+    let (owners, ids) = ids_of(active);
     match process_of(active) {
-        Some(process) => process.ready(&ids),
+        Some(process) => complete(active.len(), &owners, &process.ready(&ids)),
         None => (0..active.len()).collect(),
     }
 }
 
 /// The same, waiting until there is at least one.
 fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let ids = ids_of(active);
-    match process_of(active) {
-        Some(process) if ids.iter().all(Option::is_some) => process.wait_ready(&ids),
-        _ => ready(active),
+    let (owners, ids) = ids_of(active);
+    let Some(process) = process_of(active) else { return ready(active) };
+    if active.iter().any(|(_, look)| matches!(look, Look::Over)) {
+        return ready(active);
+    }
+    let mut over = vec![false; ids.len()];
+    loop {
+        // Those that are over are asked for no more, or there would be no waiting for the others of their request.
+        let left: Vec<usize> = (0..ids.len()).filter(|&place| !over[place]).collect();
+        let asked: Vec<Option<RequestId>> = left.iter().map(|&place| ids[place]).collect();
+        process.wait_ready(&asked).into_iter().for_each(|place| over[left[place]] = true);
+        let places: Vec<usize> = (0..ids.len()).filter(|&place| over[place]).collect();
+        let found = complete(active.len(), &owners, &places);
+        if !found.is_empty() {
+            return found;
+        }
     }
 }
 
-/// The engine's requests; `None` for those that are over.
-fn ids_of(active: &[(usize, Look)]) -> Vec<Option<RequestId>> {
-    let id = |look: &Look| match look {
-        Look::Over => None,
-        Look::Under(_, id) => Some(*id),
-    };
-    active.iter().map(|(_, look)| id(look)).collect()
+/// The engine's requests, `None` for what is over, and to which entry each belongs.
+fn ids_of(active: &[(usize, Look)]) -> (Vec<usize>, Vec<Option<RequestId>>) {
+    let (mut owners, mut ids) = (Vec::with_capacity(active.len()), Vec::with_capacity(active.len()));
+    for (owner, (_, look)) in active.iter().enumerate() {
+        match look {
+            Look::Over => ids.push(None),
+            Look::Under(_, id) => ids.push(Some(*id)),
+            Look::Several(_, several) => ids.extend(several.iter().copied().map(Some)),
+        }
+        owners.resize(ids.len(), owner);
+    }
+    (owners, ids)
+}
+
+/// The entries all of whose requests are among those that are over.
+fn complete(entries: usize, owners: &[usize], over: &[usize]) -> Vec<usize> {
+    if owners.len() == entries {
+        return over.to_vec();
+    }
+    let mut left = vec![0usize; entries];
+    owners.iter().for_each(|&owner| left[owner] += 1);
+    over.iter().for_each(|&place| left[owners[place]] -= 1);
+    (0..entries).filter(|&entry| left[entry] == 0).collect()
 }
 
 /// The process whose engine has them; none where all are over.
 fn process_of(active: &[(usize, Look)]) -> Option<&Process> {
     active.iter().find_map(|(_, look)| match look {
-        Look::Under(comm, _) => Some(&**comm.process()),
+        Look::Under(comm, _) | Look::Several(comm, _) => Some(&**comm.process()),
         Look::Over => None,
     })
 }
@@ -580,10 +628,14 @@ pub unsafe fn mpi_request_get_status(
 
 /// The status of a request that is over; the request stays.
 fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_Status>> {
+    if let several @ Look::Several(..) = look(runtime, request)? {
+        return Ok((!ready(&[(0, several)]).is_empty()).then_some(status::EMPTY));
+    }
     let (comm, id, is_send) = match runtime.objects().requests.find(request.value()) {
         Some(RequestObject::Over(status) | RequestObject::Failed { status, .. }) => return Ok(Some(*status)),
         Some(RequestObject::Send { comm, id, .. }) => (comm.clone(), *id, true),
         Some(RequestObject::Receive { comm, id, .. }) => (comm.clone(), *id, false),
+        Some(RequestObject::Flush(_)) => return Ok(Some(status::EMPTY)),
         None => return Err(no_request(request)),
     };
     let outcome = comm.process().peek(id);
@@ -626,6 +678,9 @@ pub(crate) fn reap(runtime: &'static Runtime) {
         let over = match &object {
             RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
                 comm.process().peek(*id).is_some()
+            }
+            RequestObject::Flush(messages) => {
+                messages.iter().all(|message| message.comm.process().peek(message.id).is_some())
             }
             RequestObject::Over(_) | RequestObject::Failed { .. } => true,
         };

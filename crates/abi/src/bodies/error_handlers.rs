@@ -14,19 +14,10 @@ use crate::entry::Target;
 use crate::errors::{call_handler, finish};
 use crate::generated::constants::*;
 use crate::handles::Kind;
-use crate::objects::{Handler, lock};
+use crate::objects::{Function, Handler, lock};
 use crate::state::{call, too_many};
 use crate::table::Table;
 use crate::types::*;
-
-/// The program's function of an error handler, by the class of object that it is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Function {
-    Comm(MPI_Comm_errhandler_function),
-    File(MPI_File_errhandler_function),
-    Win(MPI_Win_errhandler_function),
-    Session(MPI_Session_errhandler_function),
-}
 
 /// An error handler of the program's own.
 struct ErrorHandler {
@@ -93,13 +84,20 @@ fn drop_reference(errhandler: MPI_Errhandler, count: impl FnOnce(&mut ErrorHandl
 
 /// What a handle does, for communicators.
 pub(crate) fn resolve(errhandler: MPI_Errhandler) -> Result<Handler> {
+    resolve_for("communicator", errhandler, |function| matches!(function, Function::Comm(_)))
+}
+
+/// What a handle does, for sessions.
+pub(crate) fn resolve_for_session(errhandler: MPI_Errhandler) -> Result<Handler> {
+    resolve_for("session", errhandler, |function| matches!(function, Function::Session(_)))
+}
+
+fn resolve_for(object: &str, errhandler: MPI_Errhandler, fits: fn(Function) -> bool) -> Result<Handler> {
     if let Some(predefined) = predefined(errhandler) {
         return Ok(predefined);
     }
-    match function_of(errhandler)? {
-        Function::Comm(function) => Ok(Handler::User(function)),
-        other => Err(wrong_class(other, "communicator")),
-    }
+    let function = function_of(errhandler)?;
+    if fits(function) { Ok(Handler::User(function)) } else { Err(wrong_class(function, object)) }
 }
 
 fn predefined(errhandler: MPI_Errhandler) -> Option<Handler> {
@@ -246,7 +244,7 @@ pub unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errha
     })
 }
 
-fn another_reference(errhandler: MPI_Errhandler) -> MPI_Errhandler {
+pub(crate) fn another_reference(errhandler: MPI_Errhandler) -> MPI_Errhandler {
     if let Some(handler) = lock(&HANDLERS).find_mut(errhandler.value()) {
         handler.named += 1;
     }
@@ -280,12 +278,7 @@ fn check_no_file(file: MPI_File) -> Result<()> {
 pub unsafe fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
     call("MPI_File_set_errhandler", Target::File(file), |_| {
         check_no_file(file)?;
-        if predefined(errhandler).is_none() {
-            match function_of(errhandler)? {
-                Function::File(_) => {}
-                other => return Err(wrong_class(other, "file")),
-            }
-        }
+        resolve_for("file", errhandler, |function| matches!(function, Function::File(_)))?;
         retain(errhandler);
         let former = std::mem::replace(&mut *lock(&OF_NEW_FILES), errhandler);
         release(former);

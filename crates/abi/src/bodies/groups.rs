@@ -73,8 +73,7 @@ pub unsafe fn mpi_group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
         let group = resolve(runtime, group)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(rank, "rank")? };
-        let world = runtime.comm(MPI_COMM_WORLD)?;
-        place.set(number(group.rank(world.comm.process().here())));
+        place.set(number(group.rank(runtime.process().here())));
         Ok(())
     })
 }

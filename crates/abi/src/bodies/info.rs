@@ -16,7 +16,7 @@ use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::handles::Kind;
 use crate::objects::lock;
-use crate::state::{runtime, too_many};
+use crate::state::{initial_errors, runtime, too_many};
 use crate::table::Table;
 use crate::types::*;
 
@@ -106,7 +106,8 @@ fn no_info(info: MPI_Info) -> Error {
     Error::new(Class::Info, format!("{:#x} is not an info object, or not any more", info.value()))
 }
 
-/// What is known of how this process was started (MPI 5.0 §11.2.1 lists the keys); unknown keys are left out.
+/// What is known of how this process was started (MPI 5.0 §11.2.1 lists the keys); unknown keys are left out: the
+/// launcher tells neither `soft` nor `file`, and asks for no `thread_level`.
 fn environment(arguments: Vec<Vec<u8>>) -> Pairs {
     let mut pairs = Pairs::default();
     let mut known = |key: &str, value: &[u8]| {
@@ -118,17 +119,33 @@ fn environment(arguments: Vec<Vec<u8>>) -> Pairs {
         known("command", command);
         known("argv", &rest.join(&b' '));
     }
+    if let Some(processes) = processes() {
+        known("maxprocs", processes.as_bytes());
+    }
     let machine = rustix::system::uname();
     known("host", machine.nodename().to_bytes());
     known("arch", machine.machine().to_bytes());
     if let Ok(folder) = std::env::current_dir() {
         known("wdir", folder.as_os_str().as_bytes());
     }
-    let size = runtime().and_then(|runtime| runtime.comm(MPI_COMM_WORLD).ok()).map(|world| world.comm.size());
-    if let Some(size) = size {
-        known("maxprocs", size.to_string().as_bytes());
-    }
+    known("mpi_initial_errhandler", initial_errors().name().as_bytes());
     pairs
+}
+
+/// How many processes were started, also where MPI has not begun or has ended: launchers by the protocol of PMI say
+/// it in the environment. A process without a launcher is one.
+fn processes() -> Option<String> {
+    match runtime() {
+        Some(runtime) => Some(runtime.size().to_string()),
+        None => match std::env::var("PMI_SIZE") {
+            Ok(size) => size.parse::<u32>().ok().map(|size| size.to_string()),
+            Err(_) => {
+                let launched =
+                    ["PMI_FD", "PMI_PORT"].into_iter().any(|name| std::env::var_os(name).is_some());
+                (!launched).then(|| "1".to_owned())
+            }
+        },
+    }
 }
 
 /// # Safety

@@ -26,9 +26,11 @@ pub(crate) mod pointers;
 pub mod probes;
 pub mod profiling;
 pub mod reductions;
+pub mod sessions;
 pub mod statuses;
 #[cfg(test)]
 mod testing;
 pub mod timers;
+pub mod topologies;
 mod usual;
 pub mod world;

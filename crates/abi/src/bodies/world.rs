@@ -42,9 +42,10 @@ pub unsafe fn mpi_init_thread(
 /// Leaves the job. Attributes of `MPI_COMM_SELF` are deleted first (MPI 5.0 §11.2.4).
 pub fn mpi_finalize() -> c_int {
     call("MPI_Finalize", Target::World, |runtime| {
+        runtime.world_model()?;
         let alone = runtime.comm(MPI_COMM_SELF)?;
         attributes::delete_all(&alone, MPI_COMM_SELF)?;
-        let flushed = buffered::flush(runtime);
+        let flushed = buffered::flush_process(runtime);
         completion::reap(runtime);
         runtime.finish().and(flushed)
     })
@@ -74,11 +75,12 @@ pub unsafe fn mpi_finalized(flag: *mut c_int) -> c_int {
 /// `provided` is null or writable.
 pub unsafe fn mpi_query_thread(provided: *mut c_int) -> c_int {
     call("MPI_Query_thread", Target::World, |runtime| {
+        let (level, _) = runtime.world_model()?;
         if provided.is_null() {
             return Err(null("provided"));
         }
         // SAFETY: not null, and the caller promised that it is writable.
-        unsafe { provided.write(runtime.level()) };
+        unsafe { provided.write(level) };
         Ok(())
     })
 }
@@ -89,11 +91,28 @@ pub unsafe fn mpi_query_thread(provided: *mut c_int) -> c_int {
 /// `flag` is null or writable.
 pub unsafe fn mpi_is_thread_main(flag: *mut c_int) -> c_int {
     call("MPI_Is_thread_main", Target::World, |runtime| {
+        let (_, main) = runtime.world_model()?;
         if flag.is_null() {
             return Err(null("flag"));
         }
         // SAFETY: not null, and the caller promised that it is writable.
-        unsafe { flag.write(c_int::from(std::thread::current().id() == runtime.main())) };
+        unsafe { flag.write(c_int::from(std::thread::current().id() == main)) };
+        Ok(())
+    })
+}
+
+/// The communicator with those that started this process; nobody can start processes by calls of MPI yet.
+///
+/// # Safety
+/// `parent` is null or writable.
+pub unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+    call("MPI_Comm_get_parent", Target::World, |runtime| {
+        runtime.world_model()?;
+        if parent.is_null() {
+            return Err(null("parent"));
+        }
+        // SAFETY: not null, and the program promised that it is writable.
+        unsafe { parent.write(MPI_COMM_NULL) };
         Ok(())
     })
 }

@@ -761,7 +761,8 @@ pub unsafe extern "C" fn MPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_from_session_pset" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) }
 }
 
 /// `PMPI_Group_from_session_pset`, in MPI since 4.0.
@@ -774,7 +775,8 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Group_from_session_pset" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) }
 }
 
 /// `MPI_Group_incl`, in MPI since 1.1.
@@ -1296,7 +1298,15 @@ pub unsafe extern "C" fn MPI_Win_create_keyval(
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_win_create_keyval(
+            win_copy_attr_fn,
+            win_delete_attr_fn,
+            win_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `PMPI_Win_create_keyval`, in MPI since 2.0.
@@ -1310,7 +1320,15 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::attributes::mpi_win_create_keyval(
+            win_copy_attr_fn,
+            win_delete_attr_fn,
+            win_keyval,
+            extra_state,
+        )
+    }
 }
 
 /// `MPI_Win_delete_attr`, in MPI since 2.0.
@@ -1337,7 +1355,8 @@ pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) }
 }
 
 /// `PMPI_Win_free_keyval`, in MPI since 2.0.
@@ -1346,7 +1365,8 @@ pub unsafe extern "C" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_free_keyval" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) }
 }
 
 /// `MPI_Win_get_attr`, in MPI since 2.0.

@@ -532,7 +532,8 @@ pub unsafe extern "C" fn MPI_Session_call_errhandler(
     session: MPI_Session,
     errorcode: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_call_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) }
 }
 
 /// `PMPI_Session_call_errhandler`, in MPI since 4.0.
@@ -544,7 +545,8 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(
     session: MPI_Session,
     errorcode: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_call_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) }
 }
 
 /// `MPI_Session_create_errhandler`, in MPI since 4.0.
@@ -582,7 +584,8 @@ pub unsafe extern "C" fn MPI_Session_get_errhandler(
     session: MPI_Session,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) }
 }
 
 /// `PMPI_Session_get_errhandler`, in MPI since 4.0.
@@ -594,7 +597,8 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
     session: MPI_Session,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) }
 }
 
 /// `MPI_Session_set_errhandler`, in MPI since 4.0.
@@ -606,7 +610,8 @@ pub unsafe extern "C" fn MPI_Session_set_errhandler(
     session: MPI_Session,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_set_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) }
 }
 
 /// `PMPI_Session_set_errhandler`, in MPI since 4.0.
@@ -618,7 +623,8 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
     session: MPI_Session,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_set_errhandler" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) }
 }
 
 /// `MPI_Win_call_errhandler`, in MPI since 2.0.

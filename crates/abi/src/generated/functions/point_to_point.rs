@@ -253,7 +253,8 @@ pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_iflush" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) }
 }
 
 /// `PMPI_Buffer_iflush`, in MPI since 4.1.
@@ -262,7 +263,8 @@ pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Buffer_iflush" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) }
 }
 
 /// `MPI_Cancel`, in MPI since 1.1.
@@ -295,7 +297,8 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_attach_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) }
 }
 
 /// `PMPI_Comm_attach_buffer`, in MPI since 4.1.
@@ -308,7 +311,8 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_attach_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) }
 }
 
 /// `MPI_Comm_attach_buffer_c`, in MPI since 4.1.
@@ -321,7 +325,8 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_attach_buffer_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) }
 }
 
 /// `PMPI_Comm_attach_buffer_c`, in MPI since 4.1.
@@ -334,7 +339,8 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_attach_buffer_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) }
 }
 
 /// `MPI_Comm_detach_buffer`, in MPI since 4.1.
@@ -347,7 +353,8 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_detach_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) }
 }
 
 /// `PMPI_Comm_detach_buffer`, in MPI since 4.1.
@@ -360,7 +367,8 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_detach_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) }
 }
 
 /// `MPI_Comm_detach_buffer_c`, in MPI since 4.1.
@@ -373,7 +381,8 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_detach_buffer_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Count(size)) }
 }
 
 /// `PMPI_Comm_detach_buffer_c`, in MPI since 4.1.
@@ -386,7 +395,8 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_detach_buffer_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Count(size)) }
 }
 
 /// `MPI_Comm_flush_buffer`, in MPI since 4.1.
@@ -395,7 +405,8 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_flush_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) }
 }
 
 /// `PMPI_Comm_flush_buffer`, in MPI since 4.1.
@@ -404,7 +415,8 @@ pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_flush_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) }
 }
 
 /// `MPI_Comm_iflush_buffer`, in MPI since 4.1.
@@ -413,7 +425,8 @@ pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_iflush_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) }
 }
 
 /// `PMPI_Comm_iflush_buffer`, in MPI since 4.1.
@@ -425,7 +438,8 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_iflush_buffer" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) }
 }
 
 /// `MPI_Get_count`, in MPI since 1.1.
@@ -2222,7 +2236,8 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_attach_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) }
 }
 
 /// `PMPI_Session_attach_buffer`, in MPI since 4.1.
@@ -2235,7 +2250,8 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_attach_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) }
 }
 
 /// `MPI_Session_attach_buffer_c`, in MPI since 4.1.
@@ -2248,7 +2264,8 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_attach_buffer_c" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) }
 }
 
 /// `PMPI_Session_attach_buffer_c`, in MPI since 4.1.
@@ -2261,7 +2278,8 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_attach_buffer_c" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) }
 }
 
 /// `MPI_Session_detach_buffer`, in MPI since 4.1.
@@ -2274,7 +2292,8 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_detach_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Int(size)) }
 }
 
 /// `PMPI_Session_detach_buffer`, in MPI since 4.1.
@@ -2287,7 +2306,8 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_detach_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Int(size)) }
 }
 
 /// `MPI_Session_detach_buffer_c`, in MPI since 4.1.
@@ -2300,7 +2320,8 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_detach_buffer_c" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Count(size)) }
 }
 
 /// `PMPI_Session_detach_buffer_c`, in MPI since 4.1.
@@ -2313,7 +2334,8 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_detach_buffer_c" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Count(size)) }
 }
 
 /// `MPI_Session_flush_buffer`, in MPI since 4.1.
@@ -2322,7 +2344,8 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_flush_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) }
 }
 
 /// `PMPI_Session_flush_buffer`, in MPI since 4.1.
@@ -2331,7 +2354,8 @@ pub unsafe extern "C" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_flush_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) }
 }
 
 /// `MPI_Session_iflush_buffer`, in MPI since 4.1.
@@ -2343,7 +2367,8 @@ pub unsafe extern "C" fn MPI_Session_iflush_buffer(
     session: MPI_Session,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_iflush_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) }
 }
 
 /// `PMPI_Session_iflush_buffer`, in MPI since 4.1.
@@ -2355,7 +2380,8 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
     session: MPI_Session,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_iflush_buffer" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) }
 }
 
 /// `MPI_Ssend`, in MPI since 1.1.

@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_finalize" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_finalize(session) }
 }
 
 /// `PMPI_Session_finalize`, in MPI since 4.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_finalize" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_finalize(session) }
 }
 
 /// `MPI_Session_get_info`, in MPI since 4.0.
@@ -34,7 +36,8 @@ pub unsafe extern "C" fn MPI_Session_get_info(
     session: MPI_Session,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_info" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) }
 }
 
 /// `PMPI_Session_get_info`, in MPI since 4.0.
@@ -46,7 +49,8 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
     session: MPI_Session,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_info" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) }
 }
 
 /// `MPI_Session_get_nth_pset`, in MPI since 4.0.
@@ -61,7 +65,8 @@ pub unsafe extern "C" fn MPI_Session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_nth_pset" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_nth_pset(session, info, n, pset_len, pset_name) }
 }
 
 /// `PMPI_Session_get_nth_pset`, in MPI since 4.0.
@@ -76,7 +81,8 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_nth_pset" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_nth_pset(session, info, n, pset_len, pset_name) }
 }
 
 /// `MPI_Session_get_num_psets`, in MPI since 4.0.
@@ -89,7 +95,8 @@ pub unsafe extern "C" fn MPI_Session_get_num_psets(
     info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_num_psets" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) }
 }
 
 /// `PMPI_Session_get_num_psets`, in MPI since 4.0.
@@ -102,7 +109,8 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_num_psets" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) }
 }
 
 /// `MPI_Session_get_pset_info`, in MPI since 4.0.
@@ -115,7 +123,8 @@ pub unsafe extern "C" fn MPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_pset_info" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) }
 }
 
 /// `PMPI_Session_get_pset_info`, in MPI since 4.0.
@@ -128,7 +137,8 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_get_pset_info" }, Target::Session(session))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) }
 }
 
 /// `MPI_Session_init`, in MPI since 4.0.
@@ -141,7 +151,8 @@ pub unsafe extern "C" fn MPI_Session_init(
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_init" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) }
 }
 
 /// `PMPI_Session_init`, in MPI since 4.0.
@@ -154,5 +165,6 @@ pub unsafe extern "C" fn PMPI_Session_init(
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Session_init" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) }
 }
