@@ -12,7 +12,7 @@ mod strangers;
 
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
-pub use split::Kind as SplitKind;
+pub use split::{Part, SplitBy};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

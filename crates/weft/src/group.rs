@@ -40,8 +40,8 @@ pub struct Group {
     members: Members,
 }
 
-/// How two groups compare (MPI 5.0 §7.3.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How two groups compare (MPI 5.0 §7.3.1), from alike to unlike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Comparison {
     /// The same members in the same order.
     Identical,

@@ -49,7 +49,9 @@ mod typed;
 mod wait;
 
 pub use collectives;
-pub use communicator::{Communicator, Duplicating, Intercommunicator, Received, Reduce, SplitKind, Status};
+pub use communicator::{
+    Communicator, Duplicating, Intercommunicator, Part, Received, Reduce, SplitBy, Status,
+};
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
@@ -62,6 +64,7 @@ pub use memory::Transferable;
 pub use messaging::Rank;
 pub use process::Process;
 pub use session::{Session, run_threads};
+pub use topology::Level;
 pub use typed::Request;
 
 /// Claims on memory, and requests by name: what the C interface is built on.

@@ -78,6 +78,12 @@ pub struct Duplicating {
 type Ended = Mutex<Option<Result<Communicator>>>;
 
 impl Duplicating {
+    /// The communicator that it will be a copy of.
+    #[must_use]
+    pub fn original(&self) -> &Communicator {
+        &self.original
+    }
+
     /// The request that ends when the copy is there.
     #[must_use]
     pub fn request(&self) -> RequestId {

@@ -13,7 +13,7 @@ use super::strangers::{Strangers, numbers_of, tag_of};
 use super::{Communicator, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
-use crate::group::Group;
+use crate::group::{Comparison, Group};
 use crate::process::Process;
 
 /// What is special about an inter-communicator.
@@ -112,6 +112,18 @@ impl Communicator {
     #[must_use]
     pub fn is_inter(&self) -> bool {
         self.inner.inter.is_some()
+    }
+
+    /// How the groups compare (MPI 5.0 §7.4.1): where there are two, those on the same side. A communicator of one
+    /// group and one of two are unequal.
+    #[must_use]
+    pub fn compare(&self, other: &Communicator) -> Comparison {
+        let local = self.group().compare(other.group());
+        match (self.remote_group(), other.remote_group()) {
+            (None, None) => local,
+            (Some(mine), Some(theirs)) => local.max(mine.compare(theirs)),
+            _ => Comparison::Unequal,
+        }
     }
 
     /// The other group of an inter-communicator.
