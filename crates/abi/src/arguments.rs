@@ -24,7 +24,7 @@ pub(crate) enum Partner {
 #[inline(always)]
 pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
     match u32::try_from(rank) {
-        Ok(rank) if rank < comm.size() => Ok(Partner::Rank(Rank(rank))),
+        Ok(rank) if rank < comm.partners() => Ok(Partner::Rank(Rank(rank))),
         _ if rank == MPI_PROC_NULL => Ok(Partner::Nobody),
         _ => Err(bad_rank(comm, rank)),
     }
@@ -49,7 +49,8 @@ pub(crate) fn root(comm: &Communicator, root: c_int) -> Result<Rank> {
 
 #[cold]
 fn bad_rank(comm: &Communicator, rank: c_int) -> Error {
-    let what = format!("{}: rank {rank} does not exist, ranks are 0 to {}", comm.place(), comm.size() - 1);
+    let what =
+        format!("{}: rank {rank} does not exist, ranks are 0 to {}", comm.place(), comm.partners() - 1);
     Error::new(Class::Rank, what)
 }
 

@@ -1,6 +1,6 @@
 //! What an exported function knows about itself when it has to report an error.
 
-use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// An exported function, named for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Target {
     File(MPI_File),
     /// The session given.
     Session(MPI_Session),
+    /// The handler given, for an object that is not there yet.
+    Handler(MPI_Errhandler),
     /// No object: the handler of errors that belong to none.
     World,
     /// A function of the tool interface: it returns its code and calls no handler (MPI 5.0 §15.3).

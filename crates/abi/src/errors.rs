@@ -116,6 +116,10 @@ fn handler_of(target: Target) -> (Handler, Object) {
         Target::Session(session) => {
             sessions::handler(session).map(|handler| (handler, Object::Session(session)))
         }
+        // MPI 5.0 §7.4.2: the handler that the new communicator is to get, which is not there to be named.
+        Target::Handler(errhandler) => crate::bodies::error_handlers::resolve(errhandler)
+            .ok()
+            .map(|handler| (handler, Object::Comm(MPI_COMM_NULL))),
         Target::Win(_) | Target::World => None,
     };
     found.unwrap_or_else(handler_of_none)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datatype::Datatype;
 use weft::claims::{Heap, UserMemory};
 use weft::claims::{Message, RequestId};
-use weft::{Communicator, Error, Group, Rank};
+use weft::{Communicator, Duplicating, Error, Group, Rank};
 
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
@@ -51,6 +51,16 @@ impl CommObject {
     pub(crate) fn new(comm: Communicator, errhandler: MPI_Errhandler, handler: Handler) -> CommObject {
         let handler = Mutex::new((errhandler, handler));
         CommObject { comm, handler, attributes: Mutex::default(), buffer: Slot::default() }
+    }
+
+    /// The object for a communicator that this one has stood for while it was being made; what hangs on this one goes
+    /// over to it.
+    pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
+        comm.rename(&self.comm.name());
+        let (errhandler, handler) = self.errhandler();
+        let object = CommObject::new(comm, errhandler, handler);
+        *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
+        object
     }
 
     pub(crate) fn handler(&self) -> Handler {
@@ -143,6 +153,8 @@ pub(crate) enum RequestObject {
     Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
     /// Buffered messages that are to be gone.
     Flush(Vec<Buffered>),
+    /// A communicator that is being made, and the handle that it will have.
+    Duplicate { errors_to: MPI_Comm, duplicating: Duplicating, made: MPI_Comm },
     /// Over from the beginning, with that status.
     Over(MPI_Status),
     /// Over from the beginning, and failed.

@@ -25,6 +25,8 @@ pub struct Execution {
     context: u32,
     tag: i32,
     here: Rank,
+    /// Whether envelopes name ranks by their peers.
+    by_peer: bool,
     /// The first step that was not taken yet.
     next: usize,
     pending: Vec<Pending>,
@@ -154,6 +156,7 @@ impl Execution {
             context,
             tag,
             here,
+            by_peer: false,
             next: 0,
             pending: Vec::new(),
             is_waited_for: false,
@@ -168,6 +171,15 @@ impl Execution {
     #[must_use]
     pub fn waited_for(mut self) -> Execution {
         self.is_waited_for = true;
+        self
+    }
+
+    /// Lets envelopes name ranks by their peers, for processes that have no communicator in common: whatever the
+    /// groups of two executions are, what is sent in one is not received in the other by another rank's name.
+    #[must_use]
+    pub fn by_peer(mut self, here: Peer) -> Execution {
+        self.here = Rank(here.0);
+        self.by_peer = true;
         self
     }
 
@@ -280,7 +292,8 @@ impl Execution {
         peer: Peer,
         span: Span,
     ) -> Result<(), Failed> {
-        let pattern = Pattern { context: self.context, source: Some(with), tag: Some(self.tag) };
+        let source = if self.by_peer { Rank(peer.0) } else { with };
+        let pattern = Pattern { context: self.context, source: Some(source), tag: Some(self.tag) };
         let activity = Activity::Receiving;
         if self.is_all_to_wait_for() {
             return match engine.receive_awaited(pattern, Some(peer), self.writing(span)) {

@@ -158,7 +158,7 @@ impl<L> Core<L> {
             State::Queued { to } | State::AwaitingReceiver { to, .. } => *to == peer,
             State::Posted { from, .. } => *from == Some(peer),
             State::Landing { from, .. } | State::Following { from, .. } => *from == peer,
-            State::Done(_) => false,
+            State::Promised | State::Done(_) => false,
         };
         self.requests.pending().filter(|(_, state)| concerned(state)).map(|(id, _)| id).collect()
     }
@@ -401,6 +401,7 @@ impl<L> Core<L> {
                 | State::Following { source, tag, sent_bytes, .. } => {
                     format!("receive from rank {} tag {tag}: {sent_bytes} bytes are on the way", source.0)
                 }
+                State::Promised => "an operation of several messages".to_owned(),
                 State::Done(_) => continue,
             };
             let _ = writeln!(text, "  request {}: {line}", id.index);

@@ -252,6 +252,24 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`]: for operations that are
+    /// made of several messages.
+    pub fn promise(&mut self) -> RequestId {
+        self.core.requests.insert(State::Promised)
+    }
+
+    /// Ends a request of [`Engine::promise`].
+    pub fn fulfil(&mut self, request: RequestId) {
+        if let Some(State::Promised) = self.core.requests.find(request) {
+            self.core.requests.complete(request, Outcome::sent());
+        }
+    }
+
+    /// The contexts of messages that came before their receive, one for each message.
+    pub fn unexpected_contexts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.core.matching.contexts()
+    }
+
     /// One turn: takes what came, answers it, and goes on with what waits to be sent. Returns the number of things
     /// that happened.
     #[inline(always)]

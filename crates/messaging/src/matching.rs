@@ -249,6 +249,11 @@ impl Matching {
         self.posted > 0
     }
 
+    /// The contexts of the messages that wait here.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.messages.iter().flatten().map(|message| message.envelope.context)
+    }
+
     /// Unexpected messages kept here.
     pub(crate) fn unexpected(&self) -> usize {
         self.waiting

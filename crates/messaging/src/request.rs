@@ -105,6 +105,8 @@ pub(crate) enum State {
         sent_bytes: usize,
         acknowledge: Option<RequestId>,
     },
+    /// Whoever asked for it ends it.
+    Promised,
     /// Over, and not yet asked about.
     Done(Outcome),
 }

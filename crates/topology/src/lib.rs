@@ -11,12 +11,14 @@ mod affinity;
 mod cgroup;
 mod cores;
 mod cpu_set;
+mod place;
 
 use std::path::PathBuf;
 
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
+pub use place::Level;
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]

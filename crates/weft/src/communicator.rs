@@ -3,9 +3,19 @@
 //! Every operation comes in two forms. Those on claims ([`Payload`], [`UserMemory`]) are the way of a message from
 //! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
+mod agree;
 mod check;
+mod create;
+mod duplicate;
+mod inter;
+mod split;
+mod strangers;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+pub use duplicate::Duplicating;
+pub use inter::Intercommunicator;
+pub use split::{Part, SplitBy};
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
@@ -13,8 +23,12 @@ use fabric::{FabricError, Payload, Peer, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use crate::attributes::Attributes;
+use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+pub(crate) use agree::Counts;
+use inter::Inter;
+
 use crate::lock::{Lock, Threads};
 use crate::process::{Process, failure_text};
 use crate::recent::Recent;
@@ -27,11 +41,25 @@ pub struct Communicator {
 
 struct Inner {
     process: Arc<Process>,
+    /// Whom ranks name: the members, or the other group of an inter-communicator.
     group: Group,
     rank: Rank,
     context: u32,
+    /// What is special about an inter-communicator.
+    inter: Option<Box<Inter>>,
+    /// Keeps the context from others while anything uses it.
+    #[expect(dead_code, reason = "it is there to be dropped with the last user")]
+    lease: Arc<Lease>,
+    /// Where the numbers of communicators made from this one come from; the same at all members.
+    identity: u64,
+    /// Counts those.
+    children: AtomicU64,
+    /// Counts the calls of `create_group`, by their arguments.
+    partial: Counts,
     /// Counts the collective operations.
     sequence: AtomicU32,
+    /// Counts the nonblocking ones.
+    nonblocking: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
     /// Given by the program; empty until then.
@@ -63,27 +91,61 @@ pub struct Received {
     pub error: Option<Error>,
 }
 
+/// What a communicator is made of.
+struct Parts {
+    process: Arc<Process>,
+    /// The members; the local group where there are two.
+    group: Group,
+    inter: Option<Inter>,
+    lease: Arc<Lease>,
+    identity: u64,
+    label: String,
+}
+
 /// How a reduction combines: `inout = in op inout` on packed elements.
 pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, &mut UserMemory);
 
 impl Communicator {
+    /// One that is there from the beginning, under a number that is known.
     pub(crate) fn new(
         process: Arc<Process>,
         group: Group,
         context: u32,
         label: &str,
     ) -> Option<Communicator> {
-        let rank = group.rank(process.here())?;
-        let threads = if process.is_shared() { Threads::Many } else { Threads::One };
-        let inner = Inner {
+        let lease = Lease::new(process.clone(), context);
+        let identity = mix(u64::from(context));
+        Communicator::assemble(Parts {
             process,
             group,
+            inter: None,
+            lease,
+            identity,
+            label: label.to_owned(),
+        })
+    }
+
+    /// `None` where this process is not a member.
+    fn assemble(parts: Parts) -> Option<Communicator> {
+        let Parts { process, group, inter, lease, identity, label } = parts;
+        let rank = group.rank(process.here())?;
+        let threads = if process.is_shared() { Threads::Many } else { Threads::One };
+        let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
+        let inner = Inner {
+            process,
+            group: named.settled(),
             rank,
-            context,
+            context: lease.number(),
+            inter: inter.map(Box::new),
+            lease,
+            identity,
+            children: AtomicU64::new(0),
+            partial: Counts::default(),
             sequence: AtomicU32::new(0),
+            nonblocking: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
-            label: label.to_owned(),
+            label,
             attributes: Attributes::default(),
         };
         Some(Communicator { inner: Arc::new(inner) })
@@ -96,17 +158,28 @@ impl Communicator {
         self.inner.rank
     }
 
-    /// Number of members.
+    /// Number of members; of the local group where there are two.
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.inner.group.size()
+        self.group().size()
     }
 
-    /// The members.
+    /// The members; those of the local group where there are two.
+    #[inline]
     #[must_use]
     pub fn group(&self) -> &Group {
-        &self.inner.group
+        match &self.inner.inter {
+            None => &self.inner.group,
+            Some(inter) => &inter.local,
+        }
+    }
+
+    /// The number of ranks that messages can be sent to: those of the other group where there are two.
+    #[inline]
+    #[must_use]
+    pub fn partners(&self) -> u32 {
+        self.inner.group.size()
     }
 
     /// The process that this is a communicator of.
@@ -325,7 +398,8 @@ impl Communicator {
 
     #[cold]
     fn no_rank(&self, rank: Rank) -> Error {
-        let what = format!("{}: rank {} does not exist, the size is {}", self.place(), rank.0, self.size());
+        let what =
+            format!("{}: rank {} does not exist, the size is {}", self.place(), rank.0, self.partners());
         Error::new(Class::Rank, what)
     }
 
@@ -371,6 +445,9 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
+        if let Some(inter) = &self.inner.inter {
+            return self.perform_across(inter, collective);
+        }
         let kept = self.inner.recent.hold().take(&collective);
         let mut execution = match kept {
             Some(mut execution) => {
@@ -395,27 +472,15 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
+        if self.is_inter() {
+            return Err(self.no_collectives_across());
+        }
         self.carry_out(&mut self.execution(schedule, input, output), reduce)
     }
 
     fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
-        let place = |rank: Rank| inner.group.peer(rank).expect("schedules name ranks of the communicator");
-        let end = inner.process.until(|engine| match execution.advance(engine, &place, reduce) {
-            Advance::Pending => None,
-            end => Some(end),
-        });
-        if !execution.is_settled() {
-            // The program's buffers are in use until what was begun is over.
-            inner.process.until(|engine| {
-                execution.abandon(engine);
-                execution.is_settled().then_some(())
-            });
-        }
-        match end {
-            Advance::Failed(failed) => Err(self.collective_failed(&failed)),
-            Advance::Done | Advance::Pending => Ok(()),
-        }
+        finish(&inner.process, &inner.group, execution, reduce).map_err(|error| error.during(self.place()))
     }
 
     /// A collective schedule that has not moved yet.
@@ -432,97 +497,36 @@ impl Communicator {
     fn next_tag(&self) -> i32 {
         (self.inner.sequence.fetch_add(1, Ordering::Relaxed) % TAGS) as i32
     }
+}
 
-    #[cold]
-    fn collective_failed(&self, failed: &Failed) -> Error {
-        let class = match failed.cause {
-            Cause::Mismatch { .. } => Class::Truncated,
-            Cause::Lost(_) => Class::ProcessAborted,
-        };
-        Error::of_text(class, &failed.to_string()).during(self.place())
+/// Runs a collective operation to its end.
+#[inline]
+fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
+    let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
+    let end = process.until(|engine| match execution.advance(engine, &place, reduce) {
+        Advance::Pending => None,
+        end => Some(end),
+    });
+    if !execution.is_settled() {
+        // The program's buffers are in use until what was begun is over.
+        process.until(|engine| {
+            execution.abandon(engine);
+            execution.is_settled().then_some(())
+        });
     }
+    match end {
+        Advance::Failed(failed) => Err(collective_failed(&failed)),
+        Advance::Done | Advance::Pending => Ok(()),
+    }
+}
 
-    /// A new communicator of the same group, with the attributes whose keys say so (MPI 5.0 §7.4.2). Collective.
-    ///
-    /// # Errors
-    /// When a member is lost.
-    pub fn duplicate(&self) -> Result<Communicator> {
-        let context = self.agree_on_context()?;
-        let label = format!("duplicate of {}", self.label());
-        let new = Communicator::new(self.inner.process.clone(), self.inner.group.clone(), context, &label);
-        let new =
-            new.ok_or_else(|| Error::new(Class::Internal, "this process is not in its own communicator"))?;
-        new.attributes().inherit(self.attributes());
-        Ok(new)
-    }
-
-    /// New communicators of the members that give the same color, in the order of `key` and then of rank
-    /// (MPI 5.0 §7.4.2). `None` as color: this process is in none of them. Collective.
-    ///
-    /// # Errors
-    /// When a member is lost.
-    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
-        let members = self.gather_choices(color, key)?;
-        let context = self.agree_on_context()?;
-        let Some(mine) = color else { return Ok(None) };
-        let mut chosen: Vec<(i32, u32)> = members
-            .iter()
-            .filter(|choice| choice.0 == Some(mine))
-            .map(|choice| (choice.1, choice.2))
-            .collect();
-        chosen.sort_unstable();
-        let group = Group::of(chosen.iter().filter_map(|&(_, rank)| self.inner.group.peer(Rank(rank))));
-        let label = format!("part {mine} of {}", self.label());
-        Ok(Communicator::new(self.inner.process.clone(), group, context, &label))
-    }
-
-    /// A communicator of a part of the group; every member calls, and only those in `group` get one
-    /// (MPI 5.0 §7.4.2). Collective.
-    ///
-    /// # Errors
-    /// [`Class::Group`] where `group` names processes that are not members; when a member is lost.
-    pub fn create(&self, group: &Group) -> Result<Option<Communicator>> {
-        let stranger = group.peers().find(|&peer| self.inner.group.rank(peer).is_none());
-        let context = self.agree_on_context()?;
-        if let Some(Peer(stranger)) = stranger {
-            let what = format!("{}: process {stranger} of the group is not a member", self.place());
-            return Err(Error::new(Class::Group, what));
-        }
-        let label = format!("group of {}", self.label());
-        Ok(Communicator::new(self.inner.process.clone(), group.clone(), context, &label))
-    }
-
-    /// Color, key and rank of every member.
-    fn gather_choices(&self, color: Option<u32>, key: i32) -> Result<Vec<(Option<u32>, i32, u32)>> {
-        let mine = [color.map_or(-1, i64::from), i64::from(key)];
-        let all = self.all_gather(&mine)?;
-        let choice =
-            |(rank, pair): (usize, &[i64])| (u32::try_from(pair[0]).ok(), pair[1] as i32, rank as u32);
-        Ok(all.chunks_exact(2).enumerate().map(choice).collect())
-    }
-
-    /// A context number that no member uses. One reduction where no member calls from several threads; where one
-    /// does, a second one confirms that no other thread took the number meanwhile.
-    fn agree_on_context(&self) -> Result<u32> {
-        let process = &self.inner.process;
-        loop {
-            let mine = [i64::from(process.propose_context()), i64::from(process.is_shared())];
-            let agreed = self.all_reduce(&mine, datatype::Operator::Max)?;
-            let context = agreed[0] as u32;
-            let claimed = process.claim_context(context);
-            let taken = if agreed[1] == 0 {
-                claimed
-            } else {
-                self.all_reduce(&[i64::from(claimed)], datatype::Operator::Min)?[0] == 1
-            };
-            if claimed {
-                process.settle_context(context, taken);
-            }
-            if taken {
-                return Ok(context);
-            }
-        }
-    }
+#[cold]
+fn collective_failed(failed: &Failed) -> Error {
+    let class = match failed.cause {
+        Cause::Mismatch { .. } => Class::Truncated,
+        Cause::Lost(_) => Class::ProcessAborted,
+    };
+    Error::of_text(class, &failed.to_string())
 }
 
 impl std::fmt::Debug for Communicator {

@@ -30,10 +30,12 @@
 //! `fabrics.rs`, names the fabrics.
 
 mod attributes;
+mod background;
 mod card;
 mod communicator;
 mod config;
 mod constants;
+mod contexts;
 mod error;
 mod exchange;
 mod fabrics;
@@ -54,19 +56,22 @@ mod wait;
 
 pub use attributes::Key;
 pub use collectives;
-pub use communicator::{Communicator, Received, Reduce, Status};
+pub use communicator::{
+    Communicator, Duplicating, Intercommunicator, Part, Received, Reduce, SplitBy, Status,
+};
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
-pub use group::{Comparison, Group};
+pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
 pub use memory::Transferable;
 pub use messaging::Rank;
 pub use process::Process;
 pub use session::{Session, run_threads};
+pub use topology::Level;
 pub use typed::Request;
 
 /// Claims on memory, and requests by name: what the C interface is built on.

@@ -10,8 +10,12 @@ use messaging::{
     Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
 };
 
+use crate::background::{Background, Operation};
+use crate::communicator::Counts;
+use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
+use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads};
 use crate::wait::{Next, Patience, Policy};
 
@@ -33,17 +37,15 @@ pub struct Process {
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
     contexts: Mutex<Contexts>,
+    /// Counts communicators that were made from no other, by their arguments.
+    made: Counts,
+    /// Operations that go on with each turn.
+    background: Background,
+    /// The processes that share memory with this one, and this one.
+    node: Group,
     finished: AtomicBool,
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
-}
-
-/// Context numbers that are in use or may be.
-struct Contexts {
-    /// The smallest number that was never used here.
-    next: u32,
-    /// Numbers at or above `next` that another thread is agreeing on.
-    claimed: Vec<u32>,
 }
 
 impl Process {
@@ -53,7 +55,7 @@ impl Process {
         engine: Engine<Fabrics>,
         exchange: Exchange,
         threads: Threads,
-        (policy, cores): (Policy, Cores),
+        (policy, cores, node): (Policy, Cores, Group),
     ) -> Process {
         Process {
             here,
@@ -67,7 +69,10 @@ impl Process {
             wanting: AtomicU32::new(0),
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
-            contexts: Mutex::new(Contexts { next: FIRST_CONTEXT, claimed: Vec::new() }),
+            contexts: Mutex::new(Contexts::new()),
+            made: Counts::default(),
+            background: Background::default(),
+            node,
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
         }
@@ -322,6 +327,9 @@ impl Process {
     fn turn(&self, engine: &mut Engine<Fabrics>) -> usize {
         let before = engine.signs();
         let happened = engine.progress();
+        if self.background.is_busy() {
+            self.background.advance(engine);
+        }
         self.rouse(before, engine);
         happened
     }
@@ -394,29 +402,39 @@ impl Process {
         self.hold().describe()
     }
 
-    /// The smallest context number that may be free on this process, claimed until it is settled.
-    pub(crate) fn propose_context(&self) -> u32 {
-        let contexts = lock(&self.contexts);
-        let above = contexts.claimed.iter().map(|claimed| claimed + 1).max();
-        contexts.next.max(above.unwrap_or(0))
+    /// The processes of this node: those that can share memory with this one, and this one.
+    #[must_use]
+    pub fn node(&self) -> &Group {
+        &self.node
     }
 
-    /// Claims a number that the members agreed on; false when another thread was faster.
-    pub(crate) fn claim_context(&self, context: u32) -> bool {
-        let mut contexts = lock(&self.contexts);
-        let free = context >= contexts.next && !contexts.claimed.contains(&context);
-        if free {
-            contexts.claimed.push(context);
+    /// The context numbers of this process. Nobody asks for anything else while holding them.
+    pub(crate) fn contexts(&self) -> std::sync::MutexGuard<'_, Contexts> {
+        lock(&self.contexts)
+    }
+
+    /// How often communicators were made from no other.
+    pub(crate) fn made(&self) -> &Counts {
+        &self.made
+    }
+
+    /// Numbers for a new communicator that come into question here.
+    pub(crate) fn propose_context(&self, seed: u64) -> Proposal {
+        if self.contexts().is_overdue() {
+            let waiting =
+                self.with_engine(|engine| engine.unexpected_contexts().map(|context| context / 2).collect());
+            self.contexts().wake(&waiting);
         }
-        free
+        self.contexts().propose(seed)
     }
 
-    /// All members claimed it (`taken`), or some could not and it is given back.
-    pub(crate) fn settle_context(&self, context: u32, taken: bool) {
-        let mut contexts = lock(&self.contexts);
-        contexts.claimed.retain(|&claimed| claimed != context);
-        if taken {
-            contexts.next = contexts.next.max(context + 1);
+    /// Lets an operation go on with each turn of progress, until it is over.
+    pub(crate) fn entrust(&self, operation: Box<dyn Operation>) {
+        let mut engine = self.hold();
+        self.background.add(operation, &mut engine);
+        if self.is_shared() {
+            // Whoever sleeps shall take it along.
+            self.bell.ring();
         }
     }
 
@@ -473,8 +491,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Context 0 is the world, context 1 each process alone.
-const FIRST_CONTEXT: u32 = 2;
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
 /// The longest sleep without a look at the process manager.

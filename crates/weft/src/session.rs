@@ -8,6 +8,7 @@ use process_manager::Manager;
 
 use crate::communicator::Communicator;
 use crate::config::Config;
+use crate::contexts;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Board, Cards, Exchange};
 use crate::fabrics::{Fabrics, Opened, Place};
@@ -78,15 +79,15 @@ impl Session {
         let here = fabric::Peer(rank);
         let place = Place { here, peers: size, config };
         let Opened { fabrics, exchanged, cores_here, cores, node } = Fabrics::open(&place, &mut exchange)?;
-        let sets = ProcessSets::new(here, size, node, &config.process_sets)?;
+        let sets = ProcessSets::new(here, size, node.clone(), &config.process_sets)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
         let engine = Engine::new(fabrics, size, cards, settings);
         let policy = Policy::choose(config.wait, cores_here);
-        let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores)));
+        let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores, node)));
         process.set_checks(config.check);
-        let world = Communicator::new(process.clone(), Group::world(size), WORLD_CONTEXT, "MPI_COMM_WORLD");
-        let alone = Communicator::new(process, Group::of([here]), SELF_CONTEXT, "MPI_COMM_SELF");
+        let world = Communicator::new(process.clone(), Group::world(size), contexts::WORLD, "MPI_COMM_WORLD");
+        let alone = Communicator::new(process, Group::of([here]), contexts::ALONE, "MPI_COMM_SELF");
         match (world, alone) {
             (Some(world), Some(alone)) => {
                 world.rename("MPI_COMM_WORLD");
@@ -239,7 +240,5 @@ pub fn run_threads<R: Send>(
     })
 }
 
-const WORLD_CONTEXT: u32 = 0;
-const SELF_CONTEXT: u32 = 1;
 /// The exit status of a Rust program that panics.
 const PANIC_STATUS: i32 = 101;

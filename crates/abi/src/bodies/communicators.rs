@@ -33,13 +33,13 @@ pub unsafe fn mpi_comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     unsafe { tell("MPI_Comm_rank", comm, rank, "rank", |comm| comm.rank().0 as c_int) }
 }
 
-/// Whether it is an inter-communicator; none is yet.
+/// Whether it is an inter-communicator.
 ///
 /// # Safety
 /// `flag` is null or writable.
 pub unsafe fn mpi_comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
     // SAFETY: the program's promise is handed on.
-    unsafe { tell("MPI_Comm_test_inter", comm, flag, "flag", |_| 0) }
+    unsafe { tell("MPI_Comm_test_inter", comm, flag, "flag", |comm| c_int::from(comm.is_inter())) }
 }
 
 /// # Safety
@@ -73,7 +73,7 @@ pub unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_
         if result.is_null() {
             return Err(null("result"));
         }
-        let answer = match first.comm.group().compare(second.comm.group()) {
+        let answer = match first.comm.compare(&second.comm) {
             Comparison::Identical if first.comm.is_same(&second.comm) => MPI_IDENT,
             Comparison::Identical => MPI_CONGRUENT,
             Comparison::Similar => MPI_SIMILAR,
@@ -151,14 +151,17 @@ pub unsafe fn mpi_comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MP
     })
 }
 
-fn check(runtime: &'static Runtime, comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<Held> {
+/// The communicator that a new one is made from.
+pub(crate) fn check(runtime: &'static Runtime, comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<Held> {
     let object = runtime.comm(comm)?;
     if newcomm.is_null() { Err(null("newcomm")) } else { Ok(object) }
 }
 
+/// Gives a new communicator, if there is one, a handle.
+///
 /// # Safety
 /// `newcomm` is writable.
-unsafe fn hand_out_if(
+pub(crate) unsafe fn hand_out_if(
     runtime: &'static Runtime,
     new: Option<Communicator>,
     parent: &CommObject,
@@ -243,7 +246,8 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
     })
 }
 
-fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
+/// Takes a communicator's handle away from it.
+pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     let object: Option<Arc<CommObject>> = runtime.objects().comms.remove(handle.value());
     match object {
         Some(object) => {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use weft::claims::{Outcome, RequestId};
 use weft::{Class, Communicator, Error, Process, Result};
 
+use crate::bodies::communicator_creation;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::world::null;
 use crate::entry::Target;
@@ -44,6 +45,9 @@ fn look(runtime: &'static Runtime, request: MPI_Request) -> Result<Look> {
         Some(RequestObject::Over(_) | RequestObject::Failed { .. }) => Ok(Look::Over),
         Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
             Ok(Look::Under(comm.clone(), *id))
+        }
+        Some(RequestObject::Duplicate { duplicating, .. }) => {
+            Ok(Look::Under(duplicating.original().clone(), duplicating.request()))
         }
         Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
             Some(first) => {
@@ -85,6 +89,10 @@ fn wait_taken(object: RequestObject) -> Ended {
             let outcome = comm.wait(*id);
             end(object, &outcome)
         }
+        RequestObject::Duplicate { duplicating, .. } => {
+            let outcome = duplicating.original().wait(duplicating.request());
+            end(object, &outcome)
+        }
         // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
         RequestObject::Flush(messages) => {
             messages.iter().for_each(|message| drop(message.comm.wait(message.id)));
@@ -98,6 +106,13 @@ fn wait_taken(object: RequestObject) -> Ended {
 fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     match object {
         RequestObject::Flush(_) => Ended::NOTHING,
+        RequestObject::Duplicate { errors_to, duplicating, made } => {
+            let concluded = match runtime() {
+                Some(runtime) => communicator_creation::conclude(runtime, made, duplicating.take()),
+                None => Ok(()),
+            };
+            Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
+        }
         RequestObject::Over(status) => Ended { status, error: None },
         RequestObject::Failed { errors_to, status, error } => {
             Ended { status, error: Some((error, errors_to)) }
@@ -635,6 +650,9 @@ fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_
         Some(RequestObject::Over(status) | RequestObject::Failed { status, .. }) => return Ok(Some(*status)),
         Some(RequestObject::Send { comm, id, .. }) => (comm.clone(), *id, true),
         Some(RequestObject::Receive { comm, id, .. }) => (comm.clone(), *id, false),
+        Some(RequestObject::Duplicate { duplicating, .. }) => {
+            (duplicating.original().clone(), duplicating.request(), true)
+        }
         Some(RequestObject::Flush(_)) => return Ok(Some(status::EMPTY)),
         None => return Err(no_request(request)),
     };
@@ -679,6 +697,7 @@ pub(crate) fn reap(runtime: &'static Runtime) {
             RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
                 comm.process().peek(*id).is_some()
             }
+            RequestObject::Duplicate { duplicating, .. } => duplicating.test(),
             RequestObject::Flush(messages) => {
                 messages.iter().all(|message| message.comm.process().peek(message.id).is_some())
             }

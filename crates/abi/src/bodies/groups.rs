@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use weft::{Class, Comparison, Error, Group, Rank, Result};
+use weft::{Class, Comparison, Error, Group, Rank, RankRange, Result};
 
 use crate::bodies::pointers::{Place, array, check_array};
 use crate::entry::Target;
@@ -255,7 +255,7 @@ pub unsafe fn mpi_group_range_incl(
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_range_incl", group, newgroup, |group| {
-            group.include(&expanded(group, array(ranges, i64::from(n), "ranges")?)?)
+            group.include_ranges(&ranges_of(array(ranges, i64::from(n), "ranges")?))
         })
     }
 }
@@ -273,7 +273,7 @@ pub unsafe fn mpi_group_range_excl(
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_range_excl", group, newgroup, |group| {
-            group.exclude(&expanded(group, array(ranges, i64::from(n), "ranges")?)?)
+            group.exclude_ranges(&ranges_of(array(ranges, i64::from(n), "ranges")?))
         })
     }
 }
@@ -282,25 +282,13 @@ fn listed(group: &Group, ranks: &[c_int]) -> Result<Vec<Rank>> {
     ranks.iter().map(|&rank| check_rank(group, i64::from(rank))).collect()
 }
 
-/// The ranks of `first, last, stride` triples (MPI 5.0 §7.3.2).
-fn expanded(group: &Group, ranges: &[[c_int; 3]]) -> Result<Vec<Rank>> {
-    let mut ranks = Vec::new();
-    for range in ranges {
+/// `first, last, stride` triples (MPI 5.0 §7.3.2).
+fn ranges_of(ranges: &[[c_int; 3]]) -> Vec<RankRange> {
+    let range = |range: &[c_int; 3]| {
         let [first, last, stride] = range.map(i64::from);
-        if stride == 0 || (last - first).signum() == -stride.signum() {
-            let what = format!("the range from {first} to {last} in steps of {stride} never ends");
-            return Err(Error::new(Class::Argument, what));
-        }
-        let steps = (last - first) / stride;
-        // Both ends are in the group, so a range is no longer than it.
-        check_rank(group, first)?;
-        check_rank(group, first + steps * stride)?;
-        ranks.extend((0..=steps).map(|step| Rank((first + step * stride) as u32)));
-        if ranks.len() > group.size() as usize {
-            return Err(Error::new(Class::Rank, "the ranges overlap: a rank is named twice"));
-        }
-    }
-    Ok(ranks)
+        RankRange { first, last, stride }
+    };
+    ranges.iter().map(range).collect()
 }
 
 /// Frees a group.

@@ -78,6 +78,14 @@ pub(crate) fn check(info: MPI_Info) -> Result<()> {
     if known { Ok(()) } else { Err(no_info(info)) }
 }
 
+/// Tells the program something by a value in its info object; `MPI_INFO_NULL` does not want to know.
+pub(crate) fn tell(info: MPI_Info, key: &str, value: &str) -> Result<()> {
+    if info == MPI_INFO_NULL {
+        return Ok(());
+    }
+    change(info, |pairs| pairs.set(key.as_bytes(), value.as_bytes()))
+}
+
 fn contents(info: MPI_Info) -> Result<Pairs> {
     look(info, Pairs::clone)
 }

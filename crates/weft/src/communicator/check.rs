@@ -25,11 +25,16 @@ impl Communicator {
     /// [`Class::NotSame`] at all members, with what each of them called; a lost peer.
     #[inline]
     pub fn check(&self, operation: impl FnOnce() -> String) -> Result<()> {
-        if self.inner.process.checks() && self.size() > 1 { self.compare(&operation()) } else { Ok(()) }
+        if !self.inner.process.checks() {
+            return Ok(());
+        }
+        // Across an inter-communicator both groups compare, where they meet.
+        let meeting = self.meeting();
+        if meeting.size() > 1 { meeting.compare_calls(&operation()) } else { Ok(()) }
     }
 
     #[cold]
-    fn compare(&self, operation: &str) -> Result<()> {
+    fn compare_calls(&self, operation: &str) -> Result<()> {
         let verdict = if self.rank() == JUDGE { self.judge(operation)? } else { self.ask(operation)? };
         if verdict.is_empty() {
             return Ok(());
@@ -178,8 +183,8 @@ fn ranks(members: impl Iterator<Item = u32>) -> String {
 
 /// Who compares.
 const JUDGE: Rank = Rank(0);
-/// Tags beyond those of schedules.
-const CARDS: i32 = 1 << 20;
+/// Tags beyond those of schedules, blocking or not.
+const CARDS: i32 = (1 << 30) + (1 << 20);
 const VERDICTS: i32 = CARDS + 1;
 const CARD_BYTES: usize = 256;
 const VERDICT_BYTES: usize = 2048;

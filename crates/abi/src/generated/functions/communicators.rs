@@ -75,7 +75,16 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_from_group" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::communicator_creation::mpi_comm_create_from_group(
+            group,
+            stringtag,
+            info,
+            errhandler,
+            newcomm,
+        )
+    }
 }
 
 /// `PMPI_Comm_create_from_group`, in MPI since 4.0.
@@ -90,7 +99,16 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_from_group" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::communicator_creation::mpi_comm_create_from_group(
+            group,
+            stringtag,
+            info,
+            errhandler,
+            newcomm,
+        )
+    }
 }
 
 /// `MPI_Comm_create_group`, in MPI since 3.0.
@@ -104,7 +122,8 @@ pub unsafe extern "C" fn MPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) }
 }
 
 /// `PMPI_Comm_create_group`, in MPI since 3.0.
@@ -118,7 +137,8 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_create_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) }
 }
 
 /// `MPI_Comm_create_keyval`, in MPI since 2.0.
@@ -379,7 +399,8 @@ pub unsafe extern "C" fn MPI_Comm_idup(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_idup" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) }
 }
 
 /// `PMPI_Comm_idup`, in MPI since 3.0.
@@ -392,7 +413,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_idup" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) }
 }
 
 /// `MPI_Comm_idup_with_info`, in MPI since 4.0.
@@ -406,7 +428,8 @@ pub unsafe extern "C" fn MPI_Comm_idup_with_info(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_idup_with_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_idup_with_info(comm, info, newcomm, request) }
 }
 
 /// `PMPI_Comm_idup_with_info`, in MPI since 4.0.
@@ -420,7 +443,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_idup_with_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_idup_with_info(comm, info, newcomm, request) }
 }
 
 /// `MPI_Comm_rank`, in MPI since 1.1.
@@ -449,7 +473,8 @@ pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_i
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_remote_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) }
 }
 
 /// `PMPI_Comm_remote_group`, in MPI since 1.1.
@@ -458,7 +483,8 @@ pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_G
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_remote_group" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) }
 }
 
 /// `MPI_Comm_remote_size`, in MPI since 1.1.
@@ -467,7 +493,8 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_remote_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) }
 }
 
 /// `PMPI_Comm_remote_size`, in MPI since 1.1.
@@ -476,7 +503,8 @@ pub unsafe extern "C" fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_remote_size" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) }
 }
 
 /// `MPI_Comm_set_attr`, in MPI since 2.0.
@@ -607,7 +635,8 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_split_type" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, newcomm) }
 }
 
 /// `PMPI_Comm_split_type`, in MPI since 3.0.
@@ -622,7 +651,8 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_split_type" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, newcomm) }
 }
 
 /// `MPI_Comm_test_inter`, in MPI since 1.1.
@@ -1010,7 +1040,17 @@ pub unsafe extern "C" fn MPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_create" }, Target::Comm(local_comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::intercommunicators::mpi_intercomm_create(
+            local_comm,
+            local_leader,
+            peer_comm,
+            remote_leader,
+            tag,
+            newintercomm,
+        )
+    }
 }
 
 /// `PMPI_Intercomm_create`, in MPI since 1.1.
@@ -1026,7 +1066,17 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_create" }, Target::Comm(local_comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::intercommunicators::mpi_intercomm_create(
+            local_comm,
+            local_leader,
+            peer_comm,
+            remote_leader,
+            tag,
+            newintercomm,
+        )
+    }
 }
 
 /// `MPI_Intercomm_create_from_groups`, in MPI since 4.0.
@@ -1044,7 +1094,19 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
     errhandler: MPI_Errhandler,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_create_from_groups" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::intercommunicators::mpi_intercomm_create_from_groups(
+            local_group,
+            local_leader,
+            remote_group,
+            remote_leader,
+            stringtag,
+            info,
+            errhandler,
+            newintercomm,
+        )
+    }
 }
 
 /// `PMPI_Intercomm_create_from_groups`, in MPI since 4.0.
@@ -1062,7 +1124,19 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     errhandler: MPI_Errhandler,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_create_from_groups" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::intercommunicators::mpi_intercomm_create_from_groups(
+            local_group,
+            local_leader,
+            remote_group,
+            remote_leader,
+            stringtag,
+            info,
+            errhandler,
+            newintercomm,
+        )
+    }
 }
 
 /// `MPI_Intercomm_merge`, in MPI since 1.1.
@@ -1075,7 +1149,8 @@ pub unsafe extern "C" fn MPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_merge" }, Target::Comm(intercomm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) }
 }
 
 /// `PMPI_Intercomm_merge`, in MPI since 1.1.
@@ -1088,7 +1163,8 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Intercomm_merge" }, Target::Comm(intercomm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) }
 }
 
 /// `MPI_Type_create_keyval`, in MPI since 2.0.

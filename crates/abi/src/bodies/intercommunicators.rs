@@ -1,0 +1,132 @@
+//! Inter-communicators (MPI 5.0 §7.6).
+
+use std::ffi::{c_char, c_int};
+
+use weft::{Class, Error, Group, Rank, Result};
+
+use crate::bodies::communicator_creation::{adopt, string_tag};
+use crate::bodies::communicators::{check, hand_out_if};
+use crate::bodies::pointers::Place;
+use crate::bodies::{error_handlers, groups, info};
+use crate::entry::Target;
+use crate::objects::Held;
+use crate::state::{Runtime, call};
+use crate::types::*;
+
+/// Connects two communicators by their leaders.
+///
+/// # Safety
+/// `newintercomm` is null or writable.
+pub unsafe fn mpi_intercomm_create(
+    local_comm: MPI_Comm,
+    local_leader: c_int,
+    peer_comm: MPI_Comm,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    call("MPI_Intercomm_create", Target::Comm(local_comm), |runtime| {
+        let object = check(runtime, local_comm, newintercomm)?;
+        let leader = leader(local_leader)?;
+        // Only the leader's other arguments count.
+        let is_leader = object.comm.rank() == leader;
+        let peer = if is_leader { Some(runtime.comm(peer_comm)?) } else { None };
+        let peers = match &peer {
+            Some(peer) => Some((&peer.comm, self::leader(remote_leader)?)),
+            None => None,
+        };
+        let new = object.comm.connect(leader, peers, tag)?;
+        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
+        unsafe { hand_out_if(runtime, Some(new), &object, local_comm, newintercomm) }
+    })
+}
+
+fn leader(rank: c_int) -> Result<Rank> {
+    u32::try_from(rank)
+        .map(Rank)
+        .map_err(|_| Error::new(Class::Rank, format!("rank {rank} cannot be a leader")))
+}
+
+/// Connects two groups.
+///
+/// # Safety
+/// `stringtag` is null or a string that ends with a zero byte, `newintercomm` is null or writable.
+pub unsafe fn mpi_intercomm_create_from_groups(
+    local_group: MPI_Group,
+    local_leader: c_int,
+    remote_group: MPI_Group,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    call("MPI_Intercomm_create_from_groups", Target::Handler(errhandler), |runtime| {
+        let local = groups::resolve(runtime, local_group)?;
+        // SAFETY: the program's promises are handed on.
+        let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newintercomm, "newintercomm")?) };
+        info::check(info)?;
+        let handler = error_handlers::resolve(errhandler)?;
+        let leader = leader(local_leader)?;
+        let is_leader = local.peer(leader) == Some(runtime.process().here());
+        let remote: Option<(Group, Rank)> = match is_leader {
+            true => Some((groups::resolve(runtime, remote_group)?, self::leader(remote_leader)?)),
+            false => None,
+        };
+        let remote = remote.as_ref().map(|(group, leader)| (group, *leader));
+        let new = runtime.process().connect(&local, leader, remote, &tag)?;
+        place.set(adopt(runtime, new, errhandler, handler)?);
+        Ok(())
+    })
+}
+
+/// One communicator of both groups.
+///
+/// # Safety
+/// `newintracomm` is null or writable.
+pub unsafe fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Intercomm_merge", Target::Comm(intercomm), |runtime| {
+        let object = check(runtime, intercomm, newintracomm)?;
+        let new = object.comm.merge(high != 0)?;
+        // SAFETY: as in `mpi_intercomm_create`.
+        unsafe { hand_out_if(runtime, Some(new), &object, intercomm, newintracomm) }
+    })
+}
+
+/// Number of members of the other group.
+///
+/// # Safety
+/// `size` is null or writable.
+pub unsafe fn mpi_comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    call("MPI_Comm_remote_size", Target::Comm(comm), |runtime| {
+        let object = inter(runtime, comm)?;
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(size, "size")? }.set(object.comm.partners() as c_int);
+        Ok(())
+    })
+}
+
+/// The other group.
+///
+/// # Safety
+/// `group` is null or writable.
+pub unsafe fn mpi_comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    call("MPI_Comm_remote_group", Target::Comm(comm), |runtime| {
+        let object = inter(runtime, comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(group, "group")? };
+        let remote = object.comm.remote_group().cloned().unwrap_or_else(Group::empty);
+        place.set(groups::adopt(runtime, remote)?);
+        Ok(())
+    })
+}
+
+/// The communicator of a handle, which must have two groups.
+fn inter(runtime: &'static Runtime, comm: MPI_Comm) -> Result<Held> {
+    let object = runtime.comm(comm)?;
+    if object.comm.is_inter() {
+        return Ok(object);
+    }
+    let what = format!("{} has one group only", object.comm.label());
+    Err(Error::new(Class::Communicator, what))
+}

@@ -1,0 +1,47 @@
+//! Operations that go on while the program does something else: each turn of progress takes them a step further.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use messaging::Engine;
+
+use crate::fabrics::Fabrics;
+
+/// Something that is done in steps.
+pub(crate) trait Operation: Send {
+    /// Goes as far as it can without waiting; true when it is over.
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool;
+}
+
+/// The operations under way. Only who holds the engine touches them.
+#[derive(Default)]
+pub(crate) struct Background {
+    count: AtomicUsize,
+    operations: Mutex<Vec<Box<dyn Operation>>>,
+}
+
+impl Background {
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Begins one.
+    pub(crate) fn add(&self, mut operation: Box<dyn Operation>, engine: &mut Engine<Fabrics>) {
+        if operation.advance(engine) {
+            return;
+        }
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        operations.push(operation);
+        self.count.store(operations.len(), Ordering::Relaxed);
+    }
+
+    /// Takes all of them further.
+    #[cold]
+    pub(crate) fn advance(&self, engine: &mut Engine<Fabrics>) {
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        operations.retain_mut(|operation| !operation.advance(engine));
+        self.count.store(operations.len(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,157 @@
+//! How the members of a new communicator agree on its context number and on one more thing (decision 0008).
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use collectives::{Collective, Operator, Reduction};
+use fabric::{Heap, Payload, UserMemory};
+
+use super::{Communicator, Parts};
+use crate::contexts::{Lease, Proposal, mix};
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::process::Process;
+
+/// What a member says, and what all say together: the numbers that are free, which all must be, and a sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ballot {
+    free: u32,
+    pub sum: u64,
+}
+
+impl Ballot {
+    pub(super) fn of(proposal: &Proposal, sum: u64) -> Ballot {
+        Ballot { free: proposal.free, sum }
+    }
+
+    /// Takes the number that was agreed on; none where the attempt was in vain, at all members alike.
+    pub(super) fn settle(&self, process: &Arc<Process>, proposal: &Proposal) -> Option<Arc<Lease>> {
+        let number = process.contexts().settle(proposal, self.free)?;
+        Some(Lease::new(process.clone(), number))
+    }
+
+    /// The operation that combines ballots. Both words are one element, so that no schedule cuts between them.
+    pub(super) const COMBINE: Collective = Collective::Allreduce(Reduction {
+        count: 1,
+        operator: Operator { element_bytes: BALLOT_BYTES, commutative: true },
+        in_place: false,
+    });
+
+    /// Room with this ballot, and room for the outcome.
+    pub(super) fn rooms(&self) -> (Heap, Heap) {
+        let mine = Heap::new(BALLOT_BYTES);
+        mine.memory().write_at(0, Payload::from(&self.encode()[..]));
+        (mine, Heap::new(BALLOT_BYTES))
+    }
+
+    fn encode(&self) -> [u8; BALLOT_BYTES] {
+        let mut bytes = [0; BALLOT_BYTES];
+        bytes[..8].copy_from_slice(&u64::from(self.free).to_le_bytes());
+        bytes[8..].copy_from_slice(&self.sum.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(room: Payload<'_>) -> Ballot {
+        let mut words = [[0u8; 8]; 2];
+        room.copy_to(words.as_flattened_mut());
+        let [free, sum] = words.map(u64::from_le_bytes);
+        Ballot { free: free as u32, sum }
+    }
+
+    fn with(self, other: Ballot) -> Ballot {
+        Ballot { free: self.free & other.free, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
+/// `inout = in op inout` on ballots.
+pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
+    let both = Ballot::read(input).with(Ballot::read(inout.reading()));
+    inout.write_at(0, Payload::from(&both.encode()[..]));
+}
+
+/// How often something was done, by what.
+#[derive(Default)]
+pub(crate) struct Counts {
+    times: Mutex<HashMap<u64, u64>>,
+}
+
+impl Counts {
+    /// How often it was done before.
+    pub(crate) fn next(&self, what: u64) -> u64 {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = times.entry(what).or_default();
+        *times += 1;
+        *times - 1
+    }
+}
+
+impl Communicator {
+    /// A number that is the same at all members, and another for each communicator that is made from this one.
+    pub(super) fn next_seed(&self) -> u64 {
+        let inner = &*self.inner;
+        mix(inner.identity ^ inner.children.fetch_add(1, Ordering::Relaxed).rotate_left(32))
+    }
+
+    /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one reduction
+    /// is all that it costs.
+    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Arc<Lease>, u64)> {
+        agree_by(&self.inner.process, seed, sum, |ballot| self.reduce_ballot(ballot))
+    }
+
+    fn reduce_ballot(&self, ballot: Ballot) -> Result<Ballot> {
+        if self.size() == 1 {
+            return Ok(ballot);
+        }
+        let (mine, all) = ballot.rooms();
+        self.perform(Ballot::COMBINE, mine.memory().reading(), all.memory(), &mut combine)?;
+        Ok(Ballot::read(all.payload()))
+    }
+
+    /// A communicator of those members, made from this one.
+    pub(super) fn child(
+        &self,
+        group: Group,
+        lease: Arc<Lease>,
+        seed: u64,
+        label: String,
+    ) -> Option<Communicator> {
+        let process = self.inner.process.clone();
+        Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label })
+    }
+
+    pub(super) fn lost_itself(&self) -> Error {
+        Error::new(Class::Internal, format!("{}: this process is not among the members", self.place()))
+    }
+}
+
+/// Agrees by attempts; `reduce` combines the ballots of all who take part.
+pub(super) fn agree_by(
+    process: &Arc<Process>,
+    seed: u64,
+    sum: u64,
+    mut reduce: impl FnMut(Ballot) -> Result<Ballot>,
+) -> Result<(Arc<Lease>, u64)> {
+    for attempt in 0.. {
+        let proposal = process.propose_context(attempt_of(seed, attempt));
+        match reduce(Ballot::of(&proposal, sum)) {
+            Ok(all) => {
+                if let Some(lease) = all.settle(process, &proposal) {
+                    return Ok((lease, all.sum));
+                }
+            }
+            Err(error) => {
+                process.contexts().settle(&proposal, 0);
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::new(Class::Internal, "no context number is free"))
+}
+
+/// Where the candidates of an attempt come from.
+pub(super) fn attempt_of(seed: u64, attempt: u64) -> u64 {
+    mix(seed ^ attempt)
+}
+
+const BALLOT_BYTES: usize = 16;

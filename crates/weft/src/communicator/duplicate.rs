@@ -1,0 +1,196 @@
+//! Copies of communicators, made while the caller waits or while it does something else (MPI 5.0 §7.4.2).
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use collectives::{Advance, Buffers, Execution, Failed};
+use fabric::Heap;
+use messaging::{Engine, RequestId};
+
+use super::agree::{Ballot, attempt_of, combine};
+use super::{Communicator, TAGS};
+use crate::background::Operation;
+use crate::contexts::{self, Lease, Proposal};
+use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
+
+impl Communicator {
+    /// A new communicator of the same group, or of the same two groups, with the attributes whose keys say so
+    /// (MPI 5.0 §7.4.2). Collective.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn duplicate(&self) -> Result<Communicator> {
+        let meeting = self.meeting();
+        let seed = meeting.next_seed();
+        let (lease, _) = meeting.agree(seed, 0)?;
+        let copy = self.copy(lease, seed)?;
+        copy.attributes().inherit(self.attributes());
+        Ok(copy)
+    }
+
+    /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
+    /// communicator has when the copy is taken.
+    #[must_use]
+    pub fn start_duplicate(&self) -> Duplicating {
+        let meeting = self.meeting();
+        let process = &meeting.inner.process;
+        let id = process.with_engine(|engine| engine.promise());
+        let ended = Arc::default();
+        let seed = meeting.next_seed();
+        let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)));
+        let duplication =
+            Duplication { original: self.clone(), seed, attempts: 1, attempt, id, ended: Arc::clone(&ended) };
+        process.entrust(Box::new(duplication));
+        Duplicating { original: self.clone(), id, ended }
+    }
+
+    /// Stands for a communicator that is still being made: the same group, and no way to send anything.
+    #[must_use]
+    pub fn placeholder(&self) -> Communicator {
+        let lease = Lease::new(self.inner.process.clone(), contexts::NOWHERE);
+        self.copy(lease, 0).unwrap_or_else(|_| self.clone())
+    }
+
+    fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
+        let label = self.label();
+        let label = if label.starts_with(COPY) { label } else { format!("{COPY}{label}") };
+        let copy = match &self.inner.inter {
+            None => self.child(self.group().clone(), lease, seed, label),
+            Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
+        };
+        copy.ok_or_else(|| self.lost_itself())
+    }
+
+    /// A tag for a nonblocking operation: many may be under way.
+    fn next_nonblocking_tag(&self) -> i32 {
+        let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed) % NONBLOCKING_TAGS;
+        (TAGS + number) as i32
+    }
+}
+
+/// A copy that is being made.
+///
+/// Dropping it does not stop it: the other members count on it.
+#[must_use = "the copy is what comes out when this is waited for"]
+pub struct Duplicating {
+    original: Communicator,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+type Ended = Mutex<Option<Result<Communicator>>>;
+
+impl Duplicating {
+    /// The communicator that it will be a copy of.
+    #[must_use]
+    pub fn original(&self) -> &Communicator {
+        &self.original
+    }
+
+    /// The request that ends when the copy is there.
+    #[must_use]
+    pub fn request(&self) -> RequestId {
+        self.id
+    }
+
+    /// Makes one turn of progress; true when [`Duplicating::wait`] would not wait.
+    #[must_use]
+    pub fn test(&self) -> bool {
+        self.original.process().peek(self.id).is_some()
+    }
+
+    /// Waits for the copy.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn wait(self) -> Result<Communicator> {
+        self.original.wait(self.id);
+        self.take()
+    }
+
+    /// The copy, when its request has been ended by other means.
+    ///
+    /// # Errors
+    /// When a member is lost; [`Class::Pending`] when it is not over.
+    pub fn take(&self) -> Result<Communicator> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let made =
+            ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
+        made.attributes().inherit(self.original.attributes());
+        Ok(made)
+    }
+}
+
+/// One go at agreeing on a number.
+struct Attempt {
+    proposal: Proposal,
+    execution: Execution,
+    /// What the execution reads.
+    _mine: Heap,
+    all: Heap,
+}
+
+impl Attempt {
+    fn new(meeting: &Communicator, proposal: Proposal) -> Attempt {
+        let (mine, all) = Ballot::of(&proposal, 0).rooms();
+        let inner = &*meeting.inner;
+        let schedule = Ballot::COMBINE.schedule(&meeting.shape());
+        let buffers = Buffers { input: mine.memory().reading(), output: all.memory() };
+        let tag = meeting.next_nonblocking_tag();
+        let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        Attempt { proposal, execution, _mine: mine, all }
+    }
+}
+
+/// A copy under way.
+struct Duplication {
+    original: Communicator,
+    seed: u64,
+    attempts: u64,
+    attempt: Attempt,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+impl Operation for Duplication {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        loop {
+            let meeting = self.original.meeting();
+            let place =
+                |rank| meeting.inner.group.peer(rank).expect("schedules name ranks of the communicator");
+            let ended = match self.attempt.execution.advance(engine, &place, &mut combine) {
+                Advance::Pending => return false,
+                Advance::Failed(failed) => Err(self.failed(engine, &failed)),
+                Advance::Done => {
+                    let all = Ballot::read(self.attempt.all.payload());
+                    let process = &meeting.inner.process;
+                    let Some(lease) = all.settle(process, &self.attempt.proposal) else {
+                        let proposal = process.contexts().propose(attempt_of(self.seed, self.attempts));
+                        self.attempts += 1;
+                        self.attempt = Attempt::new(meeting, proposal);
+                        continue;
+                    };
+                    self.original.copy(lease, self.seed)
+                }
+            };
+            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+            engine.fulfil(self.id);
+            return true;
+        }
+    }
+}
+
+impl Duplication {
+    #[cold]
+    fn failed(&mut self, engine: &mut Engine<Fabrics>, failed: &Failed) -> Error {
+        self.attempt.execution.abandon(engine);
+        self.original.process().contexts().settle(&self.attempt.proposal, 0);
+        super::collective_failed(failed).during(self.original.place())
+    }
+}
+
+/// How copies are called; copies of copies the same.
+const COPY: &str = "duplicate of ";
+/// Tags of nonblocking operations lie above those of blocking ones.
+const NONBLOCKING_TAGS: u32 = 1 << 30;

@@ -1,0 +1,525 @@
+//! Inter-communicators: two groups, whose members send to each other by their ranks in the other group (MPI 5.0 §7.6).
+//!
+//! Behind each stands a bridge: a communicator of both groups, first the one whose first member has the lower peer
+//! number. What all members must agree on goes over it, by the same operations as in any other communicator.
+
+use std::sync::Arc;
+
+use collectives::Collective;
+use fabric::{Heap, Payload, Peer, UserMemory};
+use messaging::{Envelope, Mode, Pattern, Rank, Receiving, Sending};
+
+use super::strangers::{Strangers, numbers_of, tag_of};
+use super::{Communicator, Parts};
+use crate::contexts::{self, Lease, mix, mix_text};
+use crate::error::{Class, Error, Result};
+use crate::group::{Comparison, Group};
+use crate::process::Process;
+
+/// What is special about an inter-communicator.
+pub(super) struct Inter {
+    pub local: Group,
+    pub remote: Group,
+    /// Both groups in one.
+    pub bridge: Communicator,
+}
+
+/// A communicator of two groups. Its sends and receives name ranks of the other group.
+///
+/// It is a type of its own where the compiler can see the difference; the C interface keeps both kinds in one.
+#[derive(Clone, Debug)]
+pub struct Intercommunicator {
+    both: Communicator,
+}
+
+impl Intercommunicator {
+    /// Connects the members of `local` with those of another communicator (MPI 5.0 §7.6.2). Each side has a leader, and
+    /// the leaders have `peers` in common, where `remote_leader` is the other side's; others give `None`.
+    /// Collective over both sides.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] for a leader that does not exist, [`Class::Communicator`] where the groups overlap,
+    /// [`Class::Tag`]; when a member is lost.
+    pub fn connect(
+        local: &Communicator,
+        local_leader: Rank,
+        peers: Option<(&Communicator, Rank)>,
+        tag: i32,
+    ) -> Result<Intercommunicator> {
+        local.connect(local_leader, peers, tag).map(|both| Intercommunicator { both })
+    }
+
+    /// This process's rank in the local group.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.both.rank()
+    }
+
+    /// The group that this process is in.
+    #[must_use]
+    pub fn local(&self) -> &Group {
+        self.both.group()
+    }
+
+    /// The group that ranks of partners are ranks in.
+    #[must_use]
+    pub fn remote(&self) -> &Group {
+        &self.both.inner.group
+    }
+
+    /// One communicator of both groups: the one that says `high` comes second (MPI 5.0 §7.6.2). Collective.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] where members of one group say different things; when a member is lost.
+    pub fn merge(&self, high: bool) -> Result<Communicator> {
+        self.both.merge(high)
+    }
+
+    /// As [`Communicator::duplicate`].
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn duplicate(&self) -> Result<Intercommunicator> {
+        self.both.duplicate().map(|both| Intercommunicator { both })
+    }
+
+    /// As [`Communicator::split`].
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Intercommunicator>> {
+        Ok(self.both.split(color, key)?.map(|both| Intercommunicator { both }))
+    }
+
+    /// As [`Communicator::create`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn create(&self, group: &Group) -> Result<Option<Intercommunicator>> {
+        Ok(self.both.create(group)?.map(|both| Intercommunicator { both }))
+    }
+
+    /// Sends and receives, which name ranks of the other group; collective operations on it are refused so far.
+    #[must_use]
+    pub fn messages(&self) -> &Communicator {
+        &self.both
+    }
+}
+
+impl Communicator {
+    /// Whether it has two groups.
+    #[inline]
+    #[must_use]
+    pub fn is_inter(&self) -> bool {
+        self.inner.inter.is_some()
+    }
+
+    /// How the groups compare (MPI 5.0 §7.4.1): where there are two, those on the same side. A communicator of one
+    /// group and one of two are unequal.
+    #[must_use]
+    pub fn compare(&self, other: &Communicator) -> Comparison {
+        let local = self.group().compare(other.group());
+        match (self.remote_group(), other.remote_group()) {
+            (None, None) => local,
+            (Some(mine), Some(theirs)) => local.max(mine.compare(theirs)),
+            _ => Comparison::Unequal,
+        }
+    }
+
+    /// The other group of an inter-communicator.
+    #[must_use]
+    pub fn remote_group(&self) -> Option<&Group> {
+        self.inner.inter.as_ref().map(|inter| &inter.remote)
+    }
+
+    /// Where all members meet: the bridge, or this communicator itself.
+    pub(super) fn meeting(&self) -> &Communicator {
+        self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge)
+    }
+
+    /// See [`Intercommunicator::connect`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn connect(
+        &self,
+        local_leader: Rank,
+        peers: Option<(&Communicator, Rank)>,
+        tag: i32,
+    ) -> Result<Communicator> {
+        if self.is_inter() {
+            return Err(self.not_for_inter("connect"));
+        }
+        self.check_leader(self.group(), local_leader)?;
+        let seed = self.next_seed();
+        let mut failed = None;
+        let mut told = None;
+        if self.rank() == local_leader {
+            let met = self.check_tag(tag).and_then(|()| self.meet(peers, tag, seed));
+            told = Some(met.unwrap_or_else(|error| {
+                failed = Some(error);
+                Vec::new()
+            }));
+        }
+        let numbers = self.broadcast_numbers(told, local_leader)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        // Nothing is told where the leader could not reach the other one.
+        let Some((&their_seed, encoded)) = numbers.split_first() else {
+            let what = format!("{}: rank {} could not meet the other leader", self.place(), local_leader.0);
+            return Err(Error::new(Class::Communicator, what));
+        };
+        let remote = Group::decode(encoded, self.inner.process.peers());
+        let remote = remote.ok_or_else(|| self.nonsense("the other leader told"))?;
+        let both = Both { process: &self.inner.process, local: self.group(), remote: &remote };
+        let seed = mix(seed.wrapping_add(their_seed as u64) ^ (tag as u64).rotate_left(32));
+        both.connect(seed, &format!("bridge of {}", self.label()))
+    }
+
+    /// Tells the other leader about this side, and hears about the other.
+    fn meet(&self, peers: Option<(&Communicator, Rank)>, tag: i32, seed: u64) -> Result<Vec<i64>> {
+        let Some((peers, remote)) = peers else {
+            return Err(Error::new(Class::Communicator, "the leader gives no communicator to meet in"));
+        };
+        let Some(peer) = peers.inner.group.peer(remote) else {
+            let what = format!("{}: there is no rank {} to be the other leader", peers.place(), remote.0);
+            return Err(Error::new(Class::Rank, what));
+        };
+        let line = Line {
+            process: &self.inner.process,
+            peer,
+            // Beside the tags of collective operations, which are not negative.
+            envelope: Envelope { context: peers.inner.context * 2 + 1, source: peers.rank(), tag: !tag },
+            from: remote,
+        };
+        let mine: Vec<i64> = [seed as i64].into_iter().chain(self.group().encode()).collect();
+        line.exchange(&mine)
+    }
+
+    /// Brings numbers of the root to all, who need not know how many there are.
+    fn broadcast_numbers(&self, numbers: Option<Vec<i64>>, root: Rank) -> Result<Vec<i64>> {
+        let mut length = [numbers.as_ref().map_or(0, Vec::len) as i64];
+        self.broadcast(&mut length, root)?;
+        let mut numbers = numbers.unwrap_or_else(|| vec![0; length[0] as usize]);
+        self.broadcast(&mut numbers, root)?;
+        Ok(numbers)
+    }
+
+    fn check_leader(&self, group: &Group, leader: Rank) -> Result<()> {
+        check_leader(group, leader).map_err(|error| error.during(self.place()))
+    }
+
+    fn nonsense(&self, who: &str) -> Error {
+        Error::new(Class::Internal, format!("{}: {who} no group", self.place()))
+    }
+
+    /// See [`Intercommunicator::merge`].
+    ///
+    /// # Errors
+    /// See there; [`Class::Communicator`] where there is but one group.
+    pub fn merge(&self, high: bool) -> Result<Communicator> {
+        let inter = self.across()?;
+        // The votes for `high`, of the bridge's first group in the lower half.
+        let first = self.is_first();
+        let vote = if high { if first { 1 } else { 1 << 32 } } else { 0 };
+        let bridge = &inter.bridge;
+        let seed = bridge.next_seed();
+        let (lease, sum) = bridge.agree(seed, vote)?;
+        let (low, other) = if first { (&inter.local, &inter.remote) } else { (&inter.remote, &inter.local) };
+        let said = |votes: u64, group: &Group| match votes {
+            0 => Some(false),
+            votes => (votes == u64::from(group.size())).then_some(true),
+        };
+        let (Some(low_is_high), Some(other_is_high)) =
+            (said(sum & u64::from(u32::MAX), low), said(sum >> 32, other))
+        else {
+            let what = format!("{}: members of one group do not agree on which group is high", self.place());
+            return Err(Error::new(Class::Argument, what));
+        };
+        let group = if low_is_high && !other_is_high { other | low } else { low | other };
+        let label = format!("merged {}", self.label());
+        self.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())
+    }
+
+    fn across(&self) -> Result<&Inter> {
+        self.inner.inter.as_deref().ok_or_else(|| {
+            Error::new(Class::Communicator, format!("{} is no inter-communicator", self.label()))
+        })
+    }
+
+    /// Whether the local group comes first in the bridge.
+    fn is_first(&self) -> bool {
+        self.meeting().group().peer(Rank(0)) == self.group().peer(Rank(0))
+    }
+
+    /// An inter-communicator of members of this one.
+    pub(super) fn child_across(
+        &self,
+        local: Group,
+        remote: Group,
+        lease: Arc<Lease>,
+        seed: u64,
+        label: String,
+    ) -> Option<Communicator> {
+        Both { process: &self.inner.process, local: &local, remote: &remote }.assemble(lease, seed, label)
+    }
+
+    /// See [`Communicator::create`].
+    pub(super) fn create_across(&self, group: &Group) -> Result<Option<Communicator>> {
+        let inter = self.across()?;
+        let part = self.check_part(group);
+        let bridge = &inter.bridge;
+        let seed = bridge.next_seed();
+        // The first of each group tells its side's part to all.
+        let second = if self.is_first() { self.size() } else { inter.remote.size() };
+        let mine = if part.is_ok() { group.encode() } else { Vec::new() };
+        let mut told = Vec::new();
+        for root in [Rank(0), Rank(second)] {
+            let numbers = (bridge.rank() == root).then(|| mine.clone());
+            told.push(bridge.broadcast_numbers(numbers, root)?);
+        }
+        if !self.is_first() {
+            told.swap(0, 1);
+        }
+        let parts: Option<Vec<Group>> =
+            told.iter().map(|numbers| Group::decode(numbers, self.inner.process.peers())).collect();
+        let agrees = parts.as_ref().is_some_and(|parts| part.is_ok() && parts[0] == *group);
+        let (lease, objections) = bridge.agree(seed, u64::from(!agrees))?;
+        part?;
+        let parts = parts.filter(|_| objections == 0);
+        let Some([local, remote]) = parts.and_then(|parts| <[Group; 2]>::try_from(parts).ok()) else {
+            let what = format!("{}: the members do not agree on the groups of MPI_Comm_create", self.place());
+            return Err(Error::new(Class::Group, what)
+                .remedy("all members of one side must give the same part of it, in the same order"));
+        };
+        if remote.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.child_across(local, remote, lease, seed, format!("group of {}", self.label())))
+    }
+
+    /// See [`Communicator::split`].
+    pub(super) fn split_across(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
+        let inter = self.across()?;
+        let bridge = &inter.bridge;
+        let choices = bridge.gather_choices(color, key)?;
+        let seed = bridge.next_seed();
+        let (lease, _) = bridge.agree(seed, 0)?;
+        let Some(mine) = color else { return Ok(None) };
+        let (first, second) =
+            choices.split_at(if self.is_first() { self.size() } else { inter.remote.size() } as usize);
+        let (here, there) = if self.is_first() { (first, second) } else { (second, first) };
+        // Choices name ranks of the bridge.
+        let [local, remote] = [here, there].map(|choices| bridge.group().chosen(choices, mine));
+        if remote.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.child_across(local, remote, lease, seed, format!("part {mine} of {}", self.label())))
+    }
+
+    /// Collective operations over two groups.
+    #[cold]
+    pub(super) fn perform_across(&self, inter: &Inter, collective: Collective) -> Result<()> {
+        match collective {
+            // MPI 5.0 §6.3: nobody leaves before all of the other group have come.
+            Collective::Barrier => {
+                inter.bridge.perform(collective, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
+            }
+            _ => Err(self.no_collectives_across()),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_collectives_across(&self) -> Error {
+        let what =
+            format!("{}: collective operations over inter-communicators are not there yet", self.place());
+        Error::new(Class::Unsupported, what).remedy("merge the two groups, and do it there")
+    }
+}
+
+impl Process {
+    /// Connects two groups that have no communicator in common (MPI 5.0 §7.6.2). The leaders know both groups; others
+    /// give `None` as the remote one. Both sides give the same tag. Collective over both groups.
+    ///
+    /// # Errors
+    /// [`Class::Group`] where this process is not in `local`, [`Class::Rank`] for leaders that do not exist,
+    /// [`Class::Communicator`] where the groups overlap or the leaders do not mean the same groups.
+    pub fn connect(
+        self: &Arc<Process>,
+        local: &Group,
+        local_leader: Rank,
+        remote: Option<(&Group, Rank)>,
+        tag: &str,
+    ) -> Result<Communicator> {
+        self.check_group(local)?;
+        let Some(rank) = local.rank(self.here()) else {
+            return Err(Error::new(Class::Group, "this process is not in its own group"));
+        };
+        check_leader(local, local_leader)?;
+        let purpose = mix(mix_text(tag) ^ 1);
+        let mut failed = None;
+        let mut told = None;
+        if rank == local_leader {
+            let met = self.meet_stranger(local, remote, purpose);
+            told = Some(met.unwrap_or_else(|error| {
+                failed = Some(error);
+                Vec::new()
+            }));
+        }
+        let side =
+            Strangers { process: self, group: local, rank, purpose: mix(purpose ^ local.fingerprint()) };
+        let numbers = side.broadcast(told.as_deref(), local_leader)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let remote = Group::decode(&numbers, self.peers()).ok_or_else(|| {
+            Error::new(
+                Class::Communicator,
+                format!("rank {} could not meet the other leader", local_leader.0),
+            )
+        })?;
+        let both = local.fingerprint().wrapping_add(remote.fingerprint());
+        let seed = mix(purpose ^ both);
+        Both { process: self, local, remote: &remote }
+            .connect(mix(seed ^ self.made().next(seed)), "bridge of groups")
+    }
+
+    /// Makes sure that the other leader means the same groups; the answer is the other group, to be told.
+    fn meet_stranger(&self, local: &Group, remote: Option<(&Group, Rank)>, purpose: u64) -> Result<Vec<i64>> {
+        let Some((remote, leader)) = remote else {
+            return Err(Error::new(Class::Group, "the leader gives no group to connect with"));
+        };
+        self.check_group(remote)?;
+        check_leader(remote, leader)?;
+        check_apart(local, remote)?;
+        let peer = remote.peer(leader).ok_or_else(|| Error::new(Class::Rank, "no leader"))?;
+        let context = contexts::STRANGERS * 2 + 1;
+        let envelope = Envelope { context, source: Rank(self.here().0), tag: tag_of(purpose) };
+        let line = Line { process: self, peer, envelope, from: Rank(peer.0) };
+        let theirs = line.exchange(&local.encode())?;
+        if Group::decode(&theirs, self.peers()).as_ref() != Some(remote) {
+            return Err(Error::new(Class::Group, "the leaders do not mean the same groups"));
+        }
+        Ok(theirs)
+    }
+}
+
+/// The two sides of an inter-communicator that is being made.
+struct Both<'a> {
+    process: &'a Arc<Process>,
+    local: &'a Group,
+    remote: &'a Group,
+}
+
+impl Both<'_> {
+    /// All members agree on a number, on no communicator in particular.
+    fn connect(&self, seed: u64, label: &str) -> Result<Communicator> {
+        check_apart(self.local, self.remote)?;
+        let group = self.bridged();
+        let missing = || Error::new(Class::Internal, "this process is not in its own group");
+        let rank = group.rank(self.process.here()).ok_or_else(missing)?;
+        let purpose = mix(seed ^ group.fingerprint());
+        let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.agree(seed, 0)?;
+        self.assemble(lease, seed, label.to_owned()).ok_or_else(missing)
+    }
+
+    /// Both groups, the one with the lower first peer first.
+    fn bridged(&self) -> Group {
+        let (local, remote) = (self.local, self.remote);
+        if local.peer(Rank(0)) < remote.peer(Rank(0)) { local | remote } else { remote | local }
+    }
+
+    fn assemble(&self, lease: Arc<Lease>, seed: u64, label: String) -> Option<Communicator> {
+        let bridge = Communicator::assemble(Parts {
+            process: self.process.clone(),
+            group: self.bridged(),
+            inter: None,
+            lease: lease.clone(),
+            identity: mix(seed),
+            label: label.clone(),
+        })?;
+        let inter = Inter { local: self.local.settled(), remote: self.remote.settled(), bridge };
+        Communicator::assemble(Parts {
+            process: self.process.clone(),
+            group: self.local.clone(),
+            inter: Some(inter),
+            lease,
+            identity: mix(seed),
+            label,
+        })
+    }
+}
+
+/// The way between two leaders.
+struct Line<'a> {
+    process: &'a Process,
+    peer: Peer,
+    /// Of what this one sends.
+    envelope: Envelope,
+    /// The other's name in its envelopes.
+    from: Rank,
+}
+
+impl Line<'_> {
+    /// Each tells the other some numbers.
+    fn exchange(&self, numbers: &[i64]) -> Result<Vec<i64>> {
+        let theirs = self.exchange_some(&[numbers.len() as i64], 1)?;
+        let count = usize::try_from(theirs[0]).ok().filter(|&count| count <= ENCODED_MAX);
+        let count = count.ok_or_else(|| Error::new(Class::Internal, "the other leader tells nonsense"))?;
+        self.exchange_some(numbers, count)
+    }
+
+    fn exchange_some(&self, numbers: &[i64], count: usize) -> Result<Vec<i64>> {
+        let (mine, theirs) = (Heap::new(8 * numbers.len()), Heap::new(8 * count));
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        mine.memory().write_at(0, Payload::from(&bytes[..]));
+        let Envelope { context, tag, .. } = self.envelope;
+        let pattern = Pattern { context, source: Some(self.from), tag: Some(tag) };
+        let receiving = self.process.receive(pattern, Some(self.peer), theirs.memory());
+        let sending = self.process.send(self.peer, self.envelope, mine.memory().reading(), Mode::Standard);
+        let received = match (receiving, &sending) {
+            (Receiving::Done(outcome), _) => outcome,
+            (Receiving::Pending(request), Ok(_)) => self.process.wait(request),
+            (Receiving::Pending(request), Err(_)) => {
+                self.process.cancel(request);
+                self.process.wait(request)
+            }
+        };
+        let sent = match sending? {
+            Sending::Done => None,
+            Sending::Pending(request) => self.process.wait(request).failure,
+        };
+        match received.failure.or(sent) {
+            Some(failure) => {
+                let what = format!("the other leader: {}", crate::process::failure_text(&failure));
+                Err(Error::new(Class::ProcessAborted, what))
+            }
+            None if received.bytes != 8 * count => {
+                Err(Error::new(Class::Internal, "the other leader tells something else"))
+            }
+            None => Ok(numbers_of(theirs.payload())),
+        }
+    }
+}
+
+fn check_leader(group: &Group, leader: Rank) -> Result<()> {
+    if leader.0 < group.size() {
+        return Ok(());
+    }
+    let what = format!("there is no rank {} in a group of {} to lead it", leader.0, group.size());
+    Err(Error::new(Class::Rank, what))
+}
+
+/// MPI 5.0 §7.6.2: the two groups must be disjoint.
+fn check_apart(local: &Group, remote: &Group) -> Result<()> {
+    let common = local & remote;
+    match common.iter().next() {
+        None if !remote.is_empty() => Ok(()),
+        None => Err(Error::new(Class::Group, "the other group is empty")),
+        Some(peer) => Err(Error::new(Class::Communicator, format!("process {} is in both groups", peer.0))),
+    }
+}
+
+/// Numbers that an encoded group may have at most.
+const ENCODED_MAX: usize = 1 << 32;
