@@ -99,18 +99,21 @@ pub unsafe fn mpi_comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     })
 }
 
-/// The same with hints, which are not used yet.
+/// The same with hints; those of the original are not copied (MPI 5.0 §7.4.2).
 ///
 /// # Safety
 /// `newcomm` is null or writable.
 pub unsafe fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: *mut MPI_Comm) -> c_int {
     call("MPI_Comm_dup_with_info", Target::Comm(comm), |runtime| {
         let object = check(runtime, comm, newcomm)?;
-        crate::bodies::info::check(info)?;
+        crate::bodies::communicator_hints::check(info)?;
         object.comm.check(|| "MPI_Comm_dup_with_info".to_owned())?;
         let new = object.comm.duplicate()?;
         // SAFETY: as in `mpi_comm_dup`.
-        unsafe { hand_out(runtime, new, &object, comm, newcomm, true) }
+        unsafe {
+            hand_out(runtime, new, &object, comm, newcomm, true)?;
+            runtime.comm(newcomm.read())?.add_hints(info)
+        }
     })
 }
 

@@ -115,8 +115,8 @@ impl Duplicating {
     /// When a member is lost; [`Class::Pending`] when it is not over.
     pub fn take(&self) -> Result<Communicator> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let made =
-            ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
+        let made = ended
+            .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
         made.attributes().inherit(self.original.attributes());
         Ok(made)
     }
