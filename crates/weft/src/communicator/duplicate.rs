@@ -27,7 +27,6 @@ impl Communicator {
     }
 
     /// Begins the same; it goes on with whatever this process does next.
-    #[must_use]
     pub fn start_duplicate(&self) -> Duplicating {
         let meeting = self.meeting();
         let process = &meeting.inner.process;
@@ -49,8 +48,7 @@ impl Communicator {
     }
 
     fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
-        let label = self.label();
-        let label = if label.starts_with(COPY) { label } else { format!("{COPY}{label}") };
+        let label = self.label_of_child(COPY);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
@@ -59,7 +57,7 @@ impl Communicator {
     }
 
     /// A tag for a nonblocking operation: many may be under way.
-    fn next_nonblocking_tag(&self) -> i32 {
+    pub(super) fn next_nonblocking_tag(&self) -> i32 {
         let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed) % NONBLOCKING_TAGS;
         (TAGS + number) as i32
     }
