@@ -346,7 +346,7 @@ fn judge(right: Right, finished: &Finished) -> Result<(), String> {
 
 const FABRICS: [&str; 2] = ["shm", "tcp"];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 13] = [
+const BENCHMARKS: [(&str, &[u32]); 15] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -356,6 +356,8 @@ const BENCHMARKS: [(&str, &[u32]); 13] = [
     ("bibandwidth", &[2, 3]),
     ("blocked", &[2, 3]),
     ("latency", &[2, 3]),
+    ("communicators", &[1, 2, 5]),
+    ("groups", &[1, 40]),
     ("message_rate", &[2, 3, 4]),
     ("reduce", &[1, 2, 5]),
     ("startup", &[1, 2, 5]),

@@ -62,10 +62,10 @@ struct Inner {
     nonblocking: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
-    /// Given by the program; empty until then.
-    name: Mutex<String>,
+    /// Given by the program.
+    name: Mutex<Option<Arc<str>>>,
     /// What messages to people call it while it has no name.
-    label: String,
+    label: Label,
     attributes: Attributes,
 }
 
@@ -99,7 +99,20 @@ struct Parts {
     inter: Option<Inter>,
     lease: Arc<Lease>,
     identity: u64,
-    label: String,
+    label: Label,
+}
+
+/// What messages to people call a communicator that has no name: how it was made, and from what.
+#[derive(Clone)]
+struct Label {
+    made: &'static str,
+    of: Arc<str>,
+}
+
+impl Label {
+    fn own(text: &str) -> Label {
+        Label { made: "", of: text.into() }
+    }
 }
 
 /// How a reduction combines: `inout = in op inout` on packed elements.
@@ -121,7 +134,7 @@ impl Communicator {
             inter: None,
             lease,
             identity,
-            label: label.to_owned(),
+            label: Label::own(label),
         })
     }
 
@@ -201,12 +214,17 @@ impl Communicator {
     /// The name that it was given (MPI 5.0 §7.8); empty where it was given none.
     #[must_use]
     pub fn name(&self) -> String {
+        self.given_name().map_or_else(String::new, |name| name.to_string())
+    }
+
+    fn given_name(&self) -> Option<Arc<str>> {
         self.inner.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gives it another name.
     pub fn rename(&self, name: &str) {
-        name.clone_into(&mut self.inner.name.lock().unwrap_or_else(PoisonError::into_inner));
+        let name = (!name.is_empty()).then(|| name.into());
+        *self.inner.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     /// Begins a send.
@@ -406,7 +424,20 @@ impl Communicator {
     /// What messages to people call it: its name, or how it was made.
     #[must_use]
     pub fn label(&self) -> String {
-        Some(self.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| self.inner.label.clone())
+        match self.given_name() {
+            Some(name) => name.to_string(),
+            None => format!("{}{}", self.inner.label.made, self.inner.label.of),
+        }
+    }
+
+    /// The label of a communicator that is made from this one so: `duplicate of `.
+    fn label_of_child(&self, made: &'static str) -> Label {
+        match self.given_name() {
+            Some(of) => Label { made, of },
+            None if self.inner.label.made == made => self.inner.label.clone(),
+            None if self.inner.label.made.is_empty() => Label { made, of: self.inner.label.of.clone() },
+            None => Label { made, of: self.label().into() },
+        }
     }
 
     /// This communicator and this rank, as messages to people begin.

@@ -29,7 +29,7 @@ pub(crate) struct Proposal {
     id: u64,
     candidates: [u32; CANDIDATES],
     /// A bit for each that is free here.
-    pub free: u32,
+    pub free: u8,
 }
 
 impl Contexts {
@@ -43,7 +43,7 @@ impl Contexts {
         let mut free = 0;
         for (at, candidate) in candidates.iter().enumerate() {
             let proposed = self.proposed.iter().any(|other| other.candidates.contains(candidate));
-            free |= u32::from(!proposed && !self.taken.contains(candidate)) << at;
+            free |= u8::from(!proposed && !self.taken.contains(candidate)) << at;
         }
         self.proposals += 1;
         let proposal = Proposal { id: self.proposals, candidates, free };
@@ -53,7 +53,7 @@ impl Contexts {
 
     /// Takes the first candidate that is free at all members; none where there is none, or where it came to nothing
     /// (`free` is 0).
-    pub(crate) fn settle(&mut self, proposal: &Proposal, free: u32) -> Option<u32> {
+    pub(crate) fn settle(&mut self, proposal: &Proposal, free: u8) -> Option<u32> {
         self.proposed.retain(|other| other.id != proposal.id);
         let number = *proposal.candidates.get((free & proposal.free).trailing_zeros() as usize)?;
         self.taken.insert(number);
@@ -133,6 +133,9 @@ impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.number = self.number << 8 | u64::from(byte));
     }
+    fn write_u64(&mut self, number: u64) {
+        self.number = number;
+    }
     fn write_u32(&mut self, number: u32) {
         // The table looks at the highest bits, too.
         self.number = u64::from(number) << 33 | u64::from(number);
@@ -153,8 +156,8 @@ pub(crate) const NOWHERE: u32 = END;
 const FIRST: u32 = 3;
 /// Envelopes have twice the number, and one more for collective traffic.
 const END: u32 = (1 << 31) - 1;
-/// Candidates of one attempt. With a million communicators alive, one attempt in 10^100 fails.
-const CANDIDATES: usize = 32;
+/// Candidates of one attempt. With a million communicators alive, one attempt in 10^26 fails; and then another follows.
+const CANDIDATES: usize = 8;
 /// Numbers rest until so many communicators more are gone.
 const RESTING_MIN: usize = 8192;
 
@@ -195,10 +198,10 @@ mod tests {
     fn what_others_agree_on_at_this_moment_is_not_free() {
         let mut contexts = Contexts::new();
         let (first, second) = (contexts.propose(9), contexts.propose(9));
-        assert_eq!((first.free, second.free), (u32::MAX, 0));
+        assert_eq!((first.free, second.free), (u8::MAX, 0));
         assert_eq!(contexts.settle(&second, second.free), None);
         assert!(contexts.settle(&first, 2).is_some());
-        assert_eq!(contexts.propose(9).free, u32::MAX & !2);
+        assert_eq!(contexts.propose(9).free, u8::MAX & !2);
     }
 
     #[test]

@@ -146,6 +146,15 @@ impl Group {
         self.members.plain().clone()
     }
 
+    /// First peer, number of members and stride, where that is all there is to say.
+    #[must_use]
+    pub(crate) fn as_run(&self) -> Option<(u32, u32, i64)> {
+        match &self.members {
+            Members::One(run) => Some((run.first, run.count, run.stride)),
+            _ => None,
+        }
+    }
+
     /// As numbers that [`Group::decode`] reads; few where there are few runs.
     #[must_use]
     pub(crate) fn encode(&self) -> Vec<i64> {

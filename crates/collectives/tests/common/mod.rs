@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 pub mod cases;
+pub mod creation;
 pub mod elements;
 pub mod verify;
 

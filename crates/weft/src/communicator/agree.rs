@@ -1,22 +1,24 @@
 //! How the members of a new communicator agree on its context number and on one more thing (decision 0008).
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
 
-use super::{Communicator, Parts};
-use crate::contexts::{Lease, Proposal, mix};
+use super::{Communicator, Label, Parts};
+use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::memory::{reading, writing};
 use crate::process::Process;
 
 /// What a member says, and what all say together: the numbers that are free, which all must be, and a sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ballot {
-    free: u32,
+    free: u8,
     pub sum: u64,
 }
 
@@ -56,7 +58,7 @@ impl Ballot {
         let mut words = [[0u8; 8]; 2];
         room.copy_to(words.as_flattened_mut());
         let [free, sum] = words.map(u64::from_le_bytes);
-        Ballot { free: free as u32, sum }
+        Ballot { free: free as u8, sum }
     }
 
     fn with(self, other: Ballot) -> Ballot {
@@ -73,7 +75,7 @@ pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
 /// How often something was done, by what.
 #[derive(Default)]
 pub(crate) struct Counts {
-    times: Mutex<HashMap<u64, u64>>,
+    times: Mutex<HashMap<u64, u64, BuildHasherDefault<Spread>>>,
 }
 
 impl Counts {
@@ -103,9 +105,9 @@ impl Communicator {
         if self.size() == 1 {
             return Ok(ballot);
         }
-        let (mine, all) = ballot.rooms();
-        self.perform(Ballot::COMBINE, mine.memory().reading(), all.memory(), &mut combine)?;
-        Ok(Ballot::read(all.payload()))
+        let (mine, mut all) = (ballot.encode(), [0; BALLOT_BYTES]);
+        self.perform(Ballot::COMBINE, reading(&mine), writing(&mut all), &mut combine)?;
+        Ok(Ballot::read(Payload::from(&all[..])))
     }
 
     /// A communicator of those members, made from this one.
@@ -114,7 +116,7 @@ impl Communicator {
         group: Group,
         lease: Arc<Lease>,
         seed: u64,
-        label: String,
+        label: Label,
     ) -> Option<Communicator> {
         let process = self.inner.process.clone();
         Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label })

@@ -28,7 +28,7 @@ impl Communicator {
             return Err(Error::new(Class::Group, what)
                 .remedy("every member of a group must give that group, with its members in the same order"));
         }
-        let label = format!("group of {}", self.label());
+        let label = self.label_of_child("group of ");
         Ok(self.child(group.clone(), lease, seed, label))
     }
 

@@ -31,7 +31,6 @@ impl Communicator {
 
     /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
     /// communicator has when the copy is taken.
-    #[must_use]
     pub fn start_duplicate(&self) -> Duplicating {
         let meeting = self.meeting();
         let process = &meeting.inner.process;
@@ -53,8 +52,7 @@ impl Communicator {
     }
 
     fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
-        let label = self.label();
-        let label = if label.starts_with(COPY) { label } else { format!("{COPY}{label}") };
+        let label = self.label_of_child(COPY);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
@@ -63,7 +61,7 @@ impl Communicator {
     }
 
     /// A tag for a nonblocking operation: many may be under way.
-    fn next_nonblocking_tag(&self) -> i32 {
+    pub(super) fn next_nonblocking_tag(&self) -> i32 {
         let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed) % NONBLOCKING_TAGS;
         (TAGS + number) as i32
     }

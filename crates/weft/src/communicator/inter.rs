@@ -10,7 +10,7 @@ use fabric::{Heap, Payload, Peer, UserMemory};
 use messaging::{Envelope, Mode, Pattern, Rank, Receiving, Sending};
 
 use super::strangers::{Strangers, numbers_of, tag_of};
-use super::{Communicator, Parts};
+use super::{Communicator, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
@@ -174,7 +174,7 @@ impl Communicator {
         let remote = remote.ok_or_else(|| self.nonsense("the other leader told"))?;
         let both = Both { process: &self.inner.process, local: self.group(), remote: &remote };
         let seed = mix(seed.wrapping_add(their_seed as u64) ^ (tag as u64).rotate_left(32));
-        both.connect(seed, &format!("bridge of {}", self.label()))
+        both.connect(seed, self.label_of_child("connected "))
     }
 
     /// Tells the other leader about this side, and hears about the other.
@@ -238,7 +238,7 @@ impl Communicator {
             return Err(Error::new(Class::Argument, what));
         };
         let group = if low_is_high && !other_is_high { other | low } else { low | other };
-        let label = format!("merged {}", self.label());
+        let label = self.label_of_child("merged ");
         self.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())
     }
 
@@ -260,7 +260,7 @@ impl Communicator {
         remote: Group,
         lease: Arc<Lease>,
         seed: u64,
-        label: String,
+        label: Label,
     ) -> Option<Communicator> {
         Both { process: &self.inner.process, local: &local, remote: &remote }.assemble(lease, seed, label)
     }
@@ -296,7 +296,7 @@ impl Communicator {
         if remote.is_empty() {
             return Ok(None);
         }
-        Ok(self.child_across(local, remote, lease, seed, format!("group of {}", self.label())))
+        Ok(self.child_across(local, remote, lease, seed, self.label_of_child("group of ")))
     }
 
     /// See [`Communicator::split`].
@@ -315,7 +315,7 @@ impl Communicator {
         if remote.is_empty() {
             return Ok(None);
         }
-        Ok(self.child_across(local, remote, lease, seed, format!("part {mine} of {}", self.label())))
+        Ok(self.child_across(local, remote, lease, seed, self.label_of_child("part of ")))
     }
 
     /// Collective operations over two groups.
@@ -382,7 +382,7 @@ impl Process {
         let both = local.fingerprint().wrapping_add(remote.fingerprint());
         let seed = mix(purpose ^ both);
         Both { process: self, local, remote: &remote }
-            .connect(mix(seed ^ self.made().next(seed)), "bridge of groups")
+            .connect(mix(seed ^ self.made().next(seed)), Label::own("connected groups"))
     }
 
     /// Makes sure that the other leader means the same groups; the answer is the other group, to be told.
@@ -414,14 +414,14 @@ struct Both<'a> {
 
 impl Both<'_> {
     /// All members agree on a number, on no communicator in particular.
-    fn connect(&self, seed: u64, label: &str) -> Result<Communicator> {
+    fn connect(&self, seed: u64, label: Label) -> Result<Communicator> {
         check_apart(self.local, self.remote)?;
         let group = self.bridged();
         let missing = || Error::new(Class::Internal, "this process is not in its own group");
         let rank = group.rank(self.process.here()).ok_or_else(missing)?;
         let purpose = mix(seed ^ group.fingerprint());
         let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.agree(seed, 0)?;
-        self.assemble(lease, seed, label.to_owned()).ok_or_else(missing)
+        self.assemble(lease, seed, label).ok_or_else(missing)
     }
 
     /// Both groups, the one with the lower first peer first.
@@ -430,7 +430,7 @@ impl Both<'_> {
         if local.peer(Rank(0)) < remote.peer(Rank(0)) { local | remote } else { remote | local }
     }
 
-    fn assemble(&self, lease: Arc<Lease>, seed: u64, label: String) -> Option<Communicator> {
+    fn assemble(&self, lease: Arc<Lease>, seed: u64, label: Label) -> Option<Communicator> {
         let bridge = Communicator::assemble(Parts {
             process: self.process.clone(),
             group: self.bridged(),

@@ -1,13 +1,17 @@
 //! Communicators of those who give the same color, or sit on the same piece of the machine (MPI 5.0 §7.4.2).
 
-use fabric::Peer;
-use messaging::Rank;
+use std::sync::Arc;
+
+use fabric::{Heap, Payload, Peer};
+use messaging::{Envelope, Mode, Pattern, Rank, RequestId, Sending};
 use topology::{Host, Level};
 
-use super::Communicator;
+use super::strangers::numbers_of;
+use super::{Communicator, Label};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::process::Process;
 
 /// What the members of a part shall have in common.
 #[derive(Clone, Debug)]
@@ -48,25 +52,64 @@ impl Communicator {
         if self.is_inter() {
             return self.split_across(color, key);
         }
-        let choices = self.gather_choices(color, key)?;
+        let group = match self.size() <= GATHERED_MAX {
+            true => self.part_by_all(color, key)?,
+            false => self.part_by_root(color, key)?,
+        };
         let seed = self.next_seed();
         let (lease, _) = self.agree(seed, 0)?;
-        let Some(mine) = color else { return Ok(None) };
-        let group = self.group().chosen(&choices, mine);
-        let label = format!("part {mine} of {}", self.label());
+        let (Some(mine), Some(group)) = (color, group) else { return Ok(None) };
+        let label = Label::own(&format!("part {mine} of {}", self.label()));
         Ok(self.child(group, lease, seed, label))
+    }
+
+    /// This process's part, found by everybody from what all chose.
+    fn part_by_all(&self, color: Option<u32>, key: i32) -> Result<Option<Group>> {
+        let choices = self.gather_choices(color, key)?;
+        Ok(color.map(|mine| self.group().chosen(&choices, mine)))
+    }
+
+    /// This process's part, found by rank 0, so that the others keep and send little. A part whose ranks lie at equal
+    /// distances is told in a few words; the list of another goes from its first member down a tree to the others.
+    fn part_by_root(&self, color: Option<u32>, key: i32) -> Result<Option<Group>> {
+        let mine = [color.map_or(-1, |color| color as i32), key];
+        let chosen = self.gather(&mine, Rank(0))?;
+        let dealt = chosen.map(|all| deal(&choices_of(&all)));
+        let (words, lists) = dealt.unwrap_or_default();
+        let told = self.scatter(&words, DEALT_WORDS, Rank(0))?;
+        let tag = self.next_nonblocking_tag();
+        let mail = Mail { from: self, tag };
+        let under_way = lists.iter().map(|(to, list)| mail.send(*to, list)).collect::<Result<Vec<_>>>()?;
+        let part = match told[..] {
+            [RUN, first, count, stride, ..] => Some(Group::of(
+                (0..i64::from(count)).map(|at| Peer((i64::from(first) + at * i64::from(stride)) as u32)),
+            )),
+            [LIST, length, parent, place, ..] => Some(self.pass_on(&mail, length, parent, place)?),
+            _ => None,
+        };
+        under_way.into_iter().try_for_each(Parcel::arrive)?;
+        part.map(|ranks| self.group().include(&ranks.iter().map(|Peer(rank)| Rank(rank)).collect::<Vec<_>>()))
+            .transpose()
+    }
+
+    /// Gets the list of a part, whose members are ranks here, and sends it on.
+    fn pass_on(&self, mail: &Mail<'_>, length: i32, parent: i32, place: i32) -> Result<Group> {
+        let list = mail.receive(Rank(parent as u32), length as usize)?;
+        let nonsense = || Error::new(Class::Internal, format!("{}: the root tells no part", self.place()));
+        let ranks = Group::decode(&list, self.size()).ok_or_else(nonsense)?;
+        let children = [2 * place as u32 + 1, 2 * place as u32 + 2];
+        let children = children.into_iter().filter_map(|child| ranks.peer(Rank(child)));
+        let under_way =
+            children.map(|Peer(rank)| mail.send(Rank(rank), &list)).collect::<Result<Vec<_>>>()?;
+        under_way.into_iter().try_for_each(Parcel::arrive)?;
+        Ok(ranks)
     }
 
     /// Color, key and rank of every member.
     pub(super) fn gather_choices(&self, color: Option<u32>, key: i32) -> Result<Vec<Choice>> {
         let mine = [color.map_or(-1, |color| color as i32), key];
         let all = self.all_gather(&mine)?;
-        let choice = |(rank, pair): (u32, &[i32; 2])| Choice {
-            color: u32::try_from(pair[0]).ok(),
-            key: pair[1],
-            rank,
-        };
-        Ok((0..).zip(all.as_chunks::<2>().0).map(choice).collect())
+        Ok(choices_of(&all))
     }
 
     /// New communicators of the members that have something in common, in the order of `key` and then of rank
@@ -133,6 +176,112 @@ impl Communicator {
     }
 }
 
+/// Pairs of color and key, by rank.
+fn choices_of(pairs: &[i32]) -> Vec<Choice> {
+    let choice =
+        |(rank, pair): (u32, &[i32; 2])| Choice { color: u32::try_from(pair[0]).ok(), key: pair[1], rank };
+    (0..).zip(pairs.as_chunks::<2>().0).map(choice).collect()
+}
+
+/// What each rank is told of its part, and the lists that go to the first members of parts which need one. Parts are
+/// groups of ranks here.
+fn deal(choices: &[Choice]) -> (Vec<i32>, Vec<(Rank, Vec<i64>)>) {
+    let mut words = vec![0; choices.len() * DEALT_WORDS];
+    let mut lists = Vec::new();
+    let mut sorted: Vec<(u32, i32, u32)> = choices
+        .iter()
+        .filter_map(|choice| choice.color.map(|color| (color, choice.key, choice.rank)))
+        .collect();
+    sorted.sort_unstable();
+    for part in sorted.chunk_by(|left, right| left.0 == right.0) {
+        let ranks = Group::of(part.iter().map(|&(_, _, rank)| Peer(rank)));
+        let list = ranks.encode();
+        let run = ranks.as_run();
+        for (place, &(_, _, rank)) in part.iter().enumerate() {
+            let parent = if place == 0 { 0 } else { part[(place - 1) / 2].2 };
+            let told = match run {
+                Some((first, count, stride)) => [RUN, first as i32, count as i32, stride as i32],
+                None => [LIST, list.len() as i32, parent as i32, place as i32],
+            };
+            words[rank as usize * DEALT_WORDS..][..DEALT_WORDS].copy_from_slice(&told);
+        }
+        if run.is_none() {
+            lists.push((Rank(part[0].2), list));
+        }
+    }
+    (words, lists)
+}
+
+/// Numbers between members, under a tag of their own.
+struct Mail<'a> {
+    from: &'a Communicator,
+    tag: i32,
+}
+
+/// Numbers that are on their way, and the memory they are read from.
+struct Parcel {
+    process: Arc<Process>,
+    request: Option<RequestId>,
+    _numbers: Heap,
+}
+
+impl Mail<'_> {
+    fn context(&self) -> u32 {
+        self.from.inner.context * 2 + 1
+    }
+
+    fn peer(&self, rank: Rank) -> Result<Peer> {
+        self.from.inner.group.peer(rank).ok_or_else(|| self.from.lost_itself())
+    }
+
+    fn send(&self, to: Rank, numbers: &[i64]) -> Result<Parcel> {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let heap = Heap::new(bytes.len());
+        heap.memory().write_at(0, Payload::from(&bytes[..]));
+        let envelope = Envelope { context: self.context(), source: self.from.rank(), tag: self.tag };
+        let process = self.from.process().clone();
+        let payload = heap.memory().reading();
+        let request = match process.send(self.peer(to)?, envelope, payload, Mode::Standard)? {
+            Sending::Done => None,
+            Sending::Pending(request) => Some(request),
+        };
+        Ok(Parcel { process, request, _numbers: heap })
+    }
+
+    fn receive(&self, from: Rank, count: usize) -> Result<Vec<i64>> {
+        let room = Heap::new(8 * count);
+        let pattern = Pattern { context: self.context(), source: Some(from), tag: Some(self.tag) };
+        let process = self.from.process();
+        let outcome = process.receive_awaited(pattern, Some(self.peer(from)?), room.memory());
+        match outcome.failure {
+            Some(failure) => {
+                let what = format!("{}: {}", self.from.place(), crate::process::failure_text(&failure));
+                Err(Error::new(Class::ProcessAborted, what))
+            }
+            None => Ok(numbers_of(room.payload())),
+        }
+    }
+}
+
+impl Parcel {
+    fn arrive(mut self) -> Result<()> {
+        let Some(request) = self.request.take() else { return Ok(()) };
+        match self.process.wait(request).failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::new(Class::ProcessAborted, crate::process::failure_text(&failure))),
+        }
+    }
+}
+
+impl Drop for Parcel {
+    /// The engine reads the numbers until the send is over, also where another send has failed.
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let _ = self.process.wait(request);
+        }
+    }
+}
+
 /// What a member says of itself.
 #[derive(Clone, Copy)]
 struct Seat {
@@ -191,6 +340,14 @@ impl Group {
     }
 }
 
+/// Up to so many members, all tell all what they chose: half the rounds, and no more than some kilobytes.
+const GATHERED_MAX: u32 = 1024;
+/// What each rank is told: a kind, and three numbers.
+const DEALT_WORDS: usize = 4;
+/// The part is `first, count, stride`.
+const RUN: i32 = 1;
+/// The part is a list, of which is told: its length, the rank that sends it, and this rank's place in the part.
+const LIST: i32 = 2;
 /// It is not known where, or nothing is asked for.
 const NOWHERE: i32 = -1;
 /// What is asked for, the node, and a part of each level.
@@ -199,6 +356,45 @@ const SEAT_NUMBERS: usize = 2 + Level::ALL.len();
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Config, run_threads};
+
+    /// The part that a rank gets, by either way.
+    fn parts(ranks: u32, choose: impl Fn(u32) -> (Option<u32>, i32) + Sync) {
+        let groups = run_threads(ranks, &Config::default(), |session| {
+            let world = session.world();
+            let (color, key) = choose(world.rank().0);
+            (world.part_by_all(color, key).unwrap(), world.part_by_root(color, key).unwrap())
+        });
+        for (rank, (by_all, by_root)) in groups.unwrap().into_iter().enumerate() {
+            assert_eq!(by_all, by_root, "rank {rank} of {ranks}");
+            assert_eq!(by_all.is_none(), choose(rank as u32).0.is_none());
+        }
+    }
+
+    #[test]
+    fn the_root_deals_the_same_parts() {
+        for ranks in [1, 2, 3, 7] {
+            parts(ranks, |rank| (Some(rank % 2), -(rank as i32)));
+            parts(ranks, |rank| (Some(0), [3, 0, 5, 1, 9, 1, 2][rank as usize]));
+            parts(ranks, |rank| ((rank != 1).then_some(7), 0));
+            parts(ranks, |rank| (Some(rank / 4), [4, 1, 3, 2, 5, 9, 7][rank as usize]));
+            parts(ranks, |_| (None, 0));
+        }
+    }
+
+    /// A pattern of which no run is made, in a part large enough for a tree of several levels.
+    #[test]
+    fn lists_go_down_the_tree() {
+        parts(12, |rank| (Some(0), (rank * 5 % 12 * 7 % 13) as i32));
+    }
+
+    #[test]
+    fn regular_parts_of_many_are_told_in_a_few_words() {
+        let choice = |rank: u32| Choice { color: Some(rank / 64), key: 0, rank };
+        let (words, lists) = deal(&(0..1 << 16).map(choice).collect::<Vec<_>>());
+        assert!(lists.is_empty());
+        assert_eq!(words[4 * 130..4 * 131], [RUN, 128, 64, 1]);
+    }
 
     fn seats(places: &[[i32; 3]]) -> Vec<Seat> {
         let seat = |&[node, package, core]: &[i32; 3]| Seat {

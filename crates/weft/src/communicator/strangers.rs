@@ -11,7 +11,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
-use super::{Communicator, Parts, Reduce};
+use super::{Communicator, Label, Parts, Reduce};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -102,7 +102,7 @@ impl Communicator {
         let seed = mix(purpose ^ self.inner.partial.next(purpose));
         let process = &self.inner.process;
         let (lease, _) = Strangers { process, group, rank, purpose }.agree(seed, 0)?;
-        let label = format!("group of {}", self.label());
+        let label = self.label_of_child("group of ");
         Ok(self.child(group.clone(), lease, seed, label))
     }
 }
@@ -120,7 +120,7 @@ impl Process {
         let seed = mix(purpose ^ self.made().next(purpose));
         let (lease, _) = Strangers { process: self, group, rank, purpose }.agree(seed, 0)?;
         let (process, group) = (self.clone(), group.clone());
-        let label = format!("group {tag}");
+        let label = Label { made: "group ", of: tag.into() };
         Ok(Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label }))
     }
 

@@ -93,9 +93,8 @@ impl Group {
 
     /// The members at those ranks, which are known to be right.
     pub(super) fn at(&self, ranks: &[Progression]) -> Group {
-        let group = self.settled();
         let mut builder = Builder::default();
-        ranks.iter().for_each(|ranks| group.add_part(*ranks, &mut builder));
+        ranks.iter().for_each(|ranks| self.add_part(*ranks, &mut builder));
         builder.finish()
     }
 
@@ -139,7 +138,7 @@ impl Group {
             Some(pieces) => self.at(&pieces),
             None => {
                 let gone = gone.iter().map(Progression::rising).collect();
-                Without::new(self, gone)
+                Without::group(self, gone)
             }
         }
     }

@@ -202,7 +202,7 @@ fn rank_in(runs: &[Progression], ranks: &[u32], peer: u32) -> Option<u32> {
 }
 
 impl Without {
-    pub(super) fn new(base: &Group, gone: Vec<Progression>) -> Group {
+    pub(super) fn group(base: &Group, gone: Vec<Progression>) -> Group {
         let base = base.settled();
         let size = base.size() - gone.iter().map(|gone| gone.count).sum::<u32>();
         let without = Without { base, gone: gone.into(), size, expanded: OnceLock::new() };

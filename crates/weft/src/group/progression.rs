@@ -148,8 +148,11 @@ pub(super) fn check_distinct(sequences: &[Progression], end: u32) -> Result<(), 
 
 /// Whether no number is in two of them; the answer names one that is. `end` is beyond all numbers.
 pub(super) fn check_disjoint(sequences: &[Progression], end: u32) -> Result<(), u32> {
+    if sequences.len() < 2 {
+        return Ok(());
+    }
     let numbers: usize = sequences.iter().map(|sequence| sequence.count as usize).sum();
-    if numbers > end as usize || sequences.len() > LOOKED_AT_MAX && numbers < 4 * sequences.len() {
+    if numbers > end as usize || numbers + end as usize / 64 < MARKS_PER_LOOK * sequences.len() {
         return check_by_marks(sequences, end);
     }
     let mut sorted: Vec<Progression> = sequences.iter().map(Progression::rising).collect();
@@ -219,7 +222,7 @@ fn woven(sequences: &[Progression]) -> Option<Progression> {
     let (parts, step) = (sequences.len() as u32, i64::from(second.first) - i64::from(first.first));
     let count: u32 = sequences.iter().map(|sequence| sequence.count).sum();
     let fits = |(place, sequence): (u32, &Progression)| {
-        sequence.first as i64 == i64::from(first.first) + i64::from(place) * step
+        i64::from(sequence.first) == i64::from(first.first) + i64::from(place) * step
             && sequence.count == (count - place).div_ceil(parts)
             && (sequence.count == 1 || sequence.stride == step * i64::from(parts))
     };
@@ -273,8 +276,8 @@ pub(super) fn append(sequences: &mut Vec<Progression>, numbers: Progression) {
     }
 }
 
-/// So many short sequences are compared in pairs; more are marked.
-const LOOKED_AT_MAX: usize = 64;
+/// To look at a few pairs takes about as long as to mark so many numbers.
+const MARKS_PER_LOOK: usize = 32;
 /// Where sequences overlap without making one together, so many numbers or fewer fall to each piece of the outcome:
 /// an estimate, by which hopeless attempts are given up early.
 const ENTANGLED_NUMBERS_PER_PIECE: usize = 64;

@@ -103,6 +103,9 @@ impl Group {
     /// The ranks here of members of both, for groups of runs; `None` where looking at the members is quicker.
     fn common_ranks(&self, other: &Group) -> Option<Vec<Progression>> {
         let (mine, theirs) = (self.members.runs()?, other.members.runs()?);
+        if let ([mine], [theirs]) = (mine, theirs) {
+            return Some(mine.places_in(theirs).into_iter().collect());
+        }
         let mut looks_left = LOOKS_ANYWAY + (self.size() as usize + other.size() as usize) / MEMBERS_PER_LOOK;
         let mut rank = 0;
         let mut left: Vec<(u32, &Progression)> = Vec::with_capacity(mine.len());
