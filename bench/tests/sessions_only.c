@@ -4,6 +4,7 @@
 // several sessions at once; then it takes leave of its job without MPI_Finalize, and its launcher is content.
 // (MPI 5.0, sections 7.4.2 and 11.3)
 #include "check.h"
+#include <sys/wait.h>
 
 /* There is no MPI_COMM_WORLD that could be aborted: a process that fails ends with its status. */
 #define NEED(condition) \
@@ -62,6 +63,15 @@ static void buffered(MPI_Session session, MPI_Comm comm) {
     NEED(!flag);
 }
 
+/* A child that exits in the ordinary way must not take leave of the job for its parent. */
+static void child(void) {
+    int status = -1;
+    pid_t pid = fork();
+    NEED(pid >= 0);
+    if (pid == 0) exit(0);
+    NEED(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 int main(void) {
     check_watchdog();
     for (int turn = 0; turn < 3; turn++) {
@@ -84,6 +94,8 @@ int main(void) {
         ring(of_first, 1);
         GOOD(MPI_Comm_free(&of_first));
         GOOD(MPI_Session_finalize(&first));
+        section("a child process");
+        child();
     }
     if (check_rank == 0) printf("ok\n");
     return 0;

@@ -1,7 +1,7 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
@@ -51,6 +51,8 @@ static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+/// The number of the process that opened the first session.
+static JOINED_AS: AtomicU32 = AtomicU32::new(0);
 /// This process ends because of an error.
 static DYING: AtomicBool = AtomicBool::new(false);
 
@@ -164,6 +166,7 @@ pub(crate) fn open_session() -> Result<&'static Runtime> {
     // Sessions may be opened by any thread at any time (MPI 5.0 §11.3.1), whatever they are asked to provide.
     let runtime = join(Threads::Many)?;
     if !users.had_sessions {
+        JOINED_AS.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the function is one of C's kind and looks only at what lives for ever.
         unsafe { libc::atexit(leave_at_exit) };
     }
@@ -186,6 +189,10 @@ pub(crate) fn close_session(runtime: &'static Runtime) {
 /// A process that had sessions takes leave of its job when it exits, since it may open others until then. One that
 /// exits while it still uses MPI takes no leave, and its launcher sees that.
 extern "C" fn leave_at_exit() {
+    // What a child that was forked off does at its exit is no business of the job's.
+    if JOINED_AS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
     if DYING.load(Ordering::Relaxed) || USERS.try_lock().is_ok_and(|users| users.world || users.sessions > 0)
     {
         return;

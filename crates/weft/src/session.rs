@@ -42,7 +42,8 @@ struct Job {
 }
 
 impl Session {
-    /// Joins the job that the environment describes; the calling thread does all the calls.
+    /// Joins the job that the environment describes; the calling thread does all the calls. A process can do so once;
+    /// whoever else wants a session asks this one for [another](Session::another).
     ///
     /// # Errors
     /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
