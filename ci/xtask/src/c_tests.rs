@@ -7,6 +7,8 @@
 //! ```text
 //! // ranks: 1 2 3 8      once with each of these numbers of ranks
 //! // exit: 7             this exit status is the right one; `nonzero` takes any but 0
+//! // launch: -x A=B      options for weftrun
+//! // says: in words      this stands somewhere in what is said
 //! ```
 //!
 //! A test that is to exit with 0 also has to print the line `ok`.
@@ -89,6 +91,10 @@ struct Case {
     ranks: Vec<u32>,
     right: Right,
     options: &'static [&'static str],
+    /// Options of the launcher.
+    launch: Vec<String>,
+    /// What must stand in the output.
+    says: Option<String>,
 }
 
 /// What a right run looks like.
@@ -112,9 +118,17 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ranks: vec![1, 2, 3, 8],
         right: Right::Zero,
         options: &[],
+        launch: Vec::new(),
+        says: None,
     }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
     Ok(cases)
+}
+
+/// A program that is to end with 0, and no more.
+fn plain(name: String, sources: Vec<PathBuf>) -> Case {
+    let (ranks, launch, says) = (Vec::new(), Vec::new(), None);
+    Case { name, sources, ranks, right: Right::Zero, options: &[], launch, says }
 }
 
 fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
@@ -124,6 +138,8 @@ fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
         ranks: ranks.to_vec(),
         right: Right::Zero,
         options: &["--iterations", "40", "--warmup", "4", "--max", "131072"],
+        launch: Vec::new(),
+        says: None,
     }
 }
 
@@ -137,15 +153,23 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
             continue;
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
-        let (ranks, right) = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        cases.push(Case { name, sources: vec![path], ranks, right, options: &[] });
+        let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let Directives { ranks, right, launch, says } = asked;
+        cases.push(Case { name, sources: vec![path], ranks, right, options: &[], launch, says });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)
 }
 
 /// What the comment at the head of a test asks for.
-fn directives(text: &str) -> Result<(Vec<u32>, Right), String> {
+struct Directives {
+    ranks: Vec<u32>,
+    right: Right,
+    launch: Vec<String>,
+    says: Option<String>,
+}
+
+fn directives(text: &str) -> Result<Directives, String> {
     let asked = |word: &str| {
         let head = text.lines().take_while(|line| line.starts_with("//"));
         head.filter_map(|line| line.strip_prefix("// ")?.strip_prefix(word)?.strip_prefix(':')).next()
@@ -158,7 +182,12 @@ fn directives(text: &str) -> Result<(Vec<u32>, Right), String> {
         Some("nonzero") => Right::NotZero,
         Some(status) => Right::Status(status.parse().map_err(|error| format!("exit: {error}"))?),
     };
-    if ranks.is_empty() { Err("no number of ranks".into()) } else { Ok((ranks, right)) }
+    if ranks.is_empty() {
+        return Err("no number of ranks".into());
+    }
+    let launch = asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let says = asked("says").map(|words| words.trim().to_owned());
+    Ok(Directives { ranks, right, launch, says })
 }
 
 impl Place {
@@ -170,8 +199,11 @@ impl Place {
         }
         for fabric in FABRICS {
             for &ranks in &case.ranks {
-                let finished = self.launch(fabric, ranks, &program, case.options, None);
-                let result = finished.and_then(|finished| judge(case.right, &finished));
+                let finished = self.launch(fabric, ranks, &program, case, None);
+                let result = finished.and_then(|finished| {
+                    judge(case.right, &finished)?;
+                    case.says.as_ref().map_or(Ok(()), |words| says(words, &finished))
+                });
                 tally.note(&format!("{}, {ranks} ranks, {fabric}", case.name), result);
             }
         }
@@ -198,15 +230,15 @@ impl Place {
         fabric: &str,
         ranks: u32,
         program: &Path,
-        options: &[&str],
+        case: &Case,
         preload: Option<&Path>,
     ) -> Result<Finished, String> {
         let mut weftrun = Command::new(self.bin.join("weftrun"));
-        weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric]);
+        weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric]).args(&case.launch);
         if let Some(library) = preload {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
-        weftrun.arg(program).args(options);
+        weftrun.arg(program).args(case.options);
         job::run(&mut weftrun, LIMIT, &program.with_extension("log"))
     }
 
@@ -231,7 +263,7 @@ impl Place {
             let program = self.folder.join("mapped-alloc_mem");
             let sources = vec![self.sources.join("tests/alloc_mem.c")];
             let name = "mapped alloc_mem".to_owned();
-            let case = Case { name, sources, ranks: vec![2], right: Right::SaysOk, options: &[] };
+            let case = Case { ranks: vec![2], right: Right::SaysOk, ..plain(name, sources) };
             self.compile(&case, &program).map(|()| (library, program))
         });
         let (library, program) = match compiled {
@@ -268,16 +300,17 @@ impl Place {
     fn starts_lean(&self) -> Result<(), String> {
         let program = self.folder.join("start-hello");
         let sources = vec![self.sources.join("examples/hello.c")];
-        let case = Case { name: "hello".into(), sources, ranks: vec![], right: Right::Zero, options: &[] };
+        let case = plain("hello".to_owned(), sources);
         self.compile(&case, &program)?;
         start::check(&self.bin.join("weftrun"), &program)
     }
 
     fn notices(&self, name: &str, library: &Path) -> Result<(), String> {
         let program = self.folder.join(format!("corrupt-{name}"));
-        self.compile(&benchmark(&self.sources, name, &[2]), &program)?;
-        let options = ["--iterations", "40", "--max", "64"];
-        let finished = self.launch("shm", 2, &program, &options, Some(library))?;
+        let options = &["--iterations", "40", "--max", "64"];
+        let case = Case { options, ..benchmark(&self.sources, name, &[2]) };
+        self.compile(&case, &program)?;
+        let finished = self.launch("shm", 2, &program, &case, Some(library))?;
         judge(Right::Status(1), &finished)?;
         let told = finished.output.contains("were not as they were sent");
         if told { Ok(()) } else { Err(format!("the damage was not told: {}", finished.account())) }
@@ -293,6 +326,11 @@ fn kernel_reads(output: &str, expected: bool) -> Result<(), String> {
         (true, _) => Err("the kernel has read messages that could be mapped".into()),
         (false, false) => Err("the kernel has read no message: what is counted here?".into()),
     }
+}
+
+fn says(words: &str, finished: &Finished) -> Result<(), String> {
+    let said = finished.output.contains(words);
+    if said { Ok(()) } else { Err(format!("\"{words}\" was not said: {}", finished.account())) }
 }
 
 fn judge(right: Right, finished: &Finished) -> Result<(), String> {
@@ -341,11 +379,13 @@ mod tests {
 
     #[test]
     fn directives_stand_at_the_head() {
-        let (ranks, right) =
-            directives("// ranks: 1 2 8\n// exit: 7\n// words\nint x;\n// ranks: 9\n").unwrap();
-        assert_eq!((ranks, right), (vec![1, 2, 8], Right::Status(7)));
-        assert_eq!(directives("// ranks: 3\n").unwrap(), (vec![3], Right::SaysOk));
-        assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().1, Right::NotZero);
+        let asked = directives("// ranks: 1 2 8\n// exit: 7\n// words\nint x;\n// ranks: 9\n").unwrap();
+        assert_eq!((asked.ranks, asked.right), (vec![1, 2, 8], Right::Status(7)));
+        assert_eq!((asked.launch, asked.says), (vec![], None));
+        let asked = directives("// ranks: 3\n// launch: -x A=B -l\n// says: a: b\n").unwrap();
+        assert_eq!((asked.ranks, asked.right), (vec![3], Right::SaysOk));
+        assert_eq!((asked.launch.join(" "), asked.says), ("-x A=B -l".into(), Some("a: b".into())));
+        assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().right, Right::NotZero);
     }
 
     #[test]
@@ -373,6 +413,12 @@ mod tests {
         assert!(judge(Right::NotZero, &finished(Ending::Signalled(11), "")).is_err(), "a crash is no answer");
         let hung = finished(Ending::TimedOut(LIMIT), "rank 1 hangs\n");
         assert!(judge(Right::NotZero, &hung).unwrap_err().contains("rank 1 hangs"));
+    }
+
+    #[test]
+    fn words_that_must_be_said_are_looked_for() {
+        assert!(says("root 1", &finished(Ending::Exited(1), "weft: root 1 here\n")).is_ok());
+        assert!(says("root 2", &finished(Ending::Exited(1), "weft: root 1 here\n")).is_err());
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | peers | instructions | compare`: the chores of the
-//! workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | mpi4py | peers | instructions | compare`: the chores of
+//! the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{compare, demo, generate, instructions, peers, tidy, workspace_root};
+use xtask::{compare, demo, generate, instructions, mpi4py, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -57,6 +57,14 @@ enum Chore {
         /// Where `ci/install` has put it
         prefix: PathBuf,
     },
+    /// Build mpi4py (from PyPI) with an installed weft, and run its tests on it, over shm and tcp
+    Mpi4py {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+        /// Only runs whose name contains this, as "3 ranks" or "tcp"
+        #[arg(default_value = "")]
+        name: String,
+    },
     /// Measure weft beside other implementations of MPI (from PyPI), with ratios, floors and gates
     Compare(compare::Options),
 }
@@ -105,6 +113,7 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             tell("instructions", &instructions::run(&root, &absolute(&prefix)?, renew)?)
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
+        Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::Pending => MPI_ERR_PENDING,
         Class::Spawn => MPI_ERR_SPAWN,
         Class::Abi => MPI_ERR_ABI,
+        Class::NotSame => MPI_ERR_NOT_SAME,
         Class::Callback(code) => code,
     }
 }

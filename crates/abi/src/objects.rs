@@ -10,6 +10,7 @@ use weft::{Communicator, Duplicating, Error, Group, Rank};
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
+use crate::bodies::info::Pairs;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
 use crate::table::Table;
@@ -45,12 +46,20 @@ pub(crate) struct CommObject {
     pub attributes: Mutex<Vec<(i32, usize)>>,
     /// What its buffered sends may use.
     pub buffer: Slot,
+    /// The hints that are known, of those that the program gave.
+    pub hints: Mutex<Pairs>,
 }
 
 impl CommObject {
     pub(crate) fn new(comm: Communicator, errhandler: MPI_Errhandler, handler: Handler) -> CommObject {
         let handler = Mutex::new((errhandler, handler));
-        CommObject { comm, handler, attributes: Mutex::default(), buffer: Slot::default() }
+        CommObject {
+            comm,
+            handler,
+            attributes: Mutex::default(),
+            buffer: Slot::default(),
+            hints: Mutex::default(),
+        }
     }
 
     /// The object for a communicator that this one has stood for while it was being made; what hangs on this one goes
@@ -60,6 +69,7 @@ impl CommObject {
         let (errhandler, handler) = self.errhandler();
         let object = CommObject::new(comm, errhandler, handler);
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
+        *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         object
     }
 

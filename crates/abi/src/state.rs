@@ -230,7 +230,8 @@ fn provided(required: c_int) -> c_int {
 impl Runtime {
     /// The world model ends: the process leaves the job, unless it has sessions or had some.
     pub(crate) fn finish(&'static self) -> Result<()> {
-        let parted = self.world.comm.barrier();
+        let world = &self.world.comm;
+        let parted = world.check(|| "MPI_Finalize".to_owned()).and_then(|()| world.barrier());
         WORLD.store(std::ptr::null_mut(), Ordering::Release);
         PHASE.store(AFTER, Ordering::Release);
         let mut users = lock(&USERS);

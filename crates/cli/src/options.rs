@@ -36,6 +36,15 @@ pub struct Options {
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = variable)]
     pub env: Vec<Variable>,
 
+    /// What errors do before the program sets an error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or
+    /// mpi_errors_return
+    #[arg(long, value_name = "HANDLER", value_parser = error_handler)]
+    pub initial_errhandler: Option<String>,
+
+    /// Name a process set for sessions: ranks such as 0-3,8. May be given several times
+    #[arg(long, value_name = "NAME=RANKS", value_parser = process_set)]
+    pub pset: Vec<String>,
+
     /// Start the ranks in this folder
     #[arg(long, alias = "wd", value_name = "DIR")]
     pub wdir: Option<OsString>,
@@ -189,6 +198,21 @@ fn fabrics(list: &str) -> Result<String, String> {
     Ok(list.to_owned())
 }
 
+fn error_handler(name: &str) -> Result<String, String> {
+    let known = weft::InitialErrors::named(name).map(|errors| errors.name().to_owned());
+    known.ok_or_else(|| "choose from mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return".to_owned())
+}
+
+/// One set; the library's own reader decides, so that the ranks cannot come to another answer.
+fn process_set(text: &str) -> Result<String, String> {
+    let read = weft::Config::from_variables(&|name| (name == "WEFT_PSETS").then(|| text.to_owned()));
+    match read {
+        Ok(config) if config.process_sets.len() == 1 => Ok(text.to_owned()),
+        Ok(_) => Err("one set for each --pset".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn variable(text: &str) -> Result<Variable, String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -263,6 +287,15 @@ mod tests {
     }
 
     #[test]
+    fn errors_and_process_sets_are_for_the_ranks() {
+        let line = "weftrun -initial-errhandler MPI_ERRORS_RETURN --pset a://b=0-1 --pset c=2 prog";
+        let options = read(line).unwrap();
+        assert_eq!(options.initial_errhandler.as_deref(), Some("mpi_errors_return"));
+        assert_eq!(options.pset, ["a://b=0-1", "c=2"]);
+        assert_eq!(options.command, ["prog"]);
+    }
+
+    #[test]
     fn harmless_options_of_others_are_ignored() {
         let options = read("mpirun --oversubscribe --allow-run-as-root -n 2 a").unwrap();
         assert_eq!(options.ranks, Some(2));
@@ -284,6 +317,10 @@ mod tests {
             ("weftrun -hosts n1,n2 a", "this node only"),
             ("weftrun --hostfile=f a", "srun --mpi=pmi2"),
             ("weftrun --frobnicate a", "--frobnicate"),
+            ("weftrun --initial-errhandler mpi_errors_ignore a", "choose from mpi_errors_are_fatal"),
+            ("weftrun --pset ocean a", "a name, =, and ranks"),
+            ("weftrun --pset mpi://moon=1 a", "does not begin with mpi://"),
+            ("weftrun --pset a=1;b=2 a", "one set for each"),
         ] {
             let error = read(line).unwrap_err();
             assert!(error.contains(told), "{line}: {error}");

@@ -4,6 +4,7 @@
 //! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
 mod agree;
+mod check;
 mod create;
 mod duplicate;
 mod inter;
@@ -21,6 +22,7 @@ use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedu
 use fabric::{FabricError, Payload, Peer, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
+use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -64,6 +66,7 @@ struct Inner {
     name: Mutex<Option<Arc<str>>>,
     /// What messages to people call it while it has no name.
     label: Label,
+    attributes: Attributes,
 }
 
 /// What is known of a message that was received or probed.
@@ -156,6 +159,7 @@ impl Communicator {
             recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
             label,
+            attributes: Attributes::default(),
         };
         Some(Communicator { inner: Arc::new(inner) })
     }
@@ -195,6 +199,10 @@ impl Communicator {
     #[must_use]
     pub fn process(&self) -> &Arc<Process> {
         &self.inner.process
+    }
+
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.inner.attributes
     }
 
     /// Whether both are handles of the same communicator.

@@ -33,6 +33,8 @@ pub struct Config {
     pub process_sets: Vec<SetOfRanks>,
     /// What errors do until the program says otherwise; for the C interface.
     pub initial_errors: InitialErrors,
+    /// Whether members of a communicator compare what collective operations they call.
+    pub check: bool,
 }
 
 /// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
@@ -163,6 +165,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return; weftrun --initial-errhandler sets it",
     },
     Variable {
+        name: "WEFT_CHECK",
+        meaning: "1 compares collective calls between ranks and reports those that differ; for debugging; default 0",
+    },
+    Variable {
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
@@ -219,6 +225,9 @@ impl Config {
             config.initial_errors = InitialErrors::named(&value)
                 .ok_or_else(|| wrong("WEFT_INITIAL_ERRHANDLER", &value, expected))?;
         }
+        if let Some(value) = read("WEFT_CHECK") {
+            config.check = parse::<u8>("WEFT_CHECK", &value, "0 or 1")? != 0;
+        }
         config.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
@@ -257,6 +266,7 @@ impl Default for Config {
             constants: ConstantsFrom::BuiltIn,
             process_sets: Vec::new(),
             initial_errors: InitialErrors::Fatal,
+            check: false,
         }
     }
 }
@@ -292,7 +302,7 @@ fn parse_sets(value: &str) -> Result<Vec<SetOfRanks>> {
         let (name, list) = part.rsplit_once('=').ok_or_else(bad)?;
         let standard = name.get(..crate::sets::STANDARD.len()).unwrap_or_default();
         if standard.eq_ignore_ascii_case(crate::sets::STANDARD) {
-            return Err(wrong("WEFT_PSETS", name, "a name that does not begin with mpi://"));
+            return Err(wrong("WEFT_PSETS", part, "a name that does not begin with mpi://"));
         }
         if name.is_empty() || name.len() > SET_NAME_BYTES_MAX || sets.iter().any(|set| set.name == name) {
             return Err(wrong("WEFT_PSETS", part, "names that differ, of 1 to 1023 bytes"));
@@ -372,6 +382,7 @@ mod tests {
             ("WEFT_CMA", "maybe"),
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),
+            ("WEFT_CHECK", "yes"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
             ("WEFT_PSETS", "app://ocean"),
             ("WEFT_PSETS", "mpi://moon=1"),

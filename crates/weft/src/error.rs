@@ -65,6 +65,7 @@ pub enum Class {
     Pending,
     Spawn,
     Abi,
+    NotSame,
     /// What a function of the program returned when it was called back.
     Callback(i32),
 }

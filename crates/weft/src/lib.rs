@@ -21,9 +21,15 @@
 //! # Ok::<(), weft::Error>(())
 //! ```
 //!
+//! Errors are values: what C reports to an error handler is the `Err` of a call here, with its [`Class`] and a
+//! sentence for a person; nothing ends the job but a panic or [`Process::abort`]. A library hangs its own data on a
+//! communicator under a [`Key`], and asks a session for [another](Session::another). `WEFT_CHECK=1` compares collective
+//! calls between ranks.
+//!
 //! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
 //! `fabrics.rs`, names the fabrics.
 
+mod attributes;
 mod background;
 mod card;
 mod communicator;
@@ -48,6 +54,7 @@ pub mod sets;
 mod typed;
 mod wait;
 
+pub use attributes::Key;
 pub use collectives;
 pub use communicator::{
     Communicator, Duplicating, Intercommunicator, Part, Received, Reduce, SplitBy, Status,

@@ -44,6 +44,8 @@ pub struct Process {
     /// The processes that share memory with this one, and this one.
     node: Group,
     finished: AtomicBool,
+    /// Whether members compare what collective operations they call.
+    checks: AtomicBool,
 }
 
 impl Process {
@@ -72,6 +74,7 @@ impl Process {
             background: Background::default(),
             node,
             finished: AtomicBool::new(false),
+            checks: AtomicBool::new(false),
         }
     }
 
@@ -88,6 +91,17 @@ impl Process {
     /// What cores the job's ranks have; the same at all of them.
     pub(crate) fn cores(&self) -> Cores {
         self.cores
+    }
+
+    /// Switches the comparison of collective calls on or off; the same at all processes.
+    pub(crate) fn set_checks(&self, on: bool) {
+        self.checks.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether members compare what collective operations they call.
+    #[inline]
+    pub(crate) fn checks(&self) -> bool {
+        self.checks.load(Ordering::Relaxed)
     }
 
     /// Whether any thread may call.

@@ -139,6 +139,7 @@ impl Communicator {
     /// # Errors
     /// A lost peer, here and in all collective operations.
     pub fn barrier(&self) -> Result<()> {
+        self.check(|| "barrier".to_owned())?;
         self.perform(Collective::Barrier, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
     }
 
@@ -148,6 +149,7 @@ impl Communicator {
     /// [`Class::Root`].
     pub fn broadcast<T: Transferable>(&self, values: &mut [T], root: Rank) -> Result<()> {
         self.check_root(root)?;
+        self.check(|| format!("broadcast, root {}, {}", root.0, amount::<T>(values.len())))?;
         let bcast = Collective::Bcast { root, bytes: size_of_val(values) };
         self.perform(bcast, Payload::EMPTY, writing(values), &mut |_, _| {})
     }
@@ -158,6 +160,7 @@ impl Communicator {
     /// [`Class::Root`].
     pub fn gather<T: Transferable>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
+        self.check(|| format!("gather, root {}, {}", root.0, amount::<T>(values.len())))?;
         let gather = Collective::Gather(Rooted { root, bytes: size_of_val(values), in_place: false });
         let everywhere = if self.rank() == root { self.size() as usize } else { 0 };
         let mut all = vec![T::default(); values.len() * everywhere];
@@ -170,6 +173,7 @@ impl Communicator {
     /// # Errors
     /// See [`Communicator::barrier`].
     pub fn all_gather<T: Transferable>(&self, values: &[T]) -> Result<Vec<T>> {
+        self.check(|| format!("all_gather, {}", amount::<T>(values.len())))?;
         let allgather = Collective::Allgather(Each { bytes: size_of_val(values), in_place: false });
         let mut all = vec![T::default(); values.len() * self.size() as usize];
         self.perform(allgather, reading(values), writing(&mut all), &mut |_, _| {})?;
@@ -188,6 +192,7 @@ impl Communicator {
                 format!("{}: {} values for {} ranks of {count}", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
+        self.check(|| format!("scatter, root {}, {}", root.0, amount::<T>(count)))?;
         let bytes = count * value_bytes::<T>();
         let scatter = Collective::Scatter(Rooted { root, bytes, in_place: false });
         let mut mine = vec![T::default(); count];
@@ -205,6 +210,7 @@ impl Communicator {
             let what = format!("{}: {} values for {} ranks", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
+        self.check(|| format!("all_to_all, {}", amount::<T>(values.len())))?;
         let bytes = size_of_val(values) / self.size() as usize;
         let alltoall = Collective::Alltoall(Each { bytes, in_place: false });
         let mut all = vec![T::default(); values.len()];
@@ -218,6 +224,7 @@ impl Communicator {
     /// [`Class::Operator`] where the operator does not go with the type.
     pub fn all_reduce<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Vec<T>> {
         let allreduce = Collective::Allreduce(self.reduction(values, operator)?);
+        self.check(|| format!("all_reduce, {operator}, {}", amount::<T>(values.len())))?;
         self.reduce_by(allreduce, values, values.len(), operator)
     }
 
@@ -233,6 +240,7 @@ impl Communicator {
     ) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
         let reduce = Collective::Reduce(root, self.reduction(values, operator)?);
+        self.check(|| format!("reduce, {operator}, root {}, {}", root.0, amount::<T>(values.len())))?;
         let here = self.rank() == root;
         let result = self.reduce_by(reduce, values, if here { values.len() } else { 0 }, operator)?;
         Ok(here.then_some(result))
@@ -244,6 +252,7 @@ impl Communicator {
     /// [`Class::Operator`] where the operator does not go with the type.
     pub fn scan<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Vec<T>> {
         let scan = Collective::Scan(self.reduction(values, operator)?);
+        self.check(|| format!("scan, {operator}, {}", amount::<T>(values.len())))?;
         self.reduce_by(scan, values, values.len(), operator)
     }
 
@@ -281,6 +290,11 @@ impl Communicator {
         let what = format!("{}: the root is {}, ranks are 0 to {}", self.place(), root.0, self.size() - 1);
         Err(Error::new(Class::Root, what))
     }
+}
+
+/// How much of what, for the comparison of calls.
+fn amount<T: Transferable>(count: usize) -> String {
+    format!("{count} of {}", T::DATATYPE)
 }
 
 fn check_tag(tag: i32) -> Result<()> {

@@ -135,3 +135,42 @@ fn errors_tell_whom_and_what() {
         assert_eq!(world.all_reduce(&[1.5f64], Operator::BitAnd).unwrap_err().class, Class::Operator);
     });
 }
+
+#[test]
+fn a_rank_may_have_several_sessions_of_one_job() {
+    on_each_fabric(3, |session| {
+        let names: Vec<&str> = session.process_sets().iter().map(weft::sets::ProcessSet::name).collect();
+        assert_eq!(names, [weft::sets::WORLD, weft::sets::SELF, weft::sets::SHARED]);
+        for _ in 0..10 {
+            let (second, third) = (session.another(), session.another());
+            assert_eq!(second.group(weft::sets::WORLD).unwrap().size(), 3);
+            assert_eq!(third.group(weft::sets::SELF).unwrap().rank(second.process().here()), Some(Rank(0)));
+            // Threads of one process share a node, also where they may use tcp only.
+            assert_eq!(second.group(weft::sets::SHARED).unwrap().size(), 3);
+            second.finish().unwrap();
+            drop(third);
+        }
+        let missing = session.group("mpi://MOON").unwrap_err();
+        assert!(
+            missing.class == Class::Argument && missing.to_string().contains("mpi://SHARED"),
+            "{missing}"
+        );
+        let sum = session.world().all_reduce(&[1], Operator::Sum).unwrap();
+        assert_eq!(sum, [3], "the others have not ended the job");
+    });
+}
+
+#[test]
+fn process_sets_of_the_launcher_are_seen_by_their_members() {
+    let mut config = Config::from_variables(&|name| {
+        (name == "WEFT_PSETS").then(|| "app://ocean=2,0;app://ice=1".to_owned())
+    })
+    .unwrap();
+    config.fabrics = vec![FabricName::Shm];
+    let seen = run_threads(3, &config, |session| {
+        let ocean = session.group("app://ocean").ok();
+        ocean.map(|group| group.peers().map(|peer| peer.0).collect::<Vec<u32>>())
+    });
+    assert_eq!(seen.unwrap(), [Some(vec![2, 0]), None, Some(vec![2, 0])]);
+    assert!(run_threads(2, &config, |_| ()).unwrap_err().what.contains("names rank 2"), "there are only two");
+}

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use datatype::Datatype;
 use weft::collectives::{self, Collective, Each, Rooted, Schedule};
 use weft::{Class, Communicator, Error, Rank, Result};
 
@@ -50,6 +51,25 @@ fn perform(comm: &Communicator, collective: Collective, input: &Input, mut outpu
     output.finish()
 }
 
+/// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at all ranks.
+pub(crate) fn amount(count: i64, datatype: &Datatype) -> String {
+    match (datatype.made_of(), datatype.packed_bytes(count)) {
+        (Some(basic), _) => format!("{} of {}", count.saturating_mul(datatype.elements()), basic.name()),
+        (None, Ok(bytes)) => format!("{bytes} bytes of several kinds"),
+        (None, Err(error)) => error.to_string(),
+    }
+}
+
+/// The same for blocks of different lengths, which are too many to be told.
+pub(crate) fn amounts(lengths: impl Iterator<Item = usize>) -> String {
+    let (mut bytes, mut mark) = (0usize, 0u64);
+    for length in lengths {
+        bytes = bytes.saturating_add(length);
+        mark = mark.wrapping_mul(0x0000_0100_0000_01b3).wrapping_add(length as u64 + 1);
+    }
+    format!("{bytes} bytes in blocks (mark {:04x})", (mark ^ mark >> 32) as u16)
+}
+
 /// What a rank gives itself must be what it expects from itself.
 fn check_same(gives: usize, expects: usize) -> Result<()> {
     if gives == expects {
@@ -82,6 +102,7 @@ pub unsafe fn mpi_bcast(
         refuse_in_place(buffer)?;
         let pieces = whole(runtime, count, datatype)?;
         let bytes = bytes_of(count, &pieces[0].datatype)?;
+        comm.check(|| format!("MPI_Bcast, root {}, {}", root.0, amount(count, &pieces[0].datatype)))?;
         // SAFETY: the program's promise is handed on.
         let mut output = unsafe { Output::new(buffer, &pieces, comm.rank() == root)? };
         let bcast = Collective::Bcast { root, bytes };
@@ -95,6 +116,26 @@ pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
         return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is not allowed here"));
     }
     Ok(())
+}
+
+/// Compares an operation with a root, where each rank's part is the same.
+fn check_rooted(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    name: &str,
+    root: Rank,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Result<()> {
+    comm.check(|| match resolve_committed(runtime, datatype) {
+        Ok(datatype) => format!("{name}, root {}, {} for each", root.0, amount(count, &datatype)),
+        Err(error) => format!("{name}, root {}, {error}", root.0),
+    })
+}
+
+/// Each rank's part of a buffer for all.
+fn each(comm: &Communicator, pieces: &[Piece; 1]) -> String {
+    format!("{} for each", amount(pieces[0].count / i64::from(comm.size()), &pieces[0].datatype))
 }
 
 /// Brings everybody's data to the root, in rank order.
@@ -121,6 +162,8 @@ pub unsafe fn mpi_gather(
         }
         // SAFETY: the program's promises are handed on, here and below.
         let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
+        let (count, datatype) = if here { (recvcount, recvtype) } else { (sendcount, sendtype) };
+        check_rooted(runtime, comm, "MPI_Gather", root, count, datatype)?;
         if !here {
             let gather = Collective::Gather(Rooted { root, bytes: input.payload.bytes(), in_place: false });
             return perform(comm, gather, &input, Output::none());
@@ -210,6 +253,7 @@ pub unsafe fn mpi_gatherv(
         }
         // SAFETY: the program's promises are handed on, here and below.
         let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
+        comm.check(|| format!("MPI_Gatherv, root {}", root.0))?;
         if !here {
             let schedule = collectives::gatherv(&comm.shape(), root, input.payload.bytes(), &[], false);
             return run(comm, schedule, &input, Output::none());
@@ -252,6 +296,8 @@ pub unsafe fn mpi_scatter(
         }
         // SAFETY: the program's promises are handed on, here and below.
         let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
+        let (count, datatype) = if here { (sendcount, sendtype) } else { (recvcount, recvtype) };
+        check_rooted(runtime, comm, "MPI_Scatter", root, count, datatype)?;
         if !here {
             let scatter = Collective::Scatter(Rooted { root, bytes: output.memory.bytes(), in_place: false });
             return perform(comm, scatter, &Input::none(), output);
@@ -311,6 +357,7 @@ pub unsafe fn mpi_scatterv(
         }
         // SAFETY: the program's promises are handed on, here and below.
         let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
+        comm.check(|| format!("MPI_Scatterv, root {}", root.0))?;
         if !here {
             let schedule = collectives::scatterv(&comm.shape(), root, &[], output.memory.bytes(), false);
             return run(comm, schedule, &Input::none(), output);
@@ -354,6 +401,7 @@ pub unsafe fn mpi_allgather(
         if !in_place {
             check_same(input.payload.bytes(), bytes)?;
         }
+        comm.check(|| format!("MPI_Allgather, {}", each(comm, &pieces)))?;
         perform(comm, Collective::Allgather(Each { bytes, in_place }), &input, output)
     })
 }
@@ -384,6 +432,7 @@ pub unsafe fn mpi_allgatherv(
         if !in_place {
             check_same(input.payload.bytes(), output.blocks[comm.rank().0 as usize].bytes)?;
         }
+        comm.check(|| format!("MPI_Allgatherv, {}", amounts(output.blocks.iter().map(|block| block.bytes))))?;
         let schedule = collectives::allgatherv(&comm.shape(), &output.blocks, in_place);
         run(comm, schedule, &input, output)
     })
@@ -418,6 +467,7 @@ pub unsafe fn mpi_alltoall(
             // SAFETY: as above.
             unsafe { Input::new(sendbuf, &pieces)? }
         };
+        comm.check(|| format!("MPI_Alltoall, {}", each(comm, &pieces)))?;
         perform(comm, Collective::Alltoall(Each { bytes, in_place }), &input, output)
     })
 }
@@ -451,6 +501,7 @@ pub unsafe fn mpi_alltoallv(
             };
             (input, output)
         };
+        comm.check(|| "MPI_Alltoallv".to_owned())?;
         all_to_all(comm, &input, output, in_place)
     })
 }
@@ -521,6 +572,7 @@ pub unsafe fn mpi_alltoallw(
             };
             (input, output)
         };
+        comm.check(|| "MPI_Alltoallw".to_owned())?;
         all_to_all(comm, &input, output, in_place)
     })
 }

@@ -7,7 +7,7 @@ use weft::{Class, Communicator, Error, Group, Level, Result, SplitBy};
 use crate::bodies::communicators::{check, free, hand_out_if};
 use crate::bodies::pointers::{Place, text};
 use crate::bodies::world::null;
-use crate::bodies::{attributes, error_handlers, groups, info};
+use crate::bodies::{attributes, communicator_hints, error_handlers, groups, info};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{CommObject, RequestObject};
@@ -50,7 +50,7 @@ unsafe fn duplicate(
         let object = check(runtime, comm, newcomm)?;
         // SAFETY: the program's promise is handed on.
         let (place, request) = unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
-        info::check(info)?;
+        communicator_hints::check(info)?;
         // The handle is there at once; what it stands for comes when the request ends.
         let duplicating = object.comm.start_duplicate();
         let handle = runtime.adopt_comm(object.comm.placeholder(), &object)?;
@@ -59,6 +59,7 @@ unsafe fn duplicate(
             free(runtime, handle)?;
             return Err(error);
         }
+        runtime.comm(handle)?.add_hints(info)?;
         let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made: handle };
         let entry = runtime.objects().requests.insert(entry).ok_or_else(too_many)?;
         place.set(handle);
@@ -121,11 +122,15 @@ pub unsafe fn mpi_comm_create_from_group(
         let group = groups::resolve(runtime, group)?;
         // SAFETY: the program's promises are handed on.
         let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newcomm, "newcomm")?) };
-        info::check(info)?;
+        communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
         let new = runtime.process().communicator_of(&group, &tag)?;
         place.set(match new {
-            Some(new) => adopt(runtime, new, errhandler, handler)?,
+            Some(new) => {
+                let made = adopt(runtime, new, errhandler, handler)?;
+                runtime.comm(made)?.add_hints(info)?;
+                made
+            }
             None => MPI_COMM_NULL,
         });
         Ok(())
@@ -170,7 +175,9 @@ pub unsafe fn mpi_comm_split_type(
 ) -> c_int {
     call("MPI_Comm_split_type", Target::Comm(comm), |runtime| {
         let object = check(runtime, comm, newcomm)?;
+        communicator_hints::check(info)?;
         let by = kind_of(runtime, split_type, info)?;
+        object.comm.check(|| "MPI_Comm_split_type".to_owned())?;
         let part = object.comm.split_by(by.as_ref(), key)?;
         if let (Some(SplitBy::NextLevel), Some((_, level))) = (&by, &part) {
             // MPI 5.0 §7.4.2: the program is told what kind of part it has got.
@@ -178,7 +185,13 @@ pub unsafe fn mpi_comm_split_type(
             info::tell(info, RESOURCE_TYPE, &kind)?;
         }
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, part.map(|(part, _)| part), &object, comm, newcomm) }
+        unsafe {
+            hand_out_if(runtime, part.map(|(part, _)| part), &object, comm, newcomm)?;
+            match newcomm.read() {
+                MPI_COMM_NULL => Ok(()),
+                made => runtime.comm(made)?.add_hints(info),
+            }
+        }
     })
 }
 

@@ -92,23 +92,28 @@ pub unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_
 pub unsafe fn mpi_comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     call("MPI_Comm_dup", Target::Comm(comm), |runtime| {
         let object = check(runtime, comm, newcomm)?;
+        object.comm.check(|| "MPI_Comm_dup".to_owned())?;
         let new = object.comm.duplicate()?;
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
         unsafe { hand_out(runtime, new, &object, comm, newcomm, true) }
     })
 }
 
-/// The same with hints, which are not used yet.
+/// The same with hints; those of the original are not copied (MPI 5.0 §7.4.2).
 ///
 /// # Safety
 /// `newcomm` is null or writable.
 pub unsafe fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: *mut MPI_Comm) -> c_int {
     call("MPI_Comm_dup_with_info", Target::Comm(comm), |runtime| {
         let object = check(runtime, comm, newcomm)?;
-        crate::bodies::info::check(info)?;
+        crate::bodies::communicator_hints::check(info)?;
+        object.comm.check(|| "MPI_Comm_dup_with_info".to_owned())?;
         let new = object.comm.duplicate()?;
         // SAFETY: as in `mpi_comm_dup`.
-        unsafe { hand_out(runtime, new, &object, comm, newcomm, true) }
+        unsafe {
+            hand_out(runtime, new, &object, comm, newcomm, true)?;
+            runtime.comm(newcomm.read())?.add_hints(info)
+        }
     })
 }
 
@@ -127,6 +132,7 @@ pub unsafe fn mpi_comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: 
                 return Err(Error::new(Class::Argument, what).remedy("use 0 or more, or MPI_UNDEFINED"));
             }
         };
+        object.comm.check(|| "MPI_Comm_split".to_owned())?;
         let new = object.comm.split(color, key)?;
         // SAFETY: as in `mpi_comm_dup`.
         unsafe { hand_out_if(runtime, new, &object, comm, newcomm) }
@@ -141,6 +147,7 @@ pub unsafe fn mpi_comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MP
     call("MPI_Comm_create", Target::Comm(comm), |runtime| {
         let object = check(runtime, comm, newcomm)?;
         let group = groups::resolve(runtime, group)?;
+        object.comm.check(|| "MPI_Comm_create".to_owned())?;
         let new = object.comm.create(&group)?;
         // SAFETY: as in `mpi_comm_dup`.
         unsafe { hand_out_if(runtime, new, &object, comm, newcomm) }
@@ -231,6 +238,7 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
         }
         if name == "MPI_Comm_disconnect" {
             // MPI 5.0 §11.10.4: it waits for what is under way, and that is over when all members are here.
+            object.comm.check(|| "MPI_Comm_disconnect".to_owned())?;
             object.comm.barrier()?;
         }
         attributes::delete_all(&object, handle)?;

@@ -45,6 +45,11 @@ impl Pairs {
         self.find(key.as_bytes())
     }
 
+    /// Keys and values, in the order in which the keys came.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(key, value)| (&key[..], &value[..]))
+    }
+
     fn find(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.iter().find(|pair| pair.0 == key).map(|pair| &pair.1[..])
     }

@@ -7,7 +7,7 @@ use weft::{Class, Error, Group, Rank, Result};
 use crate::bodies::communicator_creation::{adopt, string_tag};
 use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::pointers::Place;
-use crate::bodies::{error_handlers, groups, info};
+use crate::bodies::{communicator_hints, error_handlers, groups};
 use crate::entry::Target;
 use crate::objects::Held;
 use crate::state::{Runtime, call};
@@ -35,6 +35,7 @@ pub unsafe fn mpi_intercomm_create(
             Some(peer) => Some((&peer.comm, self::leader(remote_leader)?)),
             None => None,
         };
+        object.comm.check(|| format!("MPI_Intercomm_create, leader {}", leader.0))?;
         let new = object.comm.connect(leader, peers, tag)?;
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
         unsafe { hand_out_if(runtime, Some(new), &object, local_comm, newintercomm) }
@@ -65,7 +66,7 @@ pub unsafe fn mpi_intercomm_create_from_groups(
         let local = groups::resolve(runtime, local_group)?;
         // SAFETY: the program's promises are handed on.
         let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newintercomm, "newintercomm")?) };
-        info::check(info)?;
+        communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
         let leader = leader(local_leader)?;
         let is_leader = local.peer(leader) == Some(runtime.process().here());
@@ -75,7 +76,9 @@ pub unsafe fn mpi_intercomm_create_from_groups(
         };
         let remote = remote.as_ref().map(|(group, leader)| (group, *leader));
         let new = runtime.process().connect(&local, leader, remote, &tag)?;
-        place.set(adopt(runtime, new, errhandler, handler)?);
+        let made = adopt(runtime, new, errhandler, handler)?;
+        runtime.comm(made)?.add_hints(info)?;
+        place.set(made);
         Ok(())
     })
 }
@@ -87,6 +90,7 @@ pub unsafe fn mpi_intercomm_create_from_groups(
 pub unsafe fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int {
     call("MPI_Intercomm_merge", Target::Comm(intercomm), |runtime| {
         let object = check(runtime, intercomm, newintracomm)?;
+        object.comm.check(|| "MPI_Intercomm_merge".to_owned())?;
         let new = object.comm.merge(high != 0)?;
         // SAFETY: as in `mpi_intercomm_create`.
         unsafe { hand_out_if(runtime, Some(new), &object, intercomm, newintracomm) }

@@ -8,6 +8,7 @@ pub mod attributes;
 pub mod buffered;
 pub mod collectives;
 pub mod communicator_creation;
+pub mod communicator_hints;
 pub mod communicators;
 pub mod completion;
 pub mod datatype_constructors;

@@ -6,7 +6,7 @@ use weft::collectives::{self, Collective, Operator, Schedule};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::arguments;
-use crate::bodies::collectives::{give, is_in_place, refuse_in_place, whole};
+use crate::bodies::collectives::{amount, amounts, give, is_in_place, refuse_in_place, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
 use crate::convert::Counts;
@@ -33,6 +33,18 @@ impl Reduction {
             if element_bytes == 0 { (1, 0) } else { (element_bytes, count as usize) };
         let operator = Operator { element_bytes, commutative: operation.commutative() };
         Ok(Reduction { operation, operator, count })
+    }
+
+    /// Compares the calls of all ranks (`WEFT_CHECK`).
+    fn check(&self, comm: &Communicator, name: &str, count: i64) -> Result<()> {
+        comm.check(|| match &self.operation {
+            Operation::Predefined(operator, basic) => {
+                format!("{name}, {operator}, {count} of {}", basic.name())
+            }
+            Operation::User { datatype, .. } => {
+                format!("{name}, an operator of the program, {}", amount(count, datatype))
+            }
+        })
     }
 
     /// What its schedule depends on.
@@ -87,6 +99,7 @@ pub unsafe fn mpi_reduce(
             refuse_in_place(sendbuf)?;
         }
         let reduction = Reduction::new(runtime, count, datatype, op)?;
+        reduction.check(comm, &format!("MPI_Reduce, root {}", root.0), count)?;
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe {
             let input = give(runtime, sendbuf, count, datatype, in_place)?;
@@ -128,6 +141,7 @@ impl Everywhere {
                 let input = give(runtime, sendbuf, count, datatype, in_place)?;
                 (input, Output::new(recvbuf, &pieces, true)?)
             };
+            reduction.check(comm, name, count)?;
             reduction.perform(comm, collective(reduction.shaped(in_place)), &input, output)
         })
     }
@@ -207,6 +221,7 @@ pub unsafe fn mpi_reduce_scatter_block(
         // SAFETY: the program's promises are handed on.
         let (input, output) =
             unsafe { blocks(runtime, sendbuf, recvbuf, total, recvcount, datatype, in_place)? };
+        reduction.check(comm, "MPI_Reduce_scatter_block", recvcount)?;
         let scattered = Collective::ReduceScatterBlock(reduction.shaped(in_place));
         reduction.perform(comm, scattered, &input, output)
     })
@@ -243,6 +258,8 @@ pub unsafe fn mpi_reduce_scatter(
         let reduction = Reduction::new(runtime, total, datatype, op)?;
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe { blocks(runtime, sendbuf, recvbuf, total, mine, datatype, in_place)? };
+        let lengths = counts.iter().map(|&count| count as usize);
+        reduction.check(comm, &format!("MPI_Reduce_scatter, {}", amounts(lengths)), total)?;
         let dataless = reduction.count == 0;
         let counts: Vec<usize> =
             counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();

@@ -246,6 +246,13 @@ unsafe fn set_named(runtime: &'static Runtime, name: *const c_char) -> Result<Op
     Ok(std::str::from_utf8(name).ok().and_then(|name| runtime.sets().find(name)))
 }
 
+#[cold]
+fn no_set(runtime: &'static Runtime) -> Error {
+    let names: Vec<&str> = runtime.sets().iter().map(ProcessSet::name).collect();
+    Error::new(Class::Argument, "there is no process set of that name, or this process is not in it")
+        .remedy(format!("there are: {}", names.join(", ")))
+}
+
 /// What is known of a process set: its size, under the key `mpi_size`.
 ///
 /// # Safety
@@ -258,13 +265,14 @@ pub unsafe fn mpi_session_get_pset_info(
     of_session("MPI_Session_get_pset_info", session, |runtime| {
         // SAFETY: the program's promise is handed on.
         let (place, set) = unsafe { (Place::new(info, "info")?, set_named(runtime, pset_name)?) };
-        let set = set.ok_or_else(|| Error::new(Class::Argument, "there is no process set of that name"))?;
+        let set = set.ok_or_else(|| no_set(runtime))?;
         place.set(info::adopt([("mpi_size", set.group().size().to_string())].into_iter().collect())?);
         Ok(())
     })
 }
 
-/// The processes of a set; `MPI_GROUP_NULL` where there is no set of that name (MPI 5.0 §7.3.2).
+/// The processes of a set. Where there is no set of that name the group is `MPI_GROUP_NULL` (MPI 5.0 §7.3.2), and
+/// the call an error.
 ///
 /// # Safety
 /// `pset_name` is null or ends with a zero byte, `newgroup` is null or writable.
@@ -276,8 +284,11 @@ pub unsafe fn mpi_group_from_session_pset(
     of_session("MPI_Group_from_session_pset", session, |runtime| {
         // SAFETY: the program's promise is handed on.
         let (place, set) = unsafe { (Place::new(newgroup, "newgroup")?, set_named(runtime, pset_name)?) };
-        let group = set.map(|set| groups::adopt(runtime, set.group().clone()));
-        place.set(group.transpose()?.unwrap_or(MPI_GROUP_NULL));
+        let Some(set) = set else {
+            place.set(MPI_GROUP_NULL);
+            return Err(no_set(runtime));
+        };
+        place.set(groups::adopt(runtime, set.group().clone())?);
         Ok(())
     })
 }

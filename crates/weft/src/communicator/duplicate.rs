@@ -15,7 +15,8 @@ use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 
 impl Communicator {
-    /// A new communicator of the same group, or of the same two groups (MPI 5.0 §7.4.2). Collective.
+    /// A new communicator of the same group, or of the same two groups, with the attributes whose keys say so
+    /// (MPI 5.0 §7.4.2). Collective.
     ///
     /// # Errors
     /// When a member is lost.
@@ -23,10 +24,13 @@ impl Communicator {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
         let (lease, _) = meeting.agree(seed, 0)?;
-        self.copy(lease, seed)
+        let copy = self.copy(lease, seed)?;
+        copy.attributes().inherit(self.attributes());
+        Ok(copy)
     }
 
-    /// Begins the same; it goes on with whatever this process does next.
+    /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
+    /// communicator has when the copy is taken.
     pub fn start_duplicate(&self) -> Duplicating {
         let meeting = self.meeting();
         let process = &meeting.inner.process;
@@ -109,7 +113,10 @@ impl Duplicating {
     /// When a member is lost; [`Class::Pending`] when it is not over.
     pub fn take(&self) -> Result<Communicator> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))
+        let made = ended
+            .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
+        made.attributes().inherit(self.original.attributes());
+        Ok(made)
     }
 }
 

@@ -119,10 +119,9 @@ impl Communicator {
     /// # Errors
     /// [`Class::Argument`] where members ask for different things, at all of them; when a member is lost.
     pub fn split_by(&self, by: Option<&SplitBy>, key: i32) -> Result<Option<Part>> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("split_type"));
-        }
-        let seats = self.gather_seats(by)?;
+        // Over an inter-communicator, a part has the members of both groups that have it in common.
+        let meeting = self.meeting();
+        let seats = meeting.gather_seats(by)?;
         let asked = |seat: &&Seat| seat.asks.is_some();
         let first = seats.iter().find(asked).and_then(|seat| seat.asks);
         if seats.iter().filter(asked).any(|seat| seat.asks != first) {
@@ -132,7 +131,7 @@ impl Communicator {
         }
         let level = by.and_then(|by| level_of(by, &seats));
         let color = level.and_then(|level| {
-            let mine = seats[self.rank().0 as usize].part(level)?;
+            let mine = seats[meeting.rank().0 as usize].part(level)?;
             seats.iter().position(|seat| seat.part(level) == Some(mine)).map(|rank| rank as u32)
         });
         let part = self.split(color, key)?;

@@ -329,7 +329,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) }
 }
 
 /// `PMPI_Comm_get_info`, in MPI since 3.0.
@@ -338,7 +339,8 @@ pub unsafe extern "C" fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_I
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_get_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) }
 }
 
 /// `MPI_Comm_get_name`, in MPI since 2.0.
@@ -541,7 +543,8 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) }
 }
 
 /// `PMPI_Comm_set_info`, in MPI since 3.0.
@@ -550,7 +553,8 @@ pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_set_info" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) }
 }
 
 /// `MPI_Comm_set_name`, in MPI since 2.0.

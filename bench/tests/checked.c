@@ -1,0 +1,100 @@
+// ranks: 2 3 5
+// launch: -x WEFT_CHECK=1
+// With WEFT_CHECK=1 collective calls that do not fit together are reported at every rank instead of hanging or giving
+// wrong results, and the communicator goes on working. (docs/decisions/0009)
+#include "check.h"
+
+static int numbers[64], others[64];
+
+/* Every rank gets the class, and the text names both calls. */
+static void reported(int code, const char *first, const char *second) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    CLASS(code, MPI_ERR_NOT_SAME);
+    OK(MPI_Error_string(code, text, &length));
+    if (!strstr(text, first) || !strstr(text, second)) check_failed(__FILE__, __LINE__, text);
+}
+
+static void order(MPI_Comm comm) {
+    int code;
+    section("calls in another order");
+    if (check_rank == 0) {
+        code = MPI_Bcast(numbers, 4, MPI_INT, 0, comm);
+    } else {
+        code = MPI_Barrier(comm);
+    }
+    reported(code, "MPI_Bcast, root 0, 4 of MPI_INT at rank 0", "barrier at rank");
+    if (check_rank == 1) {
+        code = MPI_Allreduce(numbers, others, 1, MPI_INT, MPI_SUM, comm);
+    } else {
+        code = MPI_Alltoall(numbers, 1, MPI_INT, others, 1, MPI_INT, comm);
+    }
+    reported(code, "MPI_Alltoall", "MPI_Allreduce, MPI_SUM, 1 of MPI_INT at rank 1");
+}
+
+static void arguments(MPI_Comm comm) {
+    int last = check_size - 1, here = check_rank == last;
+    section("roots, counts, types and operators that differ");
+    reported(MPI_Bcast(numbers, 4, MPI_INT, here ? last : 0, comm), "root 0", "root");
+    reported(MPI_Bcast(numbers, here ? 5 : 4, MPI_INT, 0, comm), "4 of MPI_INT", "5 of MPI_INT");
+    reported(MPI_Bcast(numbers, 4, here ? MPI_FLOAT : MPI_INT, 0, comm), "MPI_INT", "MPI_FLOAT");
+    reported(MPI_Reduce(numbers, others, 2, MPI_INT, here ? MPI_MAX : MPI_SUM, 0, comm), "MPI_SUM", "MPI_MAX");
+    reported(MPI_Allreduce(numbers, others, here ? 1 : 2, MPI_INT, MPI_SUM, comm), "1 of", "2 of");
+    reported(MPI_Scan(numbers, others, 2, here ? MPI_FLOAT : MPI_INT, MPI_SUM, comm), "MPI_INT", "MPI_FLOAT");
+    reported(MPI_Gather(numbers, here ? 2 : 1, MPI_INT, others, 1, MPI_INT, 0, comm), "1 of", "2 of");
+    reported(MPI_Scatter(numbers, 1, MPI_INT, others, here ? 2 : 1, MPI_INT, 0, comm), "1 of", "2 of");
+    reported(MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, others, here ? 2 : 1, MPI_INT, comm), "1 of", "2 of");
+}
+
+/* What the standard allows to differ is no error. */
+static void allowed(MPI_Comm comm) {
+    MPI_Datatype pair;
+    int counts[8], places[8];
+    section("arguments that may differ");
+    OK(MPI_Type_contiguous(2, MPI_INT, &pair));
+    OK(MPI_Type_commit(&pair));
+    if (check_rank == 0) {
+        OK(MPI_Bcast(numbers, 2, pair, 0, comm));
+    } else {
+        OK(MPI_Bcast(numbers, 4, MPI_INT, 0, comm));
+    }
+    if (check_rank == 0) {
+        OK(MPI_Gather(MPI_IN_PLACE, 0, MPI_INT, others, 1, pair, 0, comm));
+    } else {
+        OK(MPI_Gather(numbers, 2, MPI_INT, NULL, 0, MPI_INT, 0, comm));
+    }
+    for (int rank = 0; rank < check_size; rank++) counts[rank] = rank, places[rank] = rank * rank;
+    OK(MPI_Gatherv(numbers, check_rank, MPI_INT, others, counts, places, MPI_INT, 0, comm));
+    OK(MPI_Allgatherv(numbers, check_rank, MPI_INT, others, counts, places, MPI_INT, comm));
+    OK(MPI_Allreduce(check_rank ? numbers : MPI_IN_PLACE, others, 3, MPI_INT, MPI_SUM, comm));
+    OK(MPI_Type_free(&pair));
+}
+
+static void creation(MPI_Comm comm) {
+    MPI_Comm made = MPI_COMM_NULL;
+    int code;
+    section("creations that do not fit");
+    if (check_rank == 0) {
+        code = MPI_Comm_dup(comm, &made);
+    } else {
+        code = MPI_Comm_split(comm, 0, 0, &made);
+    }
+    reported(code, "MPI_Comm_dup at rank 0", "MPI_Comm_split at rank");
+    CHECK(made == MPI_COMM_NULL);
+    OK(MPI_Comm_split(comm, 0, 0, &made));
+    OK(MPI_Barrier(made));
+    OK(MPI_Comm_free(&made));
+}
+
+int main(int argc, char **argv) {
+    MPI_Comm comm;
+    check_open(argc, argv);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    order(comm);
+    arguments(comm);
+    creation(comm);
+    allowed(comm);
+    OK(MPI_Comm_free(&comm));
+    return check_close();
+}

@@ -1,0 +1,286 @@
+//! mpi4py, built from its source with the installed `mpicc`, and its own tests on the installed library.
+//!
+//! The source comes from PyPI into `target/mpi4py`, and is built once for each `mpi.h`. What mpi4py's tests leave
+//! out by themselves is counted and named; what is left out here, because weft has no such function yet, is named
+//! with that function. It is run as soon as `docs/mpi-coverage.md` says that the function works.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::c_tests::Tally;
+use crate::{job, venv};
+
+/// Builds mpi4py if it is not there, and runs its tests with the weft in `prefix`.
+///
+/// # Errors
+/// When mpi4py cannot be had or does not build, with what pip said.
+pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
+    let place = Place { prefix: prefix.to_path_buf(), folder: root.join("target/mpi4py") };
+    let coverage = root.join("docs/mpi-coverage.md");
+    let coverage = fs::read_to_string(&coverage)
+        .map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
+    let left_out: Vec<&Gap> = GAPS.iter().filter(|gap| !works(&coverage, gap.needs)).collect();
+    place.build()?;
+    for gap in &left_out {
+        println!("LEFT OUT  {}: {} is not there yet", gap.tests, gap.needs);
+    }
+    let mut tally = Tally::default();
+    tally.note("the library that mpi4py meets", place.meets_weft());
+    for fabric in ["shm", "tcp"] {
+        for ranks in RANKS {
+            let title = format!("mpi4py, {ranks} ranks, {fabric}");
+            if !title.contains(name) {
+                continue;
+            }
+            let result = place.test(ranks, fabric, &left_out).map(|said| println!("        {said}"));
+            tally.note(&title, result);
+        }
+    }
+    Ok(tally)
+}
+
+/// Tests of mpi4py that call a function which weft may not have yet.
+struct Gap {
+    /// As `main.py -x` takes it: module, class and test, with `*`.
+    tests: &'static str,
+    /// The function.
+    needs: &'static str,
+}
+
+/// Whether the page says that the function works.
+fn works(coverage: &str, function: &str) -> bool {
+    coverage.contains(&format!("| `{function}` | works |"))
+}
+
+struct Place {
+    prefix: PathBuf,
+    folder: PathBuf,
+}
+
+impl Place {
+    fn python(&self) -> PathBuf {
+        self.folder.join("venv/bin/python")
+    }
+
+    fn tests(&self) -> PathBuf {
+        self.folder.join(format!("mpi4py-{VERSION}/test"))
+    }
+
+    /// Fetches and builds, unless that was done with this very `mpi.h` for this very place.
+    fn build(&self) -> Result<(), String> {
+        let header = self.prefix.join("include/mpi.h");
+        let header = fs::read_to_string(&header)
+            .map_err(|error| format!("cannot read {}: {error}", header.display()))?;
+        let built = format!("mpi4py {VERSION} for {}\n{header}", self.prefix.display());
+        let marker = self.folder.join("built");
+        if fs::read_to_string(&marker).is_ok_and(|text| text == built) {
+            return Ok(());
+        }
+        venv::install(&self.folder, &TOOLS)?;
+        let pip = self.folder.join("venv/bin/pip");
+        let source = self.folder.join(format!("mpi4py-{VERSION}.tar.gz"));
+        if !source.exists() {
+            println!("fetching the source of mpi4py {VERSION} from PyPI");
+            let mut fetch = Command::new(&pip);
+            fetch.args(["download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary", "mpi4py"]);
+            fetch.arg(format!("mpi4py=={VERSION}")).arg("--dest").arg(&self.folder);
+            self.step("fetching mpi4py", &mut fetch)?;
+        }
+        let mut unpack = Command::new("tar");
+        unpack.arg("-xzf").arg(&source).arg("-C").arg(&self.folder);
+        self.step("unpacking mpi4py", &mut unpack)?;
+        println!("building mpi4py {VERSION} with {}", self.prefix.join("bin/mpicc").display());
+        let mut install = Command::new(&pip);
+        install.args(["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]);
+        install.arg("--force-reinstall").arg(&source);
+        install.env("MPICC", self.prefix.join("bin/mpicc")).env("CFLAGS", "-O0 -g0");
+        self.step("building mpi4py", &mut install)?;
+        fs::write(&marker, built).map_err(|error| format!("cannot write {}: {error}", marker.display()))
+    }
+
+    fn step(&self, what: &str, command: &mut Command) -> Result<(), String> {
+        let log = self.folder.join("build.log");
+        job::succeed(what, command, BUILD_LIMIT, &log).map(drop).map_err(|error| {
+            format!(
+                "{error}\n  this needs PyPI, and python3-dev and python3-venv, which ci/setup installs; \
+                 WEFT_TEST_MPI4PY=no leaves it out"
+            )
+        })
+    }
+
+    /// What is loaded must be the library under test, or nothing is tested.
+    fn meets_weft(&self) -> Result<(), String> {
+        let script = "from mpi4py import MPI; print(MPI.Get_library_version())";
+        let mut command = Command::new(self.python());
+        command.args(["-c", script]).env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        let finished =
+            job::succeed("importing mpi4py", &mut command, RUN_LIMIT, &self.folder.join("run.log"))?;
+        if finished.output.starts_with("weft ") { Ok(()) } else { Err(finished.account()) }
+    }
+
+    /// Runs all modules on so many ranks; the answer says what was run and what mpi4py itself skipped.
+    fn test(&self, ranks: u32, fabric: &str, left_out: &[&Gap]) -> Result<String, String> {
+        let mut command = Command::new(self.prefix.join("bin/weftrun"));
+        command.arg("-n").arg(ranks.to_string()).args(["-l", "--fabric", fabric]);
+        command.args(["--timeout", &RUN_LIMIT.as_secs().to_string()]);
+        command.arg(self.python()).args(["main.py", "-v", "--no-numpy"]);
+        command.args(["-i", &format!("^test_({})[.]py$", MODULES.join("|"))]);
+        for gap in left_out {
+            command.args(["-x", gap.tests]);
+        }
+        command.current_dir(self.tests()).env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        let log = self.folder.join(format!("tests-{ranks}-{fabric}.log"));
+        let finished = job::run(&mut command, RUN_LIMIT + Duration::from_secs(20), &log)?;
+        judge(&finished.output, ranks).and_then(|said| match finished.succeeded() {
+            true => Ok(said),
+            false => Err(format!("{}; all it said is in {}", finished.account(), log.display())),
+        })
+    }
+}
+
+/// Every rank must have run the same tests, some of every module, and none may have failed.
+fn judge(output: &str, ranks: u32) -> Result<String, String> {
+    let failed: Vec<&str> = output.lines().filter(|line| is_failure(line)).collect();
+    if !failed.is_empty() {
+        let shown = failed.len().min(FAILURES_SHOWN_MAX);
+        return Err(format!(
+            "{} lines of failures, first\n    {}",
+            failed.len(),
+            failed[..shown].join("\n    ")
+        ));
+    }
+    for module in MODULES {
+        let ran = format!("(test_{module}.");
+        if !output.lines().any(|line| line.contains(&ran) && line.ends_with("... ok")) {
+            // On one rank no test of inter-communicators can run.
+            let skipped = output.lines().any(|line| line.contains(&ran) && line.contains("... skipped"));
+            if !skipped && !is_left_out(module) {
+                return Err(format!("no test of test_{module} ran"));
+            }
+        }
+    }
+    let counts: Vec<u32> = (0..ranks).filter_map(|rank| ran_on(output, rank)).collect();
+    match counts.first() {
+        Some(&count)
+            if counts.len() == ranks as usize && count > 0 && counts.iter().all(|&it| it == count) =>
+        {
+            Ok(format!("{count} tests on each rank{}", skips(output)))
+        }
+        _ => Err(format!("the ranks ran {counts:?} tests, of {ranks} ranks")),
+    }
+}
+
+/// Whether all tests of a module may be left out.
+fn is_left_out(module: &str) -> bool {
+    GAPS.iter().any(|gap| gap.tests == format!("test_{module}.*"))
+}
+
+fn is_failure(line: &str) -> bool {
+    let said = line.split_once("] ").map_or(line, |(_, said)| said);
+    said.starts_with("FAIL") || said.starts_with("ERROR") || said.starts_with("Fatal Python error")
+}
+
+/// How many tests a rank says it ran.
+fn ran_on(output: &str, rank: u32) -> Option<u32> {
+    let start = format!("[{rank}] Ran ");
+    let line = output.lines().find_map(|line| line.strip_prefix(&start))?;
+    line.split(' ').next()?.parse().ok()
+}
+
+/// What rank 0 skipped, by the reason that mpi4py gives.
+fn skips(output: &str) -> String {
+    let mut reasons: BTreeMap<&str, u32> = BTreeMap::new();
+    for line in output.lines().filter(|line| line.starts_with("[0] ")) {
+        if let Some((_, reason)) = line.split_once("... skipped ") {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    let listed: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    if listed.is_empty() { String::new() } else { format!("; skipped by mpi4py: {}", listed.join(", ")) }
+}
+
+const VERSION: &str = "4.1.2";
+
+/// What builds it.
+const TOOLS: venv::Package = venv::Package {
+    name: "venv",
+    requirements: &["cython==3.3.1", "setuptools==80.9.0", "wheel==0.45.1"],
+    marker: "bin/cython",
+};
+
+/// The modules of mpi4py's tests that are run, without `test_`.
+const MODULES: [&str; 11] = [
+    "group",
+    "comm",
+    "comm_inter",
+    "attributes",
+    "info",
+    "errhandler",
+    "errorcode",
+    "exceptions",
+    "environ",
+    "session",
+    "handle",
+];
+
+/// Tests that call functions which may not be there yet.
+const GAPS: &[Gap] = &[
+    Gap { tests: "test_comm.*.testCreateGroup", needs: "MPI_Comm_create_group" },
+    Gap { tests: "test_comm.*.testCreateFromGroup", needs: "MPI_Comm_create_from_group" },
+    Gap { tests: "test_comm.*.testIDup", needs: "MPI_Comm_idup" },
+    Gap { tests: "test_comm.*.testIDupWithInfo", needs: "MPI_Comm_idup_with_info" },
+    Gap { tests: "test_comm.*.testGetSetInfo", needs: "MPI_Comm_set_info" },
+    Gap { tests: "test_comm.*.testPyProps", needs: "MPI_Comm_get_info" },
+    Gap { tests: "test_comm.*.testSplitType*", needs: "MPI_Comm_split_type" },
+    Gap { tests: "test_comm_inter.*", needs: "MPI_Intercomm_create" },
+    Gap { tests: "test_exceptions.TestExcCommNull.testInterNull", needs: "MPI_Comm_remote_group" },
+    Gap { tests: "test_errhandler.TestErrhandlerFile.*", needs: "MPI_File_open" },
+    Gap { tests: "test_errhandler.TestErrhandlerWin.*", needs: "MPI_Win_create" },
+    Gap { tests: "test_attributes.TestWinAttr.*", needs: "MPI_Win_create" },
+];
+
+const RANKS: [u32; 4] = [1, 2, 3, 5];
+const FAILURES_SHOWN_MAX: usize = 40;
+const BUILD_LIMIT: Duration = Duration::from_secs(1200);
+const RUN_LIMIT: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(ranks: u32, extra: &str) -> String {
+        let line = |rank: u32, module: &str| format!("[{rank}] testA (test_{module}.TestX.testA) ... ok\n");
+        let rank = |rank: u32| {
+            let all: String = MODULES.iter().map(|module| line(rank, module)).collect();
+            format!("{all}[{rank}] Ran 11 tests in 0.1s\n[{rank}] OK\n")
+        };
+        (0..ranks).map(rank).collect::<String>() + extra
+    }
+
+    #[test]
+    fn all_ranks_must_run_the_same_tests_without_a_failure() {
+        assert_eq!(judge(&said(2, ""), 2).unwrap(), "11 tests on each rank");
+        assert!(judge(&said(1, ""), 2).unwrap_err().contains("[11] tests, of 2 ranks"));
+        assert!(judge(&said(2, "[1] FAILED (errors=3)\n"), 2).unwrap_err().contains("errors=3"));
+        assert!(judge(&said(2, "[1] ERROR: testA\n"), 2).is_err());
+        assert!(judge(&said(2, "").replace("Ran 11", "Ran 0"), 2).is_err());
+        let without = said(1, "").replace("(test_group.TestX.testA) ... ok", "");
+        assert!(judge(&without, 1).unwrap_err().contains("no test of test_group"));
+    }
+
+    #[test]
+    fn what_mpi4py_skips_is_named() {
+        let extra =
+            "[0] testW (test_win.T.testW) ... skipped 'mpi-win'\n[1] testW (a) ... skipped 'mpi-win'\n";
+        assert!(judge(&said(2, extra), 2).unwrap().ends_with("skipped by mpi4py: 1 'mpi-win'"));
+    }
+
+    #[test]
+    fn a_gap_closes_when_the_function_works() {
+        assert!(works("| `MPI_Send` | works |\n", "MPI_Send"));
+        assert!(!works("| `MPI_Send` | answers `MPI_ERR_UNSUPPORTED_OPERATION` |\n", "MPI_Send"));
+    }
+}

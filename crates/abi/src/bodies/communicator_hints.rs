@@ -1,0 +1,164 @@
+//! Hints of communicators (MPI 5.0 §7.4.4).
+//!
+//! What a program asserts is kept and told, and nothing is made faster by it yet: weft keeps to what the assertion
+//! would allow it to give up. Hints that are not known are not kept, as the standard asks.
+
+use std::ffi::c_int;
+
+use weft::{Class, Error, Result};
+
+use crate::bodies::info::{self, Pairs};
+use crate::bodies::pointers::Place;
+use crate::entry::Target;
+use crate::objects::{CommObject, lock};
+use crate::state::call;
+use crate::types::*;
+
+/// The hints that are known and well-formed, of those that are given.
+fn known(given: &Pairs) -> Result<Pairs> {
+    let mut hints = Pairs::default();
+    for key in ASSERTIONS {
+        let Some(value) = given.value(key) else { continue };
+        if !matches!(value, b"true" | b"false") {
+            let what = format!("{key} is \"{}\", not true or false", String::from_utf8_lossy(value));
+            return Err(Error::new(Class::InfoValue, what));
+        }
+        hints.set(key.as_bytes(), value);
+    }
+    Ok(hints)
+}
+
+/// Whether hints may be given to a communicator that is about to be made.
+pub(crate) fn check(info: MPI_Info) -> Result<()> {
+    known(&info::pairs(info)?).map(drop)
+}
+
+impl CommObject {
+    /// Gives hints to a communicator, beside those that it has.
+    pub(crate) fn add_hints(&self, info: MPI_Info) -> Result<()> {
+        let added = known(&info::pairs(info)?)?;
+        let mut hints = lock(&self.hints);
+        added.iter().for_each(|(key, value)| hints.set(key, value));
+        Ok(())
+    }
+}
+
+/// Gives hints to a communicator. Collective; what the other members give is not looked at.
+///
+/// # Safety
+/// None: both arguments are handles.
+pub unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+    call("MPI_Comm_set_info", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        object.comm.check(|| "MPI_Comm_set_info".to_owned())?;
+        object.add_hints(info)
+    })
+}
+
+/// The hints of a communicator that are known, and the kinds of memory that its messages may stand in.
+///
+/// # Safety
+/// `info_used` is null or writable.
+pub unsafe fn mpi_comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
+    call("MPI_Comm_get_info", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(info_used, "info_used")? };
+        let mut pairs = lock(&object.hints).clone();
+        pairs.set(b"mpi_memory_alloc_kinds", b"mpi,system");
+        place.set(info::adopt(pairs)?);
+        Ok(())
+    })
+}
+
+/// The assertions of the standard.
+const ASSERTIONS: [&str; 4] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::info::{mpi_info_create, mpi_info_free, mpi_info_set};
+    use crate::bodies::testing;
+    use crate::generated::constants::*;
+    use std::ffi::CStr;
+
+    fn with(pairs: &[(&CStr, &CStr)]) -> MPI_Info {
+        let mut info = MPI_INFO_NULL;
+        // SAFETY: strings of C, and a writable place.
+        unsafe {
+            assert_eq!(mpi_info_create(&raw mut info), MPI_SUCCESS);
+            for (key, value) in pairs {
+                assert_eq!(mpi_info_set(info, key.as_ptr(), value.as_ptr()), MPI_SUCCESS);
+            }
+        }
+        info
+    }
+
+    fn told(comm: MPI_Comm) -> Pairs {
+        let mut info = MPI_INFO_NULL;
+        // SAFETY: a writable place.
+        assert_eq!(unsafe { mpi_comm_get_info(comm, &raw mut info) }, MPI_SUCCESS);
+        let pairs = info::pairs(info).unwrap();
+        // SAFETY: a writable place.
+        assert_eq!(unsafe { mpi_info_free(&raw mut info) }, MPI_SUCCESS);
+        pairs
+    }
+
+    fn set(comm: MPI_Comm, pairs: &[(&CStr, &CStr)]) -> c_int {
+        let mut info = with(pairs);
+        // SAFETY: handles, and a writable place.
+        unsafe {
+            let code = mpi_comm_set_info(comm, info);
+            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
+            code
+        }
+    }
+
+    #[test]
+    fn assertions_are_kept_and_what_is_not_known_is_not() {
+        testing::start();
+        let (tag, source) = (c"mpi_assert_no_any_tag", c"mpi_assert_no_any_source");
+        assert_eq!(set(MPI_COMM_SELF, &[(tag, c"true"), (c"color", c"blue")]), MPI_SUCCESS);
+        assert_eq!(set(MPI_COMM_SELF, &[(source, c"false")]), MPI_SUCCESS);
+        let pairs = told(MPI_COMM_SELF);
+        assert_eq!(pairs.value("mpi_assert_no_any_tag"), Some(&b"true"[..]));
+        assert_eq!(pairs.value("mpi_assert_no_any_source"), Some(&b"false"[..]));
+        assert_eq!((pairs.value("color"), pairs.value("mpi_assert_exact_length")), (None, None));
+        assert_eq!(pairs.value("mpi_memory_alloc_kinds"), Some(&b"mpi,system"[..]));
+        assert_eq!(set(MPI_COMM_SELF, &[(tag, c"perhaps")]), MPI_ERR_INFO_VALUE);
+        assert_eq!(told(MPI_COMM_SELF).value("mpi_assert_no_any_tag"), Some(&b"true"[..]));
+        // SAFETY: handles, and null pointers.
+        unsafe {
+            assert_eq!(mpi_comm_set_info(MPI_COMM_NULL, MPI_INFO_NULL), MPI_ERR_COMM);
+            assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_INFO_NULL), MPI_SUCCESS);
+            assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_Info::from_value(0x7000)), MPI_ERR_INFO);
+            assert_eq!(mpi_comm_get_info(MPI_COMM_SELF, std::ptr::null_mut()), MPI_ERR_ARG);
+        }
+    }
+
+    #[test]
+    fn a_duplicate_has_the_hints_that_it_is_given_and_no_others() {
+        testing::start();
+        let (mut plain, mut hinted) = (MPI_COMM_NULL, MPI_COMM_NULL);
+        let mut info = with(&[(c"mpi_assert_exact_length", c"true")]);
+        use crate::bodies::communicators::{mpi_comm_dup, mpi_comm_dup_with_info, mpi_comm_free};
+        // SAFETY: handles, and writable places.
+        unsafe {
+            let mut wrong = with(&[(c"mpi_assert_exact_length", c"perhaps")]);
+            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, wrong, &raw mut hinted), MPI_ERR_INFO_VALUE);
+            assert_eq!((hinted, mpi_info_free(&raw mut wrong)), (MPI_COMM_NULL, MPI_SUCCESS));
+            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut hinted), MPI_SUCCESS);
+            assert_eq!(mpi_comm_dup(hinted, &raw mut plain), MPI_SUCCESS);
+            assert_eq!(told(hinted).value("mpi_assert_exact_length"), Some(&b"true"[..]));
+            assert_eq!(told(plain).value("mpi_assert_exact_length"), None);
+            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
+            assert_eq!(mpi_comm_free(&raw mut hinted), MPI_SUCCESS);
+            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
+        }
+    }
+}
