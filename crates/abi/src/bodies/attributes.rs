@@ -195,7 +195,9 @@ fn delete(attributes: &Attributes, owner: Owner, number: c_int) -> Result<()> {
     Ok(())
 }
 
-fn copy_attributes(from: &Attributes, owner: Owner, to: &Attributes) -> Result<()> {
+/// Where a copy function fails, what was copied until then is deleted again, so that nothing is lost that copy
+/// functions may have allocated.
+fn copy_attributes((from, owner): (&Attributes, Owner), (to, copy): (&Attributes, Owner)) -> Result<()> {
     let list = lock(from).clone();
     for (number, value) in list {
         let copied = attached(number).map_or(Ok(None), |key| key.copy(owner, number, value));
@@ -206,8 +208,10 @@ fn copy_attributes(from: &Attributes, owner: Owner, to: &Attributes) -> Result<(
             }
             Ok(None) => {}
             Err(error) => {
-                let made = std::mem::take(&mut *lock(to));
-                made.iter().for_each(|(number, _)| detach(*number));
+                // The first error is the call's.
+                let _ = delete_attributes(to, copy);
+                let left = std::mem::take(&mut *lock(to));
+                left.iter().for_each(|(number, _)| detach(*number));
                 return Err(error);
             }
         }
@@ -231,8 +235,11 @@ fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result<()> {
 ///
 /// # Errors
 /// When a copy function fails; the duplicate has no attributes then.
-pub(crate) fn copy_all(from: &CommObject, from_handle: MPI_Comm, to: &CommObject) -> Result<()> {
-    copy_attributes(&from.attributes, Owner::Comm(from_handle), &to.attributes)
+pub(crate) fn copy_all(
+    (from, from_handle): (&CommObject, MPI_Comm),
+    (to, to_handle): (&CommObject, MPI_Comm),
+) -> Result<()> {
+    copy_attributes((&from.attributes, Owner::Comm(from_handle)), (&to.attributes, Owner::Comm(to_handle)))
 }
 
 /// Deletes the attributes of a communicator, the latest first.
@@ -244,8 +251,11 @@ pub(crate) fn delete_all(object: &CommObject, handle: MPI_Comm) -> Result<()> {
 }
 
 /// As [`copy_all`], for datatypes.
-pub(crate) fn copy_of_type(from: &Attributes, from_handle: MPI_Datatype, to: &Attributes) -> Result<()> {
-    copy_attributes(from, Owner::Type(from_handle), to)
+pub(crate) fn copy_of_type(
+    (from, from_handle): (&Attributes, MPI_Datatype),
+    (to, to_handle): (&Attributes, MPI_Datatype),
+) -> Result<()> {
+    copy_attributes((from, Owner::Type(from_handle)), (to, Owner::Type(to_handle)))
 }
 
 /// As [`delete_all`], for datatypes.

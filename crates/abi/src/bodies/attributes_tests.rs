@@ -140,15 +140,29 @@ fn duplicates_get_what_copy_functions_say() {
     for key in keys {
         put(&from, key, 100).unwrap();
     }
-    copy_all(&from, MPI_COMM_SELF, &to).unwrap();
+    copy_all((&from, MPI_COMM_SELF), (&to, MPI_COMM_SELF)).unwrap();
     assert_eq!((values(&to), log.copied.load(Ordering::SeqCst)), (vec![101, 100], 1));
 
     log.refuses_to_copy.store(MPI_ERR_OTHER, Ordering::SeqCst);
     let third = object();
-    let error = copy_all(&from, MPI_COMM_SELF, &third).unwrap_err();
+    let error = copy_all((&from, MPI_COMM_SELF), (&third, MPI_COMM_SELF)).unwrap_err();
     assert!(error.class == Class::Callback(MPI_ERR_OTHER) && error.what.contains("copy"), "{error}");
     assert_eq!(values(&third), [0; 0]);
     assert_eq!(attached(counted).unwrap().attached, 2, "on the first and its one duplicate");
+}
+
+#[test]
+fn what_was_copied_before_a_copy_function_failed_is_deleted() {
+    let (from, to) = (object(), object());
+    let ((first, first_log), (second, second_log)) = (new_key(), new_key());
+    put(&from, first, 10).unwrap();
+    put(&from, second, 20).unwrap();
+    second_log.refuses_to_copy.store(4711, Ordering::SeqCst);
+    let error = copy_all((&from, MPI_COMM_SELF), (&to, MPI_COMM_SELF)).unwrap_err();
+    assert_eq!(error.class, Class::Callback(4711));
+    assert_eq!((values(&to), lock(&first_log.deleted).clone()), (vec![], vec![11]), "its copy, not itself");
+    assert_eq!(lock(&second_log.deleted).len(), 0);
+    assert_eq!((values(&from), attached(first).unwrap().attached), (vec![10, 20], 1));
 }
 
 #[test]
@@ -239,7 +253,7 @@ fn the_names_of_mpi_1_do_the_same() {
         assert_eq!(mpi_attr_get(MPI_COMM_SELF, key, (&raw mut value).cast(), &raw mut flag), MPI_SUCCESS);
         assert_eq!((value.addr(), flag), (3, 1));
         let (from, to) = (testing::start().comm(MPI_COMM_SELF).unwrap(), object());
-        copy_all(&from, MPI_COMM_SELF, &to).unwrap();
+        copy_all((&from, MPI_COMM_SELF), (&to, MPI_COMM_SELF)).unwrap();
         assert!(values(&to).contains(&3), "MPI_DUP_FN is understood");
         assert_eq!(mpi_attr_delete(MPI_COMM_SELF, key), MPI_SUCCESS);
         assert_eq!(mpi_keyval_free(&raw mut key), MPI_SUCCESS);

@@ -54,7 +54,8 @@ unsafe fn duplicate(
         // The handle is there at once; what it stands for comes when the request ends.
         let duplicating = object.comm.start_duplicate();
         let handle = runtime.adopt_comm(object.comm.placeholder(), &object)?;
-        let copied = runtime.comm(handle).and_then(|made| attributes::copy_all(&object, comm, &made));
+        let copied =
+            runtime.comm(handle).and_then(|made| attributes::copy_all((&object, comm), (&made, handle)));
         if let Err(error) = copied {
             free(runtime, handle)?;
             return Err(error);

@@ -194,7 +194,9 @@ unsafe fn hand_out(
 ) -> Result<()> {
     let handle = runtime.adopt_comm(new, parent)?;
     if with_attributes {
-        let copied = runtime.comm(handle).and_then(|made| attributes::copy_all(parent, parent_handle, &made));
+        let copied = runtime
+            .comm(handle)
+            .and_then(|made| attributes::copy_all((parent, parent_handle), (&made, handle)));
         if let Err(error) = copied {
             free(runtime, handle)?;
             return Err(error);

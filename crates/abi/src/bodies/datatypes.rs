@@ -258,7 +258,8 @@ pub unsafe fn mpi_type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) ->
         let made = Made::by(MPI_COMBINER_DUP, Form::Int).of(Part::of(runtime, oldtype)?);
         let handle = adopt(runtime, datatype, Arc::new(made))?;
         let old = attributes(runtime, oldtype)?;
-        let copied = attributes(runtime, handle).and_then(|new| copy_of_type(&old, oldtype, &new));
+        let copied =
+            attributes(runtime, handle).and_then(|new| copy_of_type((&old, oldtype), (&new, handle)));
         let mut objects = runtime.objects();
         if let Err(error) = copied {
             objects.datatypes.remove(handle.value());

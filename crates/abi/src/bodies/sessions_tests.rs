@@ -71,6 +71,23 @@ fn sessions_come_and_go_many_times_and_several_at_once() {
 }
 
 #[test]
+fn sessions_of_several_threads_do_not_meet() {
+    testing::start();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let session = open();
+                    // SAFETY: a writable place.
+                    told(|place| unsafe { mpi_session_get_info(session, place) });
+                    assert_eq!(close(session), MPI_SUCCESS);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn process_sets_have_names_sizes_and_groups() {
     testing::start();
     let session = open();
