@@ -19,6 +19,7 @@ mod coverage;
 mod ctype;
 mod functions;
 mod header;
+mod rust_face;
 mod signature;
 mod tables;
 mod types;

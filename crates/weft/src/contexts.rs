@@ -201,7 +201,7 @@ mod tests {
         assert_eq!((first.free, second.free), (u8::MAX, 0));
         assert_eq!(contexts.settle(&second, second.free), None);
         assert!(contexts.settle(&first, 2).is_some());
-        assert_eq!(contexts.propose(9).free, u8::MAX & !2);
+        assert_eq!(contexts.propose(9).free, !2);
     }
 
     #[test]
@@ -228,6 +228,37 @@ mod tests {
         assert_eq!((contexts.propose(first).free & 1, contexts.propose(second).free & 1), (0, 1));
         assert!(contexts.taken.len() <= RESTING_MIN + 1);
     }
+
+    /// Two processes that make and free communicators for ever, one of them more than the other.
+    #[test]
+    fn numbers_never_run_out() {
+        let (mut left, mut right) = (Contexts::new(), Contexts::new());
+        let nobody = HashSet::new();
+        let mut least_free = u32::MAX;
+        for round in 0..CYCLES {
+            let (mine, theirs) = (left.propose(mix(round)), right.propose(mix(round)));
+            let both = mine.free & theirs.free;
+            least_free = least_free.min(both.count_ones());
+            let number = left.settle(&mine, both).unwrap();
+            assert_eq!(right.settle(&theirs, both), Some(number));
+            left.retire(number);
+            right.retire(number);
+            if round % 3 == 0 {
+                let alone = take(&mut left, !round);
+                left.retire(alone);
+            }
+            for contexts in [&mut left, &mut right] {
+                if contexts.is_overdue() {
+                    contexts.wake(&nobody);
+                }
+                assert!(contexts.taken.len() <= 2 * RESTING_MIN + 1);
+            }
+        }
+        assert!(least_free > 4, "one of {CANDIDATES} candidates is taken now and then, never most of them");
+    }
+
+    /// Ten million take ten seconds; the numbers they meet are no others.
+    const CYCLES: u64 = 1_000_000;
 
     #[test]
     fn candidates_lie_where_envelopes_can_have_them() {

@@ -19,6 +19,7 @@ use messaging::Rank;
 
 pub use members::Peers;
 use members::{Builder, Members};
+use progression::Progression;
 
 /// An ordered set of peers. Cheap to clone.
 ///
@@ -153,6 +154,16 @@ impl Group {
             Members::One(run) => Some((run.first, run.count, run.stride)),
             _ => None,
         }
+    }
+
+    /// What [`Group::as_run`] told.
+    #[must_use]
+    pub(crate) fn run(first: u32, count: u32, stride: i64) -> Group {
+        let mut builder = Builder::default();
+        if count > 0 {
+            builder.push(Progression::new(first, count, stride));
+        }
+        builder.finish()
     }
 
     /// As numbers that [`Group::decode`] reads; few where there are few runs.

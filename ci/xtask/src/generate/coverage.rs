@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::bodies::Bodies;
 use super::chapters::{CHAPTERS, Chapter};
+use super::rust_face;
 use super::signature::{Route, route};
 use super::tables::{Function, Tables};
 
@@ -27,10 +28,20 @@ pub fn text(tables: &Tables, bodies: &Bodies) -> String {
             writeln!(text, "| [{}](#{}) | {working} | {} |", chapter.title, anchor(chapter), functions.len());
     }
     for chapter in CHAPTERS {
-        let _ = write!(text, "\n## {}\n\n| function | state |\n|---|---|\n", chapter.title);
+        let in_rust = tables.chapter(chapter.key).any(|function| rust_face::of(&function.name).is_some());
+        let head = if in_rust {
+            "| function | state | in Rust |\n|---|---|---|"
+        } else {
+            "| function | state |\n|---|---|"
+        };
+        let _ = write!(text, "\n## {}\n\n{head}\n", chapter.title);
         for function in tables.chapter(chapter.key) {
             let state = if works(function) { "works" } else { "answers `MPI_ERR_UNSUPPORTED_OPERATION`" };
-            let _ = writeln!(text, "| `{}` | {state} |", function.name);
+            let _ = match rust_face::of(&function.name) {
+                Some(item) => writeln!(text, "| `{}` | {state} | `{item}` |", function.name),
+                None if in_rust => writeln!(text, "| `{}` | {state} | |", function.name),
+                None => writeln!(text, "| `{}` | {state} |", function.name),
+            };
         }
     }
     text

@@ -48,6 +48,9 @@ fn leader(rank: c_int) -> Result<Rank> {
         .map_err(|_| Error::new(Class::Rank, format!("rank {rank} cannot be a leader")))
 }
 
+/// A rank that no group has.
+const NOBODY: Rank = Rank(u32::MAX);
+
 /// Connects two groups.
 ///
 /// # Safety
@@ -69,12 +72,11 @@ pub unsafe fn mpi_intercomm_create_from_groups(
         communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
         let leader = leader(local_leader)?;
+        // As above.
         let is_leader = local.peer(leader) == Some(runtime.process().here());
-        let remote: Option<(Group, Rank)> = match is_leader {
-            true => Some((groups::resolve(runtime, remote_group)?, self::leader(remote_leader)?)),
-            false => None,
-        };
-        let remote = remote.as_ref().map(|(group, leader)| (group, *leader));
+        let remote = if is_leader { groups::resolve(runtime, remote_group).ok() } else { None };
+        let remote_leader = self::leader(remote_leader).unwrap_or(NOBODY);
+        let remote = remote.as_ref().map(|group| (group, remote_leader));
         let new = runtime.process().connect(&local, leader, remote, &tag)?;
         let made = adopt(runtime, new, errhandler, handler)?;
         runtime.comm(made)?.add_hints(info)?;

@@ -201,7 +201,8 @@ impl Communicator {
     fn broadcast_numbers(&self, numbers: Option<Vec<i64>>, root: Rank) -> Result<Vec<i64>> {
         let mut length = [numbers.as_ref().map_or(0, Vec::len) as i64];
         self.broadcast(&mut length, root)?;
-        let mut numbers = numbers.unwrap_or_else(|| vec![0; length[0] as usize]);
+        let count = self.process().count_told(length[0])?;
+        let mut numbers = numbers.unwrap_or_else(|| vec![0; count]);
         self.broadcast(&mut numbers, root)?;
         Ok(numbers)
     }
@@ -465,9 +466,7 @@ impl Line<'_> {
     /// Each tells the other some numbers.
     fn exchange(&self, numbers: &[i64]) -> Result<Vec<i64>> {
         let theirs = self.exchange_some(&[numbers.len() as i64], 1)?;
-        let count = usize::try_from(theirs[0]).ok().filter(|&count| count <= ENCODED_MAX);
-        let count = count.ok_or_else(|| Error::new(Class::Internal, "the other leader tells nonsense"))?;
-        self.exchange_some(numbers, count)
+        self.exchange_some(numbers, self.process.count_told(theirs[0])?)
     }
 
     fn exchange_some(&self, numbers: &[i64], count: usize) -> Result<Vec<i64>> {
@@ -520,6 +519,3 @@ fn check_apart(local: &Group, remote: &Group) -> Result<()> {
         Some(peer) => Err(Error::new(Class::Communicator, format!("process {} is in both groups", peer.0))),
     }
 }
-
-/// Numbers that an encoded group may have at most.
-const ENCODED_MAX: usize = 1 << 32;

@@ -80,23 +80,30 @@ impl Communicator {
         let tag = self.next_nonblocking_tag();
         let mail = Mail { from: self, tag };
         let under_way = lists.iter().map(|(to, list)| mail.send(*to, list)).collect::<Result<Vec<_>>>()?;
-        let part = match told[..] {
-            [RUN, first, count, stride, ..] => Some(Group::of(
-                (0..i64::from(count)).map(|at| Peer((i64::from(first) + at * i64::from(stride)) as u32)),
-            )),
+        let ranks = match told[..] {
+            [RUN, first, count, stride, ..] => {
+                Some(Group::run(first as u32, count as u32, i64::from(stride)))
+            }
             [LIST, length, parent, place, ..] => Some(self.pass_on(&mail, length, parent, place)?),
             _ => None,
         };
         under_way.into_iter().try_for_each(Parcel::arrive)?;
-        part.map(|ranks| self.group().include(&ranks.iter().map(|Peer(rank)| Rank(rank)).collect::<Vec<_>>()))
-            .transpose()
+        let wrong = ranks.as_ref().is_some_and(|ranks| !(ranks - &Group::world(self.size())).is_empty());
+        if wrong {
+            return Err(self.no_part());
+        }
+        Ok(ranks.map(|ranks| self.group().at_ranks(&ranks)))
+    }
+
+    #[cold]
+    fn no_part(&self) -> Error {
+        Error::new(Class::Internal, format!("{}: the root tells no part", self.place()))
     }
 
     /// Gets the list of a part, whose members are ranks here, and sends it on.
     fn pass_on(&self, mail: &Mail<'_>, length: i32, parent: i32, place: i32) -> Result<Group> {
-        let list = mail.receive(Rank(parent as u32), length as usize)?;
-        let nonsense = || Error::new(Class::Internal, format!("{}: the root tells no part", self.place()));
-        let ranks = Group::decode(&list, self.size()).ok_or_else(nonsense)?;
+        let list = mail.receive(Rank(parent as u32), self.process().count_told(i64::from(length))?)?;
+        let ranks = Group::decode(&list, self.size()).ok_or_else(|| self.no_part())?;
         let children = [2 * place as u32 + 1, 2 * place as u32 + 2];
         let children = children.into_iter().filter_map(|child| ranks.peer(Rank(child)));
         let under_way =

@@ -58,7 +58,8 @@ impl Strangers<'_> {
     /// Brings the root's numbers to all; `None` at the others, who need not know how many there are.
     pub(super) fn broadcast(&self, numbers: Option<&[i64]>, root: Rank) -> Result<Vec<i64>> {
         let length = self.broadcast_some(numbers.map(|numbers| vec![numbers.len() as i64]), 1, root)?;
-        self.broadcast_some(numbers.map(<[i64]>::to_vec), length[0] as usize, root)
+        let count = self.process.count_told(length[0])?;
+        self.broadcast_some(numbers.map(<[i64]>::to_vec), count, root)
     }
 
     fn broadcast_some(&self, numbers: Option<Vec<i64>>, count: usize, root: Rank) -> Result<Vec<i64>> {
@@ -122,6 +123,15 @@ impl Process {
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };
         Ok(Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label }))
+    }
+
+    /// A number of numbers that another process has told: no more than an encoded group of this job can have.
+    pub(super) fn count_told(&self, count: i64) -> Result<usize> {
+        let most = 3 * u64::from(self.peers()) + 2;
+        let count = u64::try_from(count).ok().filter(|&count| count <= most);
+        count
+            .map(|count| count as usize)
+            .ok_or_else(|| Error::new(Class::Internal, "another process tells more than there is"))
     }
 
     /// Whether all of the group are processes of the job.

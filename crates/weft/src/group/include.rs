@@ -91,6 +91,15 @@ impl Group {
         Error::new(Class::Rank, format!("rank {rank} is not in a group of {}", self.size()))
     }
 
+    /// The members at the ranks that stand as peers in the other group. They are known to be right.
+    pub(crate) fn at_ranks(&self, ranks: &Group) -> Group {
+        let ranks = ranks.settled();
+        match ranks.members.runs() {
+            Some(runs) => self.at(runs),
+            None => Group::of(ranks.iter().filter_map(|rank| self.peer(Rank(rank.0)))),
+        }
+    }
+
     /// The members at those ranks, which are known to be right.
     pub(super) fn at(&self, ranks: &[Progression]) -> Group {
         let mut builder = Builder::default();

@@ -1,0 +1,89 @@
+//! What the crate `weft` has in place of a function of MPI, for the page of what works. Chapters whose Rust face is
+//! not listed here get no column for it.
+
+/// The function, and the item of `weft` that does the same: a method as `Type::method`, an operator, a trait.
+pub const FACE: &[(&str, &str)] = &[
+    ("MPI_Comm_compare", "Communicator::compare"),
+    ("MPI_Comm_create", "Communicator::create"),
+    ("MPI_Comm_create_from_group", "Process::communicator_of"),
+    ("MPI_Comm_create_group", "Communicator::create_group"),
+    ("MPI_Comm_create_keyval", "Key::new"),
+    ("MPI_Comm_delete_attr", "Communicator::take_attribute"),
+    ("MPI_Comm_dup", "Communicator::duplicate"),
+    ("MPI_Comm_dup_with_info", "Communicator::duplicate"),
+    ("MPI_Comm_free", "Drop"),
+    ("MPI_Comm_free_keyval", "Drop"),
+    ("MPI_Comm_get_attr", "Communicator::attribute"),
+    ("MPI_Comm_get_name", "Communicator::name"),
+    ("MPI_Comm_group", "Communicator::group"),
+    ("MPI_Comm_idup", "Communicator::start_duplicate"),
+    ("MPI_Comm_idup_with_info", "Communicator::start_duplicate"),
+    ("MPI_Comm_rank", "Communicator::rank"),
+    ("MPI_Comm_remote_group", "Intercommunicator::remote"),
+    ("MPI_Comm_remote_size", "Group::size"),
+    ("MPI_Comm_set_attr", "Communicator::set_attribute"),
+    ("MPI_Comm_set_name", "Communicator::rename"),
+    ("MPI_Comm_size", "Communicator::size"),
+    ("MPI_Comm_split", "Communicator::split"),
+    ("MPI_Comm_split_type", "Communicator::split_by"),
+    ("MPI_Comm_test_inter", "Communicator::is_inter"),
+    ("MPI_Group_compare", "Group::compare"),
+    ("MPI_Group_difference", "Group::difference"),
+    ("MPI_Group_excl", "Group::exclude"),
+    ("MPI_Group_free", "Drop"),
+    ("MPI_Group_from_session_pset", "ProcessSet::group"),
+    ("MPI_Group_incl", "Group::include"),
+    ("MPI_Group_intersection", "Group::intersection"),
+    ("MPI_Group_range_excl", "Group::exclude_ranges"),
+    ("MPI_Group_range_incl", "Group::include_ranges"),
+    ("MPI_Group_rank", "Group::rank"),
+    ("MPI_Group_size", "Group::size"),
+    ("MPI_Group_translate_ranks", "Group::translate"),
+    ("MPI_Group_union", "Group::union"),
+    ("MPI_Intercomm_create", "Intercommunicator::connect"),
+    ("MPI_Intercomm_create_from_groups", "Process::connect"),
+    ("MPI_Intercomm_merge", "Intercommunicator::merge"),
+];
+
+/// What does the same in Rust.
+pub fn of(function: &str) -> Option<&'static str> {
+    FACE.iter().find(|(name, _)| *name == function).map(|(_, item)| *item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn sources(folder: &Path, text: &mut String) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            match entry.path() {
+                path if path.is_dir() => sources(&path, text),
+                path => text.push_str(&fs::read_to_string(path).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn every_item_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut text = String::new();
+        sources(&root.join("crates/weft/src"), &mut text);
+        for (function, item) in FACE {
+            let Some((of, method)) = item.split_once("::") else { continue };
+            assert!(text.contains(&format!("pub struct {of}")), "{item} for {function}: no such type");
+            let there = [format!("pub fn {method}("), format!("pub fn {method}<")];
+            assert!(there.iter().any(|line| text.contains(line)), "{item} for {function}: no such method");
+        }
+    }
+
+    #[test]
+    fn functions_are_those_of_mpi_and_stand_once() {
+        let table = include_str!("../../../../crates/abi/tables/functions.csv");
+        for (at, (function, _)) in FACE.iter().enumerate() {
+            assert!(table.contains(&format!("{function},")), "{function} is no function of MPI");
+            assert!(FACE[..at].iter().all(|(earlier, _)| earlier != function), "{function} stands twice");
+        }
+    }
+}
