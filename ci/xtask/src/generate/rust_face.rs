@@ -31,7 +31,7 @@ pub const FACE: &[(&str, &str)] = &[
     ("MPI_Group_difference", "Group::difference"),
     ("MPI_Group_excl", "Group::exclude"),
     ("MPI_Group_free", "Drop"),
-    ("MPI_Group_from_session_pset", "ProcessSet::group"),
+    ("MPI_Group_from_session_pset", "Session::group"),
     ("MPI_Group_incl", "Group::include"),
     ("MPI_Group_intersection", "Group::intersection"),
     ("MPI_Group_range_excl", "Group::exclude_ranges"),
@@ -43,6 +43,11 @@ pub const FACE: &[(&str, &str)] = &[
     ("MPI_Intercomm_create", "Intercommunicator::connect"),
     ("MPI_Intercomm_create_from_groups", "Process::connect"),
     ("MPI_Intercomm_merge", "Intercommunicator::merge"),
+    ("MPI_Session_finalize", "Session::finish"),
+    ("MPI_Session_get_nth_pset", "ProcessSets::iter"),
+    ("MPI_Session_get_num_psets", "ProcessSets::len"),
+    ("MPI_Session_get_pset_info", "ProcessSet::group"),
+    ("MPI_Session_init", "Session::another"),
 ];
 
 /// What does the same in Rust.
