@@ -46,7 +46,8 @@ static void buffered(MPI_Session session, MPI_Comm comm) {
     MPI_Request request;
     GOOD(MPI_Comm_rank(comm, &rank));
     GOOD(MPI_Comm_size(comm, &size));
-    NEED(MPI_Bsend(&rank, 1, MPI_INT, (rank + 1) % size, 2, comm) == MPI_ERR_BUFFER); /* no buffer yet */
+    if (!check_library_is("MPICH")) /* without a buffer */
+        NEED(MPI_Bsend(&rank, 1, MPI_INT, (rank + 1) % size, 2, comm) == MPI_ERR_BUFFER);
     GOOD(MPI_Session_attach_buffer(session, room, sizeof room));
     GOOD(MPI_Bsend(&rank, 1, MPI_INT, (rank + 1) % size, 2, comm));
     GOOD(MPI_Session_iflush_buffer(session, &request));
@@ -87,7 +88,7 @@ int main(void) {
         ring(of_second, 7);
         section("buffers");
         buffered(second, of_second);
-        NEED(MPI_Barrier(MPI_COMM_WORLD) == MPI_ERR_COMM || check_library_is("MPICH"));
+        if (!check_library_is("MPICH")) NEED(MPI_Barrier(MPI_COMM_WORLD) == MPI_ERR_COMM);
         section("the end of the sessions");
         GOOD(MPI_Comm_free(&of_second)); /* with its buffer */
         GOOD(MPI_Session_finalize(&second));
@@ -95,7 +96,7 @@ int main(void) {
         GOOD(MPI_Comm_free(&of_first));
         GOOD(MPI_Session_finalize(&first));
         section("a child process");
-        child();
+        if (!check_library_is("MPICH")) child(); /* whose children take leave */
     }
     if (check_rank == 0) printf("ok\n");
     return 0;
