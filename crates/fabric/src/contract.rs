@@ -69,6 +69,19 @@ pub trait Fabric: Send {
     /// Returns the number of things that happened; 0 means that nothing did.
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize;
 
+    /// Shows `reader` the next message of the peer at the end of `lane`, if it is there as a whole, and reports
+    /// nothing else. A message that `reader` answers with `None` stays where it is, for a `poll`.
+    ///
+    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is there: a
+    /// fabric whose `limits(lane).look` does not hold always does.
+    fn look<R>(
+        &mut self,
+        _lane: Self::Lane,
+        _reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Option<R> {
+        None
+    }
+
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 
@@ -195,6 +208,8 @@ pub struct Limits {
     pub eager_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
+    /// Whether `look` may find something.
+    pub look: bool,
 }
 
 /// The price of a lane, to choose between fabrics.

@@ -173,7 +173,7 @@ impl Fabric for Simulated {
 
     fn limits(&self, _lane: Peer) -> Limits {
         let weather = self.network.hold().weather;
-        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull }
+        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull, look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {

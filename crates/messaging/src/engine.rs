@@ -11,7 +11,7 @@ use crate::arrivals::{Core, Told, Transfer};
 use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
-use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
+use crate::peers::{Arriving, Link, Lost, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer, encode_exposed};
 use crate::request::{Failure, Mode, Outcome, RequestId, Shared, State};
 
@@ -168,11 +168,15 @@ impl<F: Fabric> Engine<F> {
     ) -> Result<Ticket, Outcome> {
         let easy = matches!(self.core.awaited, Awaited::Nobody)
             && !self.core.matching.has_posted()
-            && self.core.matching.find(&pattern).is_none()
-            && from.is_none_or(|peer| self.core.peers.is_well(peer));
+            && self.core.matching.find(&pattern).is_none();
         if easy {
-            self.core.awaited = Awaited::Posted { pattern, from, memory };
-            return Ok(Ticket::Awaited);
+            match from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
+                Ok(lane) => {
+                    self.core.awaited = Awaited::Posted { pattern, from, lane, memory };
+                    return Ok(Ticket::Awaited);
+                }
+                Err(Lost) => {}
+            }
         }
         match self.receive(pattern, from, memory) {
             Receiving::Done(outcome) => Err(outcome),
@@ -180,19 +184,46 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The outcome behind a ticket, when it is over; the ticket is void then.
+    /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just here, by
+    /// a look where it must come from: several of these between two turns of progress are well spent.
     #[inline(always)]
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
         let request = match (ticket, &self.core.awaited) {
             (Ticket::Request(request), _) => return self.test(request),
+            (Ticket::Awaited, Awaited::Posted { lane: Some(_), .. }) => return self.look(),
             (Ticket::Awaited, Awaited::Over(_)) => {
-                let Awaited::Over(outcome) = std::mem::take(&mut self.core.awaited) else { return None };
+                let Awaited::Over(outcome) = self.core.awaited.take() else { return None };
                 return Some(outcome);
             }
             (Ticket::Awaited, Awaited::Goes(request)) => *request,
             (Ticket::Awaited, _) => return None,
         };
         let outcome = self.test(request)?;
+        self.core.awaited = Awaited::Nobody;
+        Some(outcome)
+    }
+
+    /// Looks for the message that is waited for at its source alone. Now and then only a turn of progress finds it, so
+    /// that whoever always finds something does not forget the others.
+    #[inline(always)]
+    fn look(&mut self) -> Option<Outcome> {
+        let Core { awaited: Awaited::Posted { pattern, lane: Some(lane), memory, .. }, looked, .. } =
+            &mut self.core
+        else {
+            return None;
+        };
+        if *looked >= LOOKS_PER_TURN {
+            return None;
+        }
+        let outcome = self.fabric.look(*lane, |header, payload| {
+            let envelope = Kind::eager_envelope(header).filter(|envelope| pattern.matches(envelope))?;
+            if payload.bytes() > memory.bytes() {
+                return None;
+            }
+            memory.write_at(0, payload);
+            Some(Outcome::received(envelope.source, envelope.tag, payload.bytes(), payload.bytes()))
+        })?;
+        *looked += 1;
         self.core.awaited = Awaited::Nobody;
         Some(outcome)
     }
@@ -256,6 +287,7 @@ impl<F: Fabric> Engine<F> {
     /// that happened.
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
+        self.core.looked = 0;
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
@@ -622,3 +654,5 @@ fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Po
 
 /// A turn of progress takes at most about so many messages, so that it stays short.
 const EVENTS_PER_TURN: usize = 64;
+/// So many messages may be found by looks before a turn of progress is due.
+const LOOKS_PER_TURN: u32 = 32;

@@ -392,7 +392,7 @@ impl Communicator {
     fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
         let place = |rank: Rank| inner.group.peer(rank).expect("schedules name ranks of the communicator");
-        let end = inner.process.until(|engine| match execution.advance(engine, &place, reduce) {
+        let end = inner.process.until_seen(|engine| match execution.advance(engine, &place, reduce) {
             Advance::Pending => None,
             end => Some(end),
         });

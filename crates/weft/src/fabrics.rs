@@ -313,6 +313,18 @@ impl Fabric for Fabrics {
         happened
     }
 
+    #[inline(always)]
+    fn look<R>(
+        &mut self,
+        lane: Lane,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Option<R> {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.look(lane, reader),
+            _ => None,
+        }
+    }
+
     fn bell(&self) -> FabricsBell {
         FabricsBell { shm: self.shm.as_ref().map(Fabric::bell), tcp: self.tcp.as_ref().map(Fabric::bell) }
     }

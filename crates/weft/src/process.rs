@@ -143,7 +143,7 @@ impl Process {
             self.rouse(before, &engine);
         }
         match begun {
-            Ok(ticket) => self.until_held(engine, |engine| engine.take_awaited(ticket)),
+            Ok(ticket) => self.until_held(engine, self.policy.looks(), |engine| engine.take_awaited(ticket)),
             Err(outcome) => outcome,
         }
     }
@@ -216,34 +216,47 @@ impl Process {
 
     /// Makes progress until `ready` has an answer.
     #[inline(always)]
-    pub(crate) fn until<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        let mut engine = self.hold();
-        match ready(&mut engine) {
-            Some(answer) => answer,
-            None => self.until_held(engine, ready),
-        }
+    pub(crate) fn until<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), ONE_LOOK, ready)
     }
 
-    /// The same for who holds the engine and has looked whether `ready` has an answer: it has none before progress
-    /// is made.
+    /// The same where `ready` itself looks for what is waited for: it is asked several times between two turns of
+    /// progress, where the core is this rank's own.
+    #[inline(always)]
+    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), self.policy.looks(), ready)
+    }
+
+    /// The same for who holds the engine.
     #[inline(always)]
     fn until_held<'a, R>(
         &'a self,
         mut engine: Guard<'a, Engine<Fabrics>>,
+        looks: u32,
         mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
     ) -> R {
         let mut patience = Patience::new(self.policy);
+        let mut looks_left = looks;
+        let mut happened = None;
         // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
-            let happened = self.turn(&mut engine);
             if let Some(answer) = ready(&mut engine) {
                 if patience.is_armed() {
                     self.disarm();
                 }
                 return answer;
             }
-            patience.looked(happened);
-            engine = self.pause(engine, &mut patience);
+            looks_left -= 1;
+            if looks_left > 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            if let Some(happened) = happened {
+                patience.looked(happened);
+                engine = self.pause(engine, &mut patience);
+            }
+            happened = Some(self.turn(&mut engine));
+            looks_left = looks;
         }
     }
 
@@ -454,6 +467,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// A request is over by progress alone.
+const ONE_LOOK: u32 = 1;
 /// Context 0 is the world, context 1 each process alone.
 const FIRST_CONTEXT: u32 = 2;
 /// A program that only looks gives its core away once per so many looks in vain.

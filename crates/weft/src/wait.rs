@@ -28,6 +28,17 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Looks at one source between two turns of progress.
+    #[inline]
+    pub(crate) fn looks(self) -> u32 {
+        match self {
+            Policy::OwnCore => LOOKS_PER_TURN,
+            Policy::SharedCore => 1,
+        }
+    }
+}
+
 /// Whether so many ranks have cores of their own.
 pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
     if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
@@ -149,6 +160,9 @@ impl Patience {
     }
 }
 
+/// A look at one source takes a tenth of a turn of progress. With so many between two turns, a message is mostly found
+/// by a look, and the others wait a fraction of a microsecond longer for theirs.
+const LOOKS_PER_TURN: u32 = 32;
 /// Looks that pass before the clock is read at all: most waits are over by then.
 const LOOKS_BEFORE_CLOCK: u32 = 256;
 /// The clock is read once per so many looks, or turns of others.

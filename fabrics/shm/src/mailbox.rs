@@ -93,13 +93,13 @@ impl Mailbox {
     }
 
     /// Whether a payload that long can be sent now.
-    #[inline]
+    #[inline(always)]
     pub fn takes(&self, bytes: usize) -> bool {
         self.turn == Turn::Ours && bytes <= usize::from(self.room)
     }
 
     /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, lines_before: u32) {
         debug_assert!(self.takes(payload.bytes()), "posted out of turn or beyond the room");
         let [a, b, c, d, e, f] = header.words;
@@ -139,25 +139,27 @@ impl Mailbox {
         (what >> 16) as u16
     }
 
-    /// Lends the message that has come to `reader`; then the turn is ours.
+    /// Lends the message that has come to `reader`; then the turn is ours, unless the reader's answer is `None`.
     ///
     /// # Errors
     /// [`Wild`] when no sane peer can have written it.
     #[inline(always)]
-    pub fn take(
+    pub fn take<R>(
         &mut self,
         memory: &impl Memory,
-        reader: impl FnOnce(&Header, Payload<'_>),
-    ) -> Result<(), Wild> {
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Wild> {
         let [what, words @ ..] = memory.take_words::<7>(self.at + LINE_FRONT);
         let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
-        memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
-        self.number = self.number.wrapping_add(1);
-        self.turn = Turn::Ours;
-        Ok(())
+        let taken = memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
+        if taken.is_some() {
+            self.number = self.number.wrapping_add(1);
+            self.turn = Turn::Ours;
+        }
+        Ok(taken)
     }
 }
 

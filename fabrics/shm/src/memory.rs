@@ -26,7 +26,7 @@ pub trait Memory {
 
     /// Writes the whole line at `offset`, a multiple of 64: what follows its sequence number, then the payload
     /// (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), and at last the number, which makes it visible.
-    #[inline]
+    #[inline(always)]
     fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
         self.put(offset + LINE_PAYLOAD, payload);
         self.put_words(offset + LINE_FRONT, front);
@@ -113,7 +113,7 @@ mod mapped {
         }
 
         /// The address of `bytes` bytes at `offset`, all of them inside.
-        #[inline]
+        #[inline(always)]
         fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
             assert!(
                 offset <= self.bytes && bytes <= self.bytes - offset,
@@ -126,7 +126,7 @@ mod mapped {
     }
 
     impl Memory for Mapped {
-        #[inline]
+        #[inline(always)]
         fn word(&self, offset: usize) -> &Word {
             assert!(offset.is_multiple_of(align_of::<Word>()), "a word at {offset} is not aligned");
             // SAFETY: `place` checked the bounds; pages and heap lines are aligned to 64 bytes at least, so
@@ -134,7 +134,7 @@ mod mapped {
             unsafe { Word::from_ptr(self.place(offset, size_of::<Word>()).cast()) }
         }
 
-        #[inline]
+        #[inline(always)]
         fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
             assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && offset.is_multiple_of(LINE));
             let line = self.place(offset, LINE);
@@ -147,28 +147,28 @@ mod mapped {
             }
         }
 
-        #[inline]
+        #[inline(always)]
         fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; an unaligned write asks for nothing more.
             unsafe { place.cast::<[u32; N]>().write_unaligned(words) }
         }
 
-        #[inline]
+        #[inline(always)]
         fn take_words<const N: usize>(&self, offset: usize) -> [u32; N] {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; any bit pattern is a `u32`.
             unsafe { place.cast::<[u32; N]>().read_unaligned() }
         }
 
-        #[inline]
+        #[inline(always)]
         fn put(&self, offset: usize, payload: Payload<'_>) {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
             unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
         }
 
-        #[inline]
+        #[inline(always)]
         fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
             let place = self.place(offset, bytes);
             // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `reader` runs.

@@ -39,7 +39,10 @@ impl Incoming {
             match self.next(memory, mailbox.as_deref()) {
                 Next::Letter => {
                     let peer = self.peer;
-                    let take = |header: &Header, payload: Payload<'_>| sink.message(peer, header, payload);
+                    let take = |header: &Header, payload: Payload<'_>| {
+                        sink.message(peer, header, payload);
+                        Some(())
+                    };
                     if let Some(mailbox) = &mut mailbox
                         && let Err(wild) = mailbox.take(memory, take)
                     {
@@ -65,6 +68,32 @@ impl Incoming {
             }
         }
         (done, says, Ok(()))
+    }
+
+    /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the writer
+    /// says. Whatever else there is, [`Incoming::listen`] finds.
+    #[inline(always)]
+    pub(super) fn look<R>(
+        &mut self,
+        memory: &Mapped,
+        mailbox: &mut Mailbox,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Option<(R, u32)> {
+        // The line first: a letter that goes before it is seen when it is.
+        let line = self.consumer.look(memory);
+        let letter = mailbox.look(memory);
+        if letter == Look::Ready
+            && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
+            && !self.consumer.midway()
+        {
+            return mailbox.take(memory, reader).ok().flatten().map(|found| (found, 0));
+        }
+        if line != Look::Ready {
+            return None;
+        }
+        let (header, piece) = self.consumer.whole(memory)?;
+        let found = memory.read(piece.offset, piece.bytes, |payload| reader(&header, payload))?;
+        Some((found, self.consumer.release(memory, piece)))
     }
 
     /// What comes next in the order of the pair.
