@@ -77,11 +77,10 @@ pub(crate) unsafe fn write(place: *mut MPI_Status, status: &MPI_Status) {
 /// # Safety
 /// `place` is null or writable.
 #[inline(always)]
-pub(crate) unsafe fn write_received(place: *mut MPI_Status, source: Rank, tag: c_int, bytes: usize) {
+pub(crate) unsafe fn write_received(place: *mut MPI_Status, status: &weft::Status) {
     if !place.is_null() {
-        let status = weft::Status { source, tag, bytes, cancelled: false };
         // SAFETY: the caller promised that it is writable.
-        unsafe { write(place, &of(&status)) };
+        unsafe { write(place, &of(status)) };
     }
 }
 

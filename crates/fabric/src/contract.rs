@@ -72,14 +72,14 @@ pub trait Fabric: Send {
     /// Shows `reader` the next message of the peer at the end of `lane`, if it is there as a whole, and reports
     /// nothing else. A message that `reader` answers with `None` stays where it is, for a `poll`.
     ///
-    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is there: a
-    /// fabric whose `limits(lane).look` does not hold always does.
+    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is there; where
+    /// `limits(lane).look` does not hold, it always does.
     fn look<R>(
         &mut self,
         _lane: Self::Lane,
         _reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
-    ) -> Option<R> {
-        None
+    ) -> Looked<R> {
+        Looked::Nothing
     }
 
     /// What a thread sleeps on when nothing comes.
@@ -166,6 +166,18 @@ pub enum Posted {
     Partly(usize),
     /// Nothing is taken.
     Busy,
+}
+
+/// What a look has found.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looked<R> {
+    /// Nothing.
+    Nothing,
+    /// A message, which the reader took.
+    Taken(R),
+    /// Something for a `poll`.
+    Left,
 }
 
 /// What became of a pull.

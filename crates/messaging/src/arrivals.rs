@@ -17,7 +17,7 @@ pub(crate) struct Core<L> {
     pub peers: PeerTable<L>,
     pub matching: Matching,
     pub awaited: Awaited<L>,
-    /// Messages that were found by looks since the last turn of progress.
+    /// Messages that looks have found since the last turn of progress.
     pub looked: u32,
     pub requests: Requests,
     /// Replies to be queued by the next turn.

@@ -4,14 +4,15 @@
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
 use fabric::{
-    Exposed, Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, PulledShared, UserMemory,
+    Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared,
+    UserMemory,
 };
 
 use crate::arrivals::{Core, Told, Transfer};
 use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
-use crate::peers::{Arriving, Link, Lost, Outgoing, Parcel, Then};
+use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer, encode_exposed};
 use crate::request::{Failure, Mode, Outcome, RequestId, Shared, State};
 
@@ -169,14 +170,9 @@ impl<F: Fabric> Engine<F> {
         let easy = matches!(self.core.awaited, Awaited::Nobody)
             && !self.core.matching.has_posted()
             && self.core.matching.find(&pattern).is_none();
-        if easy {
-            match from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
-                Ok(lane) => {
-                    self.core.awaited = Awaited::Posted { pattern, from, lane, memory };
-                    return Ok(Ticket::Awaited);
-                }
-                Err(Lost) => {}
-            }
+        if easy && let Ok(lane) = from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
+            self.core.awaited = Awaited::Posted { pattern, from, lane, memory };
+            return Ok(Ticket::Awaited);
         }
         match self.receive(pattern, from, memory) {
             Receiving::Done(outcome) => Err(outcome),
@@ -184,13 +180,54 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// Where a receive from `from` that was not posted may be looked for by [`Engine::look`]; `None` where the order of
+    /// receives and messages asks for more, or the fabric cannot look at one peer alone.
+    #[inline(always)]
+    pub fn may_look(&mut self, pattern: &Pattern, from: Peer) -> Option<F::Lane> {
+        let core = &mut self.core;
+        let first = matches!(core.awaited, Awaited::Nobody)
+            && !core.matching.has_posted()
+            && core.matching.find(pattern).is_none();
+        if !first || core.looked >= LOOKS_PER_TURN {
+            return None;
+        }
+        core.peers.link(from).filter(|link| link.limits.look).map(|link| link.lane)
+    }
+
+    /// Receives the next message from the peer at the end of `lane` if it is there, fits, and is what `pattern` asks
+    /// for; `None` when nothing has happened. What it finds needs neither a request nor a turn of progress, only
+    /// that one is made now and then: [`Engine::may_look`] sees to it.
+    #[inline(always)]
+    pub fn look(&mut self, lane: F::Lane, pattern: &Pattern, memory: &mut UserMemory) -> Option<Probed> {
+        look(&mut self.fabric, lane, pattern, memory, &mut self.core.looked)
+    }
+
+    /// Whether a turn of progress must be made before looks find anything.
+    #[inline(always)]
+    pub fn is_turn_due(&self) -> bool {
+        self.core.looked >= LOOKS_PER_TURN
+    }
+
+    /// Whether [`Engine::take_awaited`] may find a message by a look.
+    #[inline(always)]
+    pub fn is_looking(&self) -> bool {
+        matches!(self.core.awaited, Awaited::Posted { lane: Some(_), .. }) && !self.is_turn_due()
+    }
+
     /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just here, by
     /// a look where it must come from: several of these between two turns of progress are well spent.
-    #[inline(always)]
+    #[inline]
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
-        let request = match (ticket, &self.core.awaited) {
+        let request = match (ticket, &mut self.core.awaited) {
             (Ticket::Request(request), _) => return self.test(request),
-            (Ticket::Awaited, Awaited::Posted { lane: Some(_), .. }) => return self.look(),
+            (Ticket::Awaited, Awaited::Posted { pattern, lane: Some(lane), memory, .. })
+                if self.core.looked < LOOKS_PER_TURN =>
+            {
+                let looked = &mut self.core.looked;
+                let Probed { source, tag, bytes } = look(&mut self.fabric, *lane, pattern, memory, looked)?;
+                self.core.awaited = Awaited::Nobody;
+                return Some(Outcome::received(source, tag, bytes, bytes));
+            }
             (Ticket::Awaited, Awaited::Over(_)) => {
                 let Awaited::Over(outcome) = self.core.awaited.take() else { return None };
                 return Some(outcome);
@@ -199,31 +236,6 @@ impl<F: Fabric> Engine<F> {
             (Ticket::Awaited, _) => return None,
         };
         let outcome = self.test(request)?;
-        self.core.awaited = Awaited::Nobody;
-        Some(outcome)
-    }
-
-    /// Looks for the message that is waited for at its source alone. Now and then only a turn of progress finds it, so
-    /// that whoever always finds something does not forget the others.
-    #[inline(always)]
-    fn look(&mut self) -> Option<Outcome> {
-        let Core { awaited: Awaited::Posted { pattern, lane: Some(lane), memory, .. }, looked, .. } =
-            &mut self.core
-        else {
-            return None;
-        };
-        if *looked >= LOOKS_PER_TURN {
-            return None;
-        }
-        let outcome = self.fabric.look(*lane, |header, payload| {
-            let envelope = Kind::eager_envelope(header).filter(|envelope| pattern.matches(envelope))?;
-            if payload.bytes() > memory.bytes() {
-                return None;
-            }
-            memory.write_at(0, payload);
-            Some(Outcome::received(envelope.source, envelope.tag, payload.bytes(), payload.bytes()))
-        })?;
-        *looked += 1;
         self.core.awaited = Awaited::Nobody;
         Some(outcome)
     }
@@ -639,6 +651,39 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
+/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `memory` has room for. Counts the
+/// messages that were taken since the last turn of progress; one that cannot be taken makes it due.
+#[inline(always)]
+fn look<F: Fabric>(
+    fabric: &mut F,
+    lane: F::Lane,
+    pattern: &Pattern,
+    memory: &mut UserMemory,
+    looked: &mut u32,
+) -> Option<Probed> {
+    let found = fabric.look(lane, |header, payload| {
+        let Envelope { source, tag, .. } =
+            Kind::eager_envelope(header).filter(|envelope| pattern.matches(envelope))?;
+        let bytes = payload.bytes();
+        if bytes > memory.bytes() {
+            return None;
+        }
+        memory.write_at(0, payload);
+        Some(Probed { source, tag, bytes })
+    });
+    match found {
+        Looked::Nothing => None,
+        Looked::Taken(probed) => {
+            *looked += 1;
+            Some(probed)
+        }
+        Looked::Left => {
+            *looked = LOOKS_PER_TURN;
+            None
+        }
+    }
+}
+
 /// Offers one message to the fabric; what it takes is noted in the message.
 fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
     let payload = outgoing.payload.payload();
@@ -654,5 +699,6 @@ fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Po
 
 /// A turn of progress takes at most about so many messages, so that it stays short.
 const EVENTS_PER_TURN: usize = 64;
-/// So many messages may be found by looks before a turn of progress is due.
+/// So many messages may be found by looks before a turn of progress is due: whoever always finds something there must
+/// not forget the others.
 const LOOKS_PER_TURN: u32 = 32;

@@ -167,11 +167,12 @@ impl Matching {
     }
 
     /// The oldest message that the pattern asks for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, pattern: &Pattern) -> Option<u32> {
-        if self.waiting == 0 {
-            return None;
-        }
+        if self.waiting == 0 { None } else { self.find_kept(pattern) }
+    }
+
+    fn find_kept(&self, pattern: &Pattern) -> Option<u32> {
         if let Some(envelope) = pattern.exact() {
             return self.arrived.get(&envelope)?.front().copied();
         }

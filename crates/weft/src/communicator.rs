@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, UserMemory};
-use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
 
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -164,9 +164,20 @@ impl Communicator {
         inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
     }
 
+    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has happened,
+    /// and [`Communicator::receive_outcome`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_at_once(&self, memory: &mut UserMemory, from: Rank, tag: Option<i32>) -> Option<Status> {
+        let inner = &*self.inner;
+        let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
+        let Probed { source, tag, bytes } =
+            inner.process.receive_at_once(&pattern, inner.group.peer(from)?, memory)?;
+        Some(Status { source, tag, bytes, cancelled: false })
+    }
+
     /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
     /// `None` where `from` is no member.
-    #[inline(always)]
     #[must_use]
     pub fn receive_outcome(
         &self,
@@ -392,7 +403,7 @@ impl Communicator {
     fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
         let place = |rank: Rank| inner.group.peer(rank).expect("schedules name ranks of the communicator");
-        let end = inner.process.until_seen(|engine| match execution.advance(engine, &place, reduce) {
+        let end = inner.process.until(|engine| match execution.advance(engine, &place, reduce) {
             Advance::Pending => None,
             end => Some(end),
         });

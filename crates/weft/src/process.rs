@@ -13,7 +13,7 @@ use messaging::{
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::lock::{Guard, Lock, Threads};
-use crate::wait::{Next, Patience, Policy};
+use crate::wait::{Next, Patience, Policy, Rest};
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -23,6 +23,10 @@ pub struct Process {
     bell: FabricsBell,
     heap: Option<SharedHeap>,
     policy: Policy,
+    /// Looks at one source between two turns of progress.
+    looks: u32,
+    /// What lies between two looks in vain.
+    rest: Rest,
     /// What is known of the ranks' cores at all ranks alike.
     cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
@@ -60,6 +64,8 @@ impl Process {
             heap: engine.fabric().heap(),
             engine: Lock::new(threads, engine),
             policy,
+            looks: policy.looks(threads),
+            rest: Rest::measured(),
             cores,
             sleepers: AtomicU32::new(0),
             wanting: AtomicU32::new(0),
@@ -127,8 +133,29 @@ impl Process {
         self.with(|engine| engine.receive(pattern, from, memory))
     }
 
-    /// Receives, and waits until that is over.
+    /// Receives if the message comes within a few looks; `None` when nothing has happened.
     #[inline(always)]
+    pub(crate) fn receive_at_once(
+        &self,
+        pattern: &Pattern,
+        from: Peer,
+        memory: &mut UserMemory,
+    ) -> Option<Probed> {
+        let mut engine = self.hold();
+        let lane = engine.may_look(pattern, from)?;
+        for _ in 0..self.looks {
+            if let Some(found) = engine.look(lane, pattern, memory) {
+                return Some(found);
+            }
+            if engine.is_turn_due() {
+                break;
+            }
+            self.rest.take();
+        }
+        None
+    }
+
+    /// Receives, and waits until that is over.
     pub(crate) fn receive_awaited(
         &self,
         pattern: Pattern,
@@ -143,7 +170,7 @@ impl Process {
             self.rouse(before, &engine);
         }
         match begun {
-            Ok(ticket) => self.until_held(engine, self.policy.looks(), |engine| engine.take_awaited(ticket)),
+            Ok(ticket) => self.until_held(engine, |engine| engine.take_awaited(ticket)),
             Err(outcome) => outcome,
         }
     }
@@ -217,14 +244,7 @@ impl Process {
     /// Makes progress until `ready` has an answer.
     #[inline(always)]
     pub(crate) fn until<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        self.until_held(self.hold(), ONE_LOOK, ready)
-    }
-
-    /// The same where `ready` itself looks for what is waited for: it is asked several times between two turns of
-    /// progress, where the core is this rank's own.
-    #[inline(always)]
-    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        self.until_held(self.hold(), self.policy.looks(), ready)
+        self.until_held(self.hold(), ready)
     }
 
     /// The same for who holds the engine.
@@ -232,11 +252,10 @@ impl Process {
     fn until_held<'a, R>(
         &'a self,
         mut engine: Guard<'a, Engine<Fabrics>>,
-        looks: u32,
         mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
     ) -> R {
         let mut patience = Patience::new(self.policy);
-        let mut looks_left = looks;
+        let mut looks_left = self.looks;
         let mut happened = None;
         // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
@@ -247,8 +266,8 @@ impl Process {
                 return answer;
             }
             looks_left -= 1;
-            if looks_left > 0 {
-                std::hint::spin_loop();
+            if looks_left > 0 && engine.is_looking() {
+                self.rest.take();
                 continue;
             }
             if let Some(happened) = happened {
@@ -256,7 +275,7 @@ impl Process {
                 engine = self.pause(engine, &mut patience);
             }
             happened = Some(self.turn(&mut engine));
-            looks_left = looks;
+            looks_left = self.looks;
         }
     }
 
@@ -467,8 +486,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A request is over by progress alone.
-const ONE_LOOK: u32 = 1;
 /// Context 0 is the world, context 1 each process alone.
 const FIRST_CONTEXT: u32 = 2;
 /// A program that only looks gives its core away once per so many looks in vain.

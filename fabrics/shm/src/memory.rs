@@ -115,11 +115,9 @@ mod mapped {
         /// The address of `bytes` bytes at `offset`, all of them inside.
         #[inline(always)]
         fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
-            assert!(
-                offset <= self.bytes && bytes <= self.bytes - offset,
-                "{bytes} bytes at {offset} reach beyond the {} bytes of the segment",
-                self.bytes
-            );
+            if offset > self.bytes || bytes > self.bytes - offset {
+                beyond(offset, bytes, self.bytes);
+            }
             // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes allocated.
             unsafe { self.start.add(offset) }
         }
@@ -128,7 +126,9 @@ mod mapped {
     impl Memory for Mapped {
         #[inline(always)]
         fn word(&self, offset: usize) -> &Word {
-            assert!(offset.is_multiple_of(align_of::<Word>()), "a word at {offset} is not aligned");
+            if !offset.is_multiple_of(align_of::<Word>()) {
+                askew(offset);
+            }
             // SAFETY: `place` checked the bounds; pages and heap lines are aligned to 64 bytes at least, so
             // an offset that is a multiple of 4 is aligned. Every process touches these words atomically.
             unsafe { Word::from_ptr(self.place(offset, size_of::<Word>()).cast()) }
@@ -175,6 +175,19 @@ mod mapped {
             // Others may write there; a payload is made for that.
             reader(unsafe { Payload::claim(place, bytes) })
         }
+    }
+
+    // Apart, and with values as arguments: a message that refers to what is checked would keep it in memory.
+    #[cold]
+    #[inline(never)]
+    fn beyond(offset: usize, bytes: usize, all: usize) -> ! {
+        panic!("{bytes} bytes at {offset} reach beyond the {all} bytes of the segment")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn askew(offset: usize) -> ! {
+        panic!("a word at {offset} is not aligned")
     }
 
     /// Memory that a test keeps, to be read.

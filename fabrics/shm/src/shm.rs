@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
-    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, UserMemory,
 };
 
 use crate::bell::{ShmBell, wake};
@@ -543,14 +543,16 @@ impl Fabric for Shm {
         &mut self,
         lane: ShmLane,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
-    ) -> Option<R> {
+    ) -> Looked<R> {
         let outgoing = &mut self.outgoing[lane.index as usize];
-        let incoming = self.incoming.get_mut(outgoing.incoming as usize)?;
-        let (found, says) = incoming.look(self.segment.memory(), &mut outgoing.mailbox, reader)?;
+        let Some(incoming) = self.incoming.get_mut(outgoing.incoming as usize) else {
+            return Looked::Nothing;
+        };
+        let (looked, says) = incoming.look(self.segment.memory(), &mut outgoing.mailbox, reader);
         if says != 0 {
             self.attend_writer(self.outgoing[lane.index as usize].incoming as usize, says);
         }
-        Some(found)
+        looked
     }
 
     fn bell(&self) -> ShmBell {

@@ -88,14 +88,41 @@ pub(crate) unsafe fn receive(
         _ => return None,
     };
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
-    let memory = unsafe { UserMemory::claim(buffer.cast(), bytes) };
+    let mut memory = unsafe { UserMemory::claim(buffer.cast(), bytes) };
+    if let Some(from) = from
+        && let Some(received) = object.receive_at_once(&mut memory, from, tag)
+    {
+        // SAFETY: the caller promised that it is null or writable.
+        unsafe { status::write_received(status, &received) };
+        return Some(MPI_SUCCESS);
+    }
+    // SAFETY: the program's promise and the caller's are handed on.
+    unsafe { wait_and_receive(object, memory, from, tag, status, comm) }
+}
+
+/// A receive that must wait, or is in any way unusual.
+///
+/// # Safety
+/// `memory` is writable; `status` is null or writable.
+#[inline(never)]
+unsafe fn wait_and_receive(
+    object: &Communicator,
+    memory: UserMemory,
+    from: Option<Rank>,
+    tag: Option<c_int>,
+    status: *mut MPI_Status,
+    comm: MPI_Comm,
+) -> Option<c_int> {
     let outcome = object.receive_outcome(memory, from, tag)?;
     if outcome.failure.is_some() || outcome.cancelled {
         // SAFETY: the caller's promise.
         return Some(unsafe { finish_receive(object, &outcome, status, comm) });
     }
     // SAFETY: the caller promised that it is null or writable.
-    unsafe { status::write_received(status, outcome.source, outcome.tag, outcome.bytes) };
+    let received =
+        weft::Status { source: outcome.source, tag: outcome.tag, bytes: outcome.bytes, cancelled: false };
+    // SAFETY: as above.
+    unsafe { status::write_received(status, &received) };
     Some(MPI_SUCCESS)
 }
 

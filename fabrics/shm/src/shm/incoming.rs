@@ -1,6 +1,6 @@
 //! What comes in from one peer: the lines of its ring and the letters in the mailbox, in the order they were sent.
 
-use fabric::{Header, Payload, Peer, Sink, UserMemory};
+use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
 use super::ShmLane;
 use crate::mailbox::Mailbox;
@@ -78,7 +78,7 @@ impl Incoming {
         memory: &Mapped,
         mailbox: &mut Mailbox,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
-    ) -> Option<(R, u32)> {
+    ) -> (Looked<R>, u32) {
         // The line first: a letter that goes before it is seen when it is.
         let line = self.consumer.look(memory);
         let letter = mailbox.look(memory);
@@ -86,14 +86,20 @@ impl Incoming {
             && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
             && !self.consumer.midway()
         {
-            return mailbox.take(memory, reader).ok().flatten().map(|found| (found, 0));
+            return match mailbox.take(memory, reader) {
+                Ok(Some(found)) => (Looked::Taken(found), 0),
+                Ok(None) | Err(_) => (Looked::Left, 0),
+            };
         }
         if line != Look::Ready {
-            return None;
+            // What is wild is left to those who can tell of it.
+            return (if line == Look::Nothing { Looked::Nothing } else { Looked::Left }, 0);
         }
-        let (header, piece) = self.consumer.whole(memory)?;
-        let found = memory.read(piece.offset, piece.bytes, |payload| reader(&header, payload))?;
-        Some((found, self.consumer.release(memory, piece)))
+        let Some((header, piece)) = self.consumer.whole(memory) else { return (Looked::Left, 0) };
+        match memory.read(piece.offset, piece.bytes, |payload| reader(&header, payload)) {
+            Some(found) => (Looked::Taken(found), self.consumer.release(memory, piece)),
+            None => (Looked::Left, 0),
+        }
     }
 
     /// What comes next in the order of the pair.
