@@ -96,6 +96,15 @@ pub(crate) unsafe fn write_with_error(place: *mut MPI_Status, status: &MPI_Statu
     unsafe { place.write_unaligned(MPI_Status { MPI_ERROR: error, ..*status }) };
 }
 
+/// Writes the error code of a status whose other parts are written.
+///
+/// # Safety
+/// `place` is writable.
+pub(crate) unsafe fn write_error(place: *mut MPI_Status, error: c_int) {
+    // SAFETY: the caller promised that it is writable.
+    unsafe { (&raw mut (*place).MPI_ERROR).write_unaligned(error) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

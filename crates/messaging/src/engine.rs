@@ -155,6 +155,21 @@ impl<F: Fabric> Engine<F> {
         Receiving::Pending(request)
     }
 
+    /// Posts a receive that no message waits for yet, from a peer that was spoken to; `None` when nothing has happened.
+    #[inline(always)]
+    pub fn receive_later(&mut self, envelope: Envelope, from: Peer, memory: UserMemory) -> Option<RequestId> {
+        let core = &mut self.core;
+        let Envelope { context, source, tag } = envelope;
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        core.peers.link(from)?;
+        if core.matching.find(&pattern).is_some() {
+            return None;
+        }
+        let request = core.requests.insert(State::Posted { pattern, from: Some(from), memory });
+        core.matching.post_exact(envelope, request);
+        Some(request)
+    }
+
     /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that is
     /// not needed. [`Engine::take_awaited`] tells when it is over; a ticket must be waited for to its end.
     ///

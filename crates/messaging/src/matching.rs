@@ -92,15 +92,23 @@ impl Matching {
 
     /// Adds a receive that no unexpected message matched.
     pub(crate) fn post(&mut self, pattern: Pattern, request: RequestId) {
+        match pattern.exact() {
+            Some(envelope) => self.post_exact(envelope, request),
+            None => {
+                self.post_number += 1;
+                self.posted += 1;
+                self.wild.push_back((self.post_number, pattern, request));
+            }
+        }
+    }
+
+    /// The same for a receive without wildcards.
+    #[inline]
+    pub(crate) fn post_exact(&mut self, envelope: Envelope, request: RequestId) {
         self.post_number += 1;
         self.posted += 1;
-        match pattern.exact() {
-            Some(envelope) => {
-                forget_empty(&mut self.exact);
-                self.exact.entry(envelope).or_default().push_back((self.post_number, request));
-            }
-            None => self.wild.push_back((self.post_number, pattern, request)),
-        }
+        forget_empty(&mut self.exact);
+        self.exact.entry(envelope).or_default().push_back((self.post_number, request));
     }
 
     /// Takes the receive that a message with that envelope belongs to.

@@ -209,6 +209,16 @@ impl Communicator {
         Ok(self.inner.process.receive(pattern, peer, memory))
     }
 
+    /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or the peer is
+    /// lost, and [`Communicator::start_receive`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_later(&self, memory: UserMemory, from: Rank, tag: i32) -> Option<RequestId> {
+        let inner = &*self.inner;
+        let envelope = Envelope { context: inner.context * 2, source: from, tag };
+        inner.process.receive_later(envelope, inner.group.peer(from)?, memory)
+    }
+
     /// Receives and waits.
     ///
     /// # Errors

@@ -133,6 +133,17 @@ impl Process {
         self.with(|engine| engine.receive(pattern, from, memory))
     }
 
+    /// Posts a receive that no message waits for yet; `None` when nothing has happened.
+    #[inline(always)]
+    pub(crate) fn receive_later(
+        &self,
+        envelope: Envelope,
+        from: Peer,
+        memory: UserMemory,
+    ) -> Option<RequestId> {
+        self.hold().receive_later(envelope, from, memory)
+    }
+
     /// Receives if the message comes within a few looks; `None` when nothing has happened.
     #[inline(always)]
     pub(crate) fn receive_at_once(
