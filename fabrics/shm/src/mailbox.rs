@@ -14,7 +14,7 @@
 use fabric::{Header, Payload};
 
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
 };
 use crate::memory::Memory;
 use crate::ring::{Look, Wild};
@@ -28,6 +28,9 @@ pub struct Mailbox {
     turn: Turn,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
+    /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
+    /// its lines come at the same time where they are asked for at the same time.
+    ahead: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +46,7 @@ enum Turn {
 impl Mailbox {
     /// The mailbox at `at`, not in use yet.
     pub fn new(at: usize) -> Mailbox {
-        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0 }
+        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0, ahead: 0 }
     }
 
     /// Whether nothing has been said about it.
@@ -119,6 +122,9 @@ impl Mailbox {
         if self.turn != Turn::Theirs {
             return Look::Nothing;
         }
+        for line in 1..=usize::from(self.ahead) {
+            memory.prefetch(self.at + line * LINE);
+        }
         let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
         if found == self.number.wrapping_add(1) {
             return Look::Ready;
@@ -158,9 +164,14 @@ impl Mailbox {
         if taken.is_some() {
             self.number = self.number.wrapping_add(1);
             self.turn = Turn::Ours;
+            let lines = (LINE_PAYLOAD + bytes).div_ceil(LINE) - 1;
+            self.ahead = if lines <= LINES_AHEAD_MAX { lines as u8 } else { 0 };
         }
         Ok(taken)
     }
 }
+
+/// More lines than these are fetched by the processor itself while they are copied.
+const LINES_AHEAD_MAX: usize = 3;
 
 const _: () = assert!(MAILBOX_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");

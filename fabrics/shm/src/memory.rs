@@ -36,6 +36,10 @@ pub trait Memory {
     /// Copies a payload in at `offset`.
     fn put(&self, offset: usize, payload: Payload<'_>);
 
+    /// Fetches the line at `offset` ahead of its use. Changes nothing, whatever is there.
+    #[inline(always)]
+    fn prefetch(&self, _offset: usize) {}
+
     /// Lends `bytes` bytes at `offset` to `reader`.
     fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
 }
@@ -166,6 +170,14 @@ mod mapped {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
             unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
+        }
+
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[inline(always)]
+        fn prefetch(&self, offset: usize) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch may name any address; it is a hint, and no access.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(offset).cast()) };
         }
 
         #[inline(always)]
