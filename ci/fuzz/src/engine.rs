@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fabric::{
-    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Heap, Limits, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, Unbelled, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Heap, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, Unbelled, UserMemory,
 };
 use messaging::{
     Engine, Envelope, EveryoneHere, Message, Mode, Pattern, Rank, Receiving, RequestId, Sending, Settings,
@@ -343,7 +343,7 @@ impl Fabric for Scripted {
     }
 
     fn limits(&self, lane: Peer) -> Limits {
-        Limits { eager_bytes_max: 500, pull: lane.0.is_multiple_of(2) }
+        Limits { eager_bytes_max: 500, pull: lane.0.is_multiple_of(2), look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
@@ -390,6 +390,21 @@ impl Fabric for Scripted {
             }
         }
         happened
+    }
+
+    fn look<R>(&mut self, lane: Peer, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
+        let mut wire = self.0.hold();
+        let at = wire.incoming.iter().position(|incoming| incoming.from == lane);
+        let is_nothing = wire.arriving.contains_key(&lane) || wire.lost.contains(&lane);
+        let Some(at) = at.filter(|_| !is_nothing) else { return Looked::Nothing };
+        let Incoming { header, payload, announced, .. } = &wire.incoming[at];
+        let found = match announced {
+            None => reader(header, Payload::from(&payload[..])),
+            Some(_) => None,
+        };
+        let Some(found) = found else { return Looked::Left };
+        wire.incoming.remove(at);
+        Looked::Taken(found)
     }
 
     fn bell(&self) -> Unbelled {

@@ -13,7 +13,8 @@ use crate::bodies::datatype_contents::Made;
 use crate::bodies::info::Pairs;
 use crate::convert::UserFunction;
 use crate::handles::Kind;
-use crate::table::Table;
+use crate::status;
+use crate::table::{self, Table};
 use crate::types::*;
 
 /// What happens on an error.
@@ -198,14 +199,21 @@ pub(crate) struct Objects {
     pub detached: Vec<RequestObject>,
 }
 
+/// The request of every send that was over when it was begun. All of them end alike, so one serves them all; it stays
+/// in the table for ever.
+pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
+
 impl Objects {
     pub(crate) fn new() -> Objects {
+        let mut requests = Table::new(Kind::Request);
+        let sent = requests.insert(RequestObject::Over(status::EMPTY));
+        debug_assert_eq!(sent, Some(SENT.value()));
         Objects {
             comms: Table::new(Kind::Comm),
             groups: Table::new(Kind::Group),
             datatypes: Table::new(Kind::Datatype),
             ops: Table::new(Kind::Op),
-            requests: Table::new(Kind::Request),
+            requests,
             messages: Table::new(Kind::Message),
             detached: Vec::new(),
         }

@@ -77,11 +77,10 @@ pub(crate) unsafe fn write(place: *mut MPI_Status, status: &MPI_Status) {
 /// # Safety
 /// `place` is null or writable.
 #[inline(always)]
-pub(crate) unsafe fn write_received(place: *mut MPI_Status, source: Rank, tag: c_int, bytes: usize) {
+pub(crate) unsafe fn write_received(place: *mut MPI_Status, status: &weft::Status) {
     if !place.is_null() {
-        let status = weft::Status { source, tag, bytes, cancelled: false };
         // SAFETY: the caller promised that it is writable.
-        unsafe { write(place, &of(&status)) };
+        unsafe { write(place, &of(status)) };
     }
 }
 
@@ -95,6 +94,15 @@ pub(crate) unsafe fn write_with_error(place: *mut MPI_Status, status: &MPI_Statu
     }
     // SAFETY: not null, and the caller promised that it is writable.
     unsafe { place.write_unaligned(MPI_Status { MPI_ERROR: error, ..*status }) };
+}
+
+/// Writes the error code of a status whose other parts are written.
+///
+/// # Safety
+/// `place` is writable.
+pub(crate) unsafe fn write_error(place: *mut MPI_Status, error: c_int) {
+    // SAFETY: the caller promised that it is writable.
+    unsafe { (&raw mut (*place).MPI_ERROR).write_unaligned(error) };
 }
 
 #[cfg(test)]

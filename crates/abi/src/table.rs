@@ -42,8 +42,7 @@ impl<T> Table<T> {
     }
 
     fn value(&self, index: u32) -> usize {
-        let generation = self.entries[index as usize].generation as usize;
-        generation << 32 | (self.kind as usize + 1) << 27 | (index as usize + PREDEFINED_END)
+        value(self.kind, index, self.entries[index as usize].generation)
     }
 
     fn place(&self, value: usize) -> Option<usize> {
@@ -91,6 +90,15 @@ impl<T> Table<T> {
         let value = (entry.generation as usize) << 32 | integer;
         entry.object.as_ref().and_then(|_| self.place(value)).map(|_| value)
     }
+}
+
+/// The handle of the first object of a class that was ever added.
+pub(crate) const fn first(kind: Kind) -> usize {
+    value(kind, 0, 0)
+}
+
+const fn value(kind: Kind, index: u32, generation: u32) -> usize {
+    (generation as usize) << 32 | (kind as usize + 1) << 27 | (index as usize + PREDEFINED_END)
 }
 
 /// The bits of a handle value that hold the index.

@@ -2,7 +2,7 @@
 //!
 //! Both ends run in one thread, so a fabric that blocks fails here at once. Every wait is bounded in turns.
 
-use crate::{Fabric, FabricError, Header, Heap, Payload, Peer, Posted, Pulled, Sink, UserMemory};
+use crate::{Fabric, FabricError, Header, Heap, Looked, Payload, Peer, Posted, Pulled, Sink, UserMemory};
 use std::time::{Duration, Instant};
 
 /// Two connected ends in one process: the left is peer 0, the right is peer 1.
@@ -30,6 +30,7 @@ macro_rules! conformance {
                 refuses_nonsense_addresses,
                 reaches_its_pair,
                 polls_no_more_than_asked,
+                looks_leave_what_is_not_taken,
             );
         }
     };
@@ -85,6 +86,58 @@ pub fn keeps_order_across_sizes<F: Pair>() {
     for (number, bytes) in sizes.iter().enumerate() {
         assert_eq!(wire.take_right(), (numbered(number as u32), pattern(*bytes, number as u64)));
     }
+}
+
+/// Messages of all kinds, taken by looks and polls in turn, come once each and in order; a look takes only what its
+/// reader wants, and one that finds nothing loses nothing.
+pub fn looks_leave_what_is_not_taken<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    let messages = if cfg!(miri) { 20 } else { 400 };
+    let bytes = |number: u32| fewer_for_miri([0, 8, 33, 200, 5000, 9, 70_000, 1][number as usize % 8]);
+    let promised = wire.right.limits(wire.to_left).look;
+    let watchdog = Watchdog::start("looks_leave_what_is_not_taken");
+    let (mut sent, mut got, mut looks, mut looked) = (0, 0, 0, 0);
+    while got < messages {
+        if sent < messages && sent - got < 5 {
+            wire.send_right(&numbered(sent), &pattern(bytes(sent), u64::from(sent)));
+            sent += 1;
+            // An answer now and then: pairs that talk both ways may do it in another way than others.
+            if sent % 3 == 0 {
+                let header = numbered(sent);
+                let mut answer = Sending::new(header, b"yes");
+                while !answer.push(&mut wire.right, wire.to_left) {
+                    wire.turn();
+                }
+            }
+        }
+        if wire.right_heard.whole.is_empty() && wire.right_heard.arriving.is_none() {
+            let wanted = got % 2 == 0;
+            looks += 1;
+            let found = wire.right.look(wire.to_left, |header, payload| {
+                assert_eq!(*header, numbered(got), "a look has skipped a message");
+                wanted.then(|| payload.to_vec())
+            });
+            match found {
+                Looked::Taken(payload) => {
+                    assert!(wanted && payload == pattern(bytes(got), u64::from(got)));
+                    (got, looked) = (got + 1, looked + 1);
+                }
+                // Time may pass for the other end alone.
+                Looked::Nothing if wanted && looks % 4 != 0 => {
+                    wire.left.poll(&mut wire.left_heard, 16);
+                }
+                Looked::Nothing | Looked::Left => wire.turn(),
+            }
+        } else {
+            wire.turn();
+        }
+        while let Some(message) = wire.right_heard.whole.pop_front() {
+            assert!(message == (numbered(got), pattern(bytes(got), u64::from(got))), "message {got}");
+            got += 1;
+        }
+        watchdog.check(|| wire.state());
+    }
+    assert_eq!(looked > 0, promised, "{looked} of {messages} messages were found by looks");
 }
 
 /// Large messages both ways at the same time: neither end waits for the other.

@@ -69,6 +69,19 @@ pub trait Fabric: Send {
     /// Returns the number of things that happened; 0 means that nothing did.
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize;
 
+    /// Shows `reader` the next message of the peer at the end of `lane`, if it is there as a whole, and reports
+    /// nothing else. A message that `reader` answers with `None` stays where it is, for a `poll`.
+    ///
+    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is there; where
+    /// `limits(lane).look` does not hold, it always does.
+    fn look<R>(
+        &mut self,
+        _lane: Self::Lane,
+        _reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Looked<R> {
+        Looked::Nothing
+    }
+
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 
@@ -155,6 +168,18 @@ pub enum Posted {
     Busy,
 }
 
+/// What a look has found.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looked<R> {
+    /// Nothing.
+    Nothing,
+    /// A message, which the reader took.
+    Taken(R),
+    /// Something for a `poll`.
+    Left,
+}
+
 /// What became of a pull.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +220,8 @@ pub struct Limits {
     pub eager_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
+    /// Whether `look` may find something.
+    pub look: bool,
 }
 
 /// The price of a lane, to choose between fabrics.

@@ -14,7 +14,7 @@ mod memory;
 pub mod simulated;
 
 pub use contract::{
-    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Peer, Posted, Pulled,
-    PulledShared, Sink, Unbelled,
+    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
+    Pulled, PulledShared, Sink, Unbelled,
 };
 pub use memory::{Heap, Payload, UserMemory, copy};

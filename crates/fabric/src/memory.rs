@@ -145,7 +145,7 @@ impl UserMemory {
     }
 
     /// Writes `data` at `offset`, cut to the room there is; returns the number of bytes written.
-    #[inline]
+    #[inline(always)]
     pub fn write_at(&mut self, offset: usize, data: Payload<'_>) -> usize {
         let offset = offset.min(self.bytes);
         let bytes = data.bytes.min(self.bytes - offset);

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, Unbelled, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, Unbelled, UserMemory,
 };
 
 /// What the dice decide, and how often.
@@ -173,7 +173,7 @@ impl Fabric for Simulated {
 
     fn limits(&self, _lane: Peer) -> Limits {
         let weather = self.network.hold().weather;
-        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull }
+        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull, look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
@@ -229,6 +229,29 @@ impl Fabric for Simulated {
             happened += 1;
         }
         happened
+    }
+
+    fn look<R>(&mut self, lane: Peer, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
+        let mut shared = self.network.hold();
+        let (now, chance) = (shared.now, shared.weather.pieces_percent);
+        // What comes in pieces is left to a poll, and so is now and then what does not.
+        let is_left = shared.dice.happens(chance);
+        let inbox = &mut shared.inboxes[self.here.0 as usize];
+        let (Some(due), Some(flights)) = (inbox.due.peek(), inbox.flights.get_mut(&lane)) else {
+            return Looked::Nothing;
+        };
+        if due.from != lane || due.at > now || self.arriving.contains_key(&lane) {
+            return Looked::Nothing;
+        }
+        let found = match flights.front() {
+            Some(flight) if !is_left => reader(&flight.header, Payload::from(&flight.payload[..])),
+            _ => None,
+        };
+        let Some(found) = found else { return Looked::Left };
+        flights.pop_front();
+        inbox.due.pop();
+        inbox.messages -= 1;
+        Looked::Taken(found)
     }
 
     fn bell(&self) -> Unbelled {
@@ -539,6 +562,13 @@ mod tests {
             }
             fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
                 self.0.poll(sink, events)
+            }
+            fn look<R>(
+                &mut self,
+                lane: Peer,
+                reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+            ) -> Looked<R> {
+                self.0.look(lane, reader)
             }
             fn bell(&self) -> Unbelled {
                 Unbelled

@@ -16,7 +16,9 @@ use crate::request::{Failure, Outcome, RequestId, Requests, Shared, State};
 pub(crate) struct Core<L> {
     pub peers: PeerTable<L>,
     pub matching: Matching,
-    pub awaited: Awaited,
+    pub awaited: Awaited<L>,
+    /// Messages that looks have found since the last turn of progress.
+    pub looked: u32,
     pub requests: Requests,
     /// Replies to be queued by the next turn.
     pub outbox: VecDeque<(Peer, Outgoing)>,
@@ -56,6 +58,7 @@ impl<L> Core<L> {
             peers: PeerTable::new(peers),
             matching: Matching::new(),
             awaited: Awaited::Nobody,
+            looked: 0,
             requests: Requests::default(),
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
@@ -219,7 +222,7 @@ impl<L> Core<L> {
         if !self.awaited.wants(envelope) {
             return self.matching.take_posted(envelope);
         }
-        let request = self.requests.insert(std::mem::take(&mut self.awaited).into_state()?);
+        let request = self.requests.insert(self.awaited.take().into_state()?);
         self.awaited = Awaited::Goes(request);
         Some(request)
     }

@@ -9,14 +9,12 @@ use fabric::{Peer, UserMemory};
 use crate::envelope::{Envelope, Pattern};
 use crate::request::{Outcome, RequestId, State};
 
-/// The receive that is waited for, if any.
-#[derive(Default)]
-pub(crate) enum Awaited {
+/// The receive that is waited for, if any. `L` is the fabric's lane.
+pub(crate) enum Awaited<L> {
     /// The place is free.
-    #[default]
     Nobody,
-    /// Nothing has matched.
-    Posted { pattern: Pattern, from: Option<Peer>, memory: UserMemory },
+    /// Nothing has matched. The lane is that to `from`, where the fabric can look at one peer alone.
+    Posted { pattern: Pattern, from: Option<Peer>, lane: Option<L>, memory: UserMemory },
     /// Its message takes several steps, and goes on as a request.
     Goes(RequestId),
     /// Over, and not yet taken.
@@ -33,17 +31,23 @@ pub enum Ticket {
     Request(RequestId),
 }
 
-impl Awaited {
+impl<L> Awaited<L> {
     /// Whether a message with that envelope goes here.
     #[inline]
     pub(crate) fn wants(&self, envelope: &Envelope) -> bool {
         matches!(self, Awaited::Posted { pattern, .. } if pattern.matches(envelope))
     }
 
-    /// The receive as the state of a request; the place is free then.
+    /// Empties the place.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Awaited<L> {
+        std::mem::replace(self, Awaited::Nobody)
+    }
+
+    /// The receive as the state of a request.
     pub(crate) fn into_state(self) -> Option<State> {
         match self {
-            Awaited::Posted { pattern, from, memory } => Some(State::Posted { pattern, from, memory }),
+            Awaited::Posted { pattern, from, memory, .. } => Some(State::Posted { pattern, from, memory }),
             _ => None,
         }
     }

@@ -4,7 +4,8 @@
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
 use fabric::{
-    Exposed, Fabric, FabricError, Fault, Header, Payload, Peer, Posted, Pulled, PulledShared, UserMemory,
+    Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared,
+    UserMemory,
 };
 
 use crate::arrivals::{Core, Told, Transfer};
@@ -154,6 +155,21 @@ impl<F: Fabric> Engine<F> {
         Receiving::Pending(request)
     }
 
+    /// Posts a receive that no message waits for yet, from a peer that was spoken to; `None` when nothing has happened.
+    #[inline(always)]
+    pub fn receive_later(&mut self, envelope: Envelope, from: Peer, memory: UserMemory) -> Option<RequestId> {
+        let core = &mut self.core;
+        let Envelope { context, source, tag } = envelope;
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        core.peers.link(from)?;
+        if core.matching.find(&pattern).is_some() {
+            return None;
+        }
+        let request = core.requests.insert(State::Posted { pattern, from: Some(from), memory });
+        core.matching.post_exact(envelope, request);
+        Some(request)
+    }
+
     /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that is
     /// not needed. [`Engine::take_awaited`] tells when it is over; a ticket must be waited for to its end.
     ///
@@ -168,10 +184,9 @@ impl<F: Fabric> Engine<F> {
     ) -> Result<Ticket, Outcome> {
         let easy = matches!(self.core.awaited, Awaited::Nobody)
             && !self.core.matching.has_posted()
-            && self.core.matching.find(&pattern).is_none()
-            && from.is_none_or(|peer| self.core.peers.is_well(peer));
-        if easy {
-            self.core.awaited = Awaited::Posted { pattern, from, memory };
+            && self.core.matching.find(&pattern).is_none();
+        if easy && let Ok(lane) = from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
+            self.core.awaited = Awaited::Posted { pattern, from, lane, memory };
             return Ok(Ticket::Awaited);
         }
         match self.receive(pattern, from, memory) {
@@ -180,13 +195,56 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The outcome behind a ticket, when it is over; the ticket is void then.
+    /// Where a receive from `from` that was not posted may be looked for by [`Engine::look`]; `None` where the order of
+    /// receives and messages asks for more, or the fabric cannot look at one peer alone.
     #[inline(always)]
+    pub fn may_look(&mut self, pattern: &Pattern, from: Peer) -> Option<F::Lane> {
+        let core = &mut self.core;
+        let first = matches!(core.awaited, Awaited::Nobody)
+            && !core.matching.has_posted()
+            && core.matching.find(pattern).is_none();
+        if !first || core.looked >= LOOKS_PER_TURN {
+            return None;
+        }
+        core.peers.link(from).filter(|link| link.limits.look).map(|link| link.lane)
+    }
+
+    /// Receives the next message from the peer at the end of `lane` if it is there, fits, and is what `pattern` asks
+    /// for; `None` when nothing has happened. What it finds needs neither a request nor a turn of progress, only
+    /// that one is made now and then: [`Engine::may_look`] sees to it.
+    #[inline(always)]
+    pub fn look(&mut self, lane: F::Lane, pattern: &Pattern, memory: &mut UserMemory) -> Option<Probed> {
+        look(&mut self.fabric, lane, pattern, memory, &mut self.core.looked)
+    }
+
+    /// Whether a turn of progress must be made before looks find anything.
+    #[inline(always)]
+    pub fn is_turn_due(&self) -> bool {
+        self.core.looked >= LOOKS_PER_TURN
+    }
+
+    /// Whether [`Engine::take_awaited`] may find a message by a look.
+    #[inline(always)]
+    pub fn is_looking(&self) -> bool {
+        matches!(self.core.awaited, Awaited::Posted { lane: Some(_), .. }) && !self.is_turn_due()
+    }
+
+    /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just here, by
+    /// a look where it must come from: several of these between two turns of progress are well spent.
+    #[inline]
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
-        let request = match (ticket, &self.core.awaited) {
+        let request = match (ticket, &mut self.core.awaited) {
             (Ticket::Request(request), _) => return self.test(request),
+            (Ticket::Awaited, Awaited::Posted { pattern, lane: Some(lane), memory, .. })
+                if self.core.looked < LOOKS_PER_TURN =>
+            {
+                let looked = &mut self.core.looked;
+                let Probed { source, tag, bytes } = look(&mut self.fabric, *lane, pattern, memory, looked)?;
+                self.core.awaited = Awaited::Nobody;
+                return Some(Outcome::received(source, tag, bytes, bytes));
+            }
             (Ticket::Awaited, Awaited::Over(_)) => {
-                let Awaited::Over(outcome) = std::mem::take(&mut self.core.awaited) else { return None };
+                let Awaited::Over(outcome) = self.core.awaited.take() else { return None };
                 return Some(outcome);
             }
             (Ticket::Awaited, Awaited::Goes(request)) => *request,
@@ -274,6 +332,7 @@ impl<F: Fabric> Engine<F> {
     /// that happened.
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
+        self.core.looked = 0;
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
@@ -625,6 +684,39 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
+/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `memory` has room for. Counts the
+/// messages that were taken since the last turn of progress; one that cannot be taken makes it due.
+#[inline(always)]
+fn look<F: Fabric>(
+    fabric: &mut F,
+    lane: F::Lane,
+    pattern: &Pattern,
+    memory: &mut UserMemory,
+    looked: &mut u32,
+) -> Option<Probed> {
+    let found = fabric.look(lane, |header, payload| {
+        let Envelope { source, tag, .. } =
+            Kind::eager_envelope(header).filter(|envelope| pattern.matches(envelope))?;
+        let bytes = payload.bytes();
+        if bytes > memory.bytes() {
+            return None;
+        }
+        memory.write_at(0, payload);
+        Some(Probed { source, tag, bytes })
+    });
+    match found {
+        Looked::Nothing => None,
+        Looked::Taken(probed) => {
+            *looked += 1;
+            Some(probed)
+        }
+        Looked::Left => {
+            *looked = LOOKS_PER_TURN;
+            None
+        }
+    }
+}
+
 /// Offers one message to the fabric; what it takes is noted in the message.
 fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
     let payload = outgoing.payload.payload();
@@ -640,3 +732,6 @@ fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Po
 
 /// A turn of progress takes at most about so many messages, so that it stays short.
 const EVENTS_PER_TURN: usize = 64;
+/// So many messages may be found by looks before a turn of progress is due: whoever always finds something there must
+/// not forget the others.
+const LOOKS_PER_TURN: u32 = 32;

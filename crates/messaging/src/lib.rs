@@ -15,6 +15,7 @@ mod envelope;
 mod matching;
 mod peers;
 mod protocol;
+mod queues;
 mod request;
 
 pub use awaited::Ticket;

@@ -8,13 +8,13 @@
 //! decides between the two. Unexpected messages stand in queues by envelope as well, and are chained in their
 //! order of arrival for wildcards.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 
 use fabric::{Heap, Peer};
 
 use crate::envelope::{Envelope, Pattern, Rank};
 use crate::protocol::Offer;
+use crate::queues::Queues;
 use crate::request::RequestId;
 
 /// What a probe tells of a message.
@@ -69,11 +69,11 @@ impl Body {
 /// Both sides of matching.
 #[derive(Default)]
 pub(crate) struct Matching {
-    exact: HashMap<Envelope, VecDeque<(u64, RequestId)>, BuildHasherDefault<EnvelopeHasher>>,
+    exact: Queues<(u64, RequestId)>,
     wild: VecDeque<(u64, Pattern, RequestId)>,
     posted: usize,
     post_number: u64,
-    arrived: HashMap<Envelope, VecDeque<u32>, BuildHasherDefault<EnvelopeHasher>>,
+    arrived: Queues<u32>,
     messages: Vec<Option<Unexpected>>,
     free: Vec<u32>,
     oldest: u32,
@@ -92,15 +92,22 @@ impl Matching {
 
     /// Adds a receive that no unexpected message matched.
     pub(crate) fn post(&mut self, pattern: Pattern, request: RequestId) {
+        match pattern.exact() {
+            Some(envelope) => self.post_exact(envelope, request),
+            None => {
+                self.post_number += 1;
+                self.posted += 1;
+                self.wild.push_back((self.post_number, pattern, request));
+            }
+        }
+    }
+
+    /// The same for a receive without wildcards.
+    #[inline]
+    pub(crate) fn post_exact(&mut self, envelope: Envelope, request: RequestId) {
         self.post_number += 1;
         self.posted += 1;
-        match pattern.exact() {
-            Some(envelope) => {
-                forget_empty(&mut self.exact);
-                self.exact.entry(envelope).or_default().push_back((self.post_number, request));
-            }
-            None => self.wild.push_back((self.post_number, pattern, request)),
-        }
+        self.exact.push(envelope, (self.post_number, request));
     }
 
     /// Takes the receive that a message with that envelope belongs to.
@@ -109,7 +116,7 @@ impl Matching {
         if self.posted == 0 {
             return None;
         }
-        let exact = self.exact.get_mut(envelope);
+        let exact = self.exact.find_mut(envelope);
         let exact_number = exact.as_ref().and_then(|queue| queue.front()).map(|(number, _)| *number);
         if !self.wild.is_empty() {
             let wild = self.wild.iter().position(|(_, pattern, _)| pattern.matches(envelope));
@@ -128,7 +135,7 @@ impl Matching {
         let before = self.posted;
         match pattern.exact() {
             Some(envelope) => {
-                if let Some(queue) = self.exact.get_mut(&envelope)
+                if let Some(queue) = self.exact.find_mut(&envelope)
                     && let Some(at) = queue.iter().position(|(_, posted)| *posted == request)
                 {
                     queue.remove(at);
@@ -161,19 +168,19 @@ impl Matching {
             newest => self.at(newest).next = index,
         }
         self.newest = index;
-        forget_empty(&mut self.arrived);
-        self.arrived.entry(envelope).or_default().push_back(index);
+        self.arrived.push(envelope, index);
         index
     }
 
     /// The oldest message that the pattern asks for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, pattern: &Pattern) -> Option<u32> {
-        if self.waiting == 0 {
-            return None;
-        }
+        if self.waiting == 0 { None } else { self.find_kept(pattern) }
+    }
+
+    fn find_kept(&self, pattern: &Pattern) -> Option<u32> {
         if let Some(envelope) = pattern.exact() {
-            return self.arrived.get(&envelope)?.front().copied();
+            return self.arrived.find(&envelope)?.front().copied();
         }
         let mut index = self.oldest;
         while index != NONE {
@@ -227,7 +234,7 @@ impl Matching {
             NONE => self.newest = message.previous,
             next => self.at(next).previous = message.previous,
         }
-        if let Some(queue) = self.arrived.get_mut(&message.envelope)
+        if let Some(queue) = self.arrived.find_mut(&message.envelope)
             && let Some(at) = queue.iter().position(|&queued| queued == index)
         {
             queue.remove(at);
@@ -266,48 +273,8 @@ impl Matching {
     }
 }
 
-/// Empty queues are kept for the next message of the same envelope, unless there are very many of them.
-fn forget_empty<T, S>(queues: &mut HashMap<Envelope, VecDeque<T>, S>)
-where
-    S: std::hash::BuildHasher,
-{
-    if queues.len() >= QUEUES_KEPT_MAX && queues.len() == queues.capacity() {
-        queues.retain(|_, queue| !queue.is_empty());
-    }
-}
-
-/// Multiplies and folds: three words that are small numbers need no more, and it costs two instructions each.
-#[derive(Default)]
-pub(crate) struct EnvelopeHasher {
-    state: u64,
-}
-
-impl Hasher for EnvelopeHasher {
-    fn finish(&self) -> u64 {
-        self.state ^ (self.state >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, word: u32) {
-        self.state = (self.state.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    #[inline]
-    fn write_i32(&mut self, word: i32) {
-        self.write_u32(word as u32);
-    }
-}
-
 /// The end of the chain of arrivals.
 const NONE: u32 = u32::MAX;
-/// Envelopes whose empty queues are kept at least.
-const QUEUES_KEPT_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -372,6 +339,6 @@ mod tests {
             let index = matching.arrive(envelope(0, tag), Peer(0), whole(0));
             matching.take(index);
         }
-        assert!(matching.arrived.capacity() < 10_000, "{} queues kept", matching.arrived.capacity());
+        assert!(matching.arrived.kept() < 10_000, "{} queues kept", matching.arrived.kept());
     }
 }

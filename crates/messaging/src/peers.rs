@@ -27,6 +27,9 @@ pub(crate) struct PeerState<L> {
     pub lost: Option<fabric::FabricError>,
 }
 
+/// The peer is gone.
+pub(crate) struct Lost;
+
 /// The way to a peer, and what waits to go it.
 pub(crate) struct Link<L> {
     pub lane: L,
@@ -110,10 +113,21 @@ impl<L> PeerTable<L> {
         self.blocks.get_mut(at / BLOCK_PEERS)?.as_mut()?[at % BLOCK_PEERS].as_deref_mut()
     }
 
-    /// Whether nothing is known against the peer.
-    #[inline]
-    pub(crate) fn is_well(&mut self, peer: Peer) -> bool {
-        self.find(peer).is_none_or(|state| state.lost.is_none())
+    /// The lane to a peer for looks at what comes from it, where there is one.
+    ///
+    /// # Errors
+    /// [`Lost`] where the peer is.
+    #[inline(always)]
+    pub(crate) fn way_back(&mut self, peer: Peer) -> Result<Option<L>, Lost>
+    where
+        L: Copy,
+    {
+        let Some(state) = self.find(peer) else { return Ok(None) };
+        match &state.link {
+            Some(link) => Ok(link.limits.look.then_some(link.lane)),
+            None if state.lost.is_some() => Err(Lost),
+            None => Ok(None),
+        }
     }
 
     #[inline]

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, UserMemory};
-use messaging::{Envelope, Message, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
@@ -264,9 +264,20 @@ impl Communicator {
         inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
     }
 
+    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has happened,
+    /// and [`Communicator::receive_outcome`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_at_once(&self, memory: &mut UserMemory, from: Rank, tag: Option<i32>) -> Option<Status> {
+        let inner = &*self.inner;
+        let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
+        let Probed { source, tag, bytes } =
+            inner.process.receive_at_once(&pattern, inner.group.peer(from)?, memory)?;
+        Some(Status { source, tag, bytes, cancelled: false })
+    }
+
     /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
     /// `None` where `from` is no member.
-    #[inline(always)]
     #[must_use]
     pub fn receive_outcome(
         &self,
@@ -296,6 +307,16 @@ impl Communicator {
     ) -> Result<Receiving> {
         let (pattern, peer) = self.pattern(from, tag)?;
         Ok(self.inner.process.receive(pattern, peer, memory))
+    }
+
+    /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or the peer is
+    /// lost, and [`Communicator::start_receive`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_later(&self, memory: UserMemory, from: Rank, tag: i32) -> Option<RequestId> {
+        let inner = &*self.inner;
+        let envelope = Envelope { context: inner.context * 2, source: from, tag };
+        inner.process.receive_later(envelope, inner.group.peer(from)?, memory)
     }
 
     /// Receives and waits.

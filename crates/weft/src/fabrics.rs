@@ -9,8 +9,8 @@ use std::time::Duration;
 use collectives::Cores;
 use fabric::loopback::Loopback;
 use fabric::{
-    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, UserMemory,
+    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, UserMemory,
 };
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
@@ -318,6 +318,14 @@ impl Fabric for Fabrics {
             }
         }
         happened
+    }
+
+    #[inline(always)]
+    fn look<R>(&mut self, lane: Lane, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.look(lane, reader),
+            _ => Looked::Nothing,
+        }
     }
 
     fn bell(&self) -> FabricsBell {

@@ -17,7 +17,7 @@ use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads};
-use crate::wait::{Next, Patience, Policy};
+use crate::wait::{Next, Patience, Policy, Rest};
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -27,6 +27,10 @@ pub struct Process {
     bell: FabricsBell,
     heap: Option<SharedHeap>,
     policy: Policy,
+    /// Looks at one source between two turns of progress.
+    looks: u32,
+    /// What lies between two looks in vain.
+    rest: Rest,
     /// What is known of the ranks' cores at all ranks alike.
     cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
@@ -64,6 +68,8 @@ impl Process {
             heap: engine.fabric().heap(),
             engine: Lock::new(threads, engine),
             policy,
+            looks: policy.looks(threads),
+            rest: Rest::measured(),
             cores,
             sleepers: AtomicU32::new(0),
             wanting: AtomicU32::new(0),
@@ -146,8 +152,40 @@ impl Process {
         self.with(|engine| engine.receive(pattern, from, memory))
     }
 
-    /// Receives, and waits until that is over.
+    /// Posts a receive that no message waits for yet; `None` when nothing has happened.
     #[inline(always)]
+    pub(crate) fn receive_later(
+        &self,
+        envelope: Envelope,
+        from: Peer,
+        memory: UserMemory,
+    ) -> Option<RequestId> {
+        self.hold().receive_later(envelope, from, memory)
+    }
+
+    /// Receives if the message comes within a few looks; `None` when nothing has happened.
+    #[inline(always)]
+    pub(crate) fn receive_at_once(
+        &self,
+        pattern: &Pattern,
+        from: Peer,
+        memory: &mut UserMemory,
+    ) -> Option<Probed> {
+        let mut engine = self.hold();
+        let lane = engine.may_look(pattern, from)?;
+        for _ in 0..self.looks {
+            if let Some(found) = engine.look(lane, pattern, memory) {
+                return Some(found);
+            }
+            if engine.is_turn_due() {
+                break;
+            }
+            self.rest.take();
+        }
+        None
+    }
+
+    /// Receives, and waits until that is over.
     pub(crate) fn receive_awaited(
         &self,
         pattern: Pattern,
@@ -235,16 +273,11 @@ impl Process {
 
     /// Makes progress until `ready` has an answer.
     #[inline(always)]
-    pub(crate) fn until<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        let mut engine = self.hold();
-        match ready(&mut engine) {
-            Some(answer) => answer,
-            None => self.until_held(engine, ready),
-        }
+    pub(crate) fn until<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), ready)
     }
 
-    /// The same for who holds the engine and has looked whether `ready` has an answer: it has none before progress
-    /// is made.
+    /// The same for who holds the engine.
     #[inline(always)]
     fn until_held<'a, R>(
         &'a self,
@@ -252,17 +285,27 @@ impl Process {
         mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
     ) -> R {
         let mut patience = Patience::new(self.policy);
+        let mut looks_left = self.looks;
+        let mut happened = None;
         // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
-            let happened = self.turn(&mut engine);
             if let Some(answer) = ready(&mut engine) {
                 if patience.is_armed() {
                     self.disarm();
                 }
                 return answer;
             }
-            patience.looked(happened);
-            engine = self.pause(engine, &mut patience);
+            looks_left -= 1;
+            if looks_left > 0 && engine.is_looking() {
+                self.rest.take();
+                continue;
+            }
+            if let Some(happened) = happened {
+                patience.looked(happened);
+                engine = self.pause(engine, &mut patience);
+            }
+            happened = Some(self.turn(&mut engine));
+            looks_left = self.looks;
         }
     }
 

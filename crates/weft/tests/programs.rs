@@ -44,7 +44,7 @@ fn tcp_ends(ranks: u32) -> Vec<Tcp> {
 mod with_loopback {
     use super::*;
     use fabric::loopback::Loopback;
-    use fabric::{Cost, Exposed, Header, Limits, Payload, Posted, Pulled, Sink, UserMemory};
+    use fabric::{Cost, Exposed, Header, Limits, Looked, Payload, Posted, Pulled, Sink, UserMemory};
 
     pub struct WithLoopback<F>(pub Peer, pub F, pub Loopback);
 
@@ -81,6 +81,13 @@ mod with_loopback {
         }
         fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
             self.2.poll(sink, events) + self.1.poll(sink, events)
+        }
+        fn look<R>(
+            &mut self,
+            lane: Self::Lane,
+            reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+        ) -> Looked<R> {
+            lane.map_or(Looked::Nothing, |lane| self.1.look(lane, reader))
         }
         fn bell(&self) -> F::Bell {
             self.1.bell()

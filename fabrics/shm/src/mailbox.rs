@@ -14,7 +14,7 @@
 use fabric::{Header, Payload};
 
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
 };
 use crate::memory::Memory;
 use crate::ring::{Look, Wild};
@@ -28,6 +28,9 @@ pub struct Mailbox {
     turn: Turn,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
+    /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
+    /// its lines come at the same time where they are asked for at the same time.
+    ahead: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +46,7 @@ enum Turn {
 impl Mailbox {
     /// The mailbox at `at`, not in use yet.
     pub fn new(at: usize) -> Mailbox {
-        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0 }
+        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0, ahead: 0 }
     }
 
     /// Whether nothing has been said about it.
@@ -93,13 +96,13 @@ impl Mailbox {
     }
 
     /// Whether a payload that long can be sent now.
-    #[inline]
+    #[inline(always)]
     pub fn takes(&self, bytes: usize) -> bool {
         self.turn == Turn::Ours && bytes <= usize::from(self.room)
     }
 
     /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, lines_before: u32) {
         debug_assert!(self.takes(payload.bytes()), "posted out of turn or beyond the room");
         let [a, b, c, d, e, f] = header.words;
@@ -118,6 +121,9 @@ impl Mailbox {
     pub fn look(&self, memory: &impl Memory) -> Look {
         if self.turn != Turn::Theirs {
             return Look::Nothing;
+        }
+        for line in 1..=usize::from(self.ahead) {
+            memory.prefetch(self.at + line * LINE);
         }
         let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
         if found == self.number.wrapping_add(1) {
@@ -139,26 +145,33 @@ impl Mailbox {
         (what >> 16) as u16
     }
 
-    /// Lends the message that has come to `reader`; then the turn is ours.
+    /// Lends the message that has come to `reader`; then the turn is ours, unless the reader's answer is `None`.
     ///
     /// # Errors
     /// [`Wild`] when no sane peer can have written it.
     #[inline(always)]
-    pub fn take(
+    pub fn take<R>(
         &mut self,
         memory: &impl Memory,
-        reader: impl FnOnce(&Header, Payload<'_>),
-    ) -> Result<(), Wild> {
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Wild> {
         let [what, words @ ..] = memory.take_words::<7>(self.at + LINE_FRONT);
         let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
-        memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
-        self.number = self.number.wrapping_add(1);
-        self.turn = Turn::Ours;
-        Ok(())
+        let taken = memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
+        if taken.is_some() {
+            self.number = self.number.wrapping_add(1);
+            self.turn = Turn::Ours;
+            let lines = (LINE_PAYLOAD + bytes).div_ceil(LINE) - 1;
+            self.ahead = if lines <= LINES_AHEAD_MAX { lines as u8 } else { 0 };
+        }
+        Ok(taken)
     }
 }
+
+/// More lines than these are fetched by the processor itself while they are copied.
+const LINES_AHEAD_MAX: usize = 3;
 
 const _: () = assert!(MAILBOX_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");

@@ -109,12 +109,13 @@ impl End {
         Ok(quartile(blocks))
     }
 
-    /// Each reads what the other has just written, in turn; the time of one read, or none where it is refused.
+    /// Each reads the other's memory, in turn; the time of one read, or none where it is refused. As in `exchange`,
+    /// nobody writes it again in between: the two are compared, and must find their caches alike.
     fn pull_in_turn(&mut self, bytes: usize, turns: usize) -> Result<Option<f64>, FabricError> {
         let mut times = Some(Vec::new());
-        for turn in 0..turns {
+        for _ in 0..turns {
             if self.leads {
-                self.offer(bytes, turn)?;
+                self.offer(bytes)?;
             }
             self.receive()?;
             times = self.pull_timed(bytes).zip(times).map(|(time, mut times)| {
@@ -122,20 +123,16 @@ impl End {
                 times
             });
             if !self.leads {
-                self.offer(bytes, turn)?;
+                self.offer(bytes)?;
             }
         }
-        // The other's last read must be over before its memory is written again.
+        // The other's last read must be over before anything else is done.
         self.exchange(0, BLOCK_TURNS)?;
         Ok(times.map(quartile))
     }
 
-    /// Writes the memory, as a program that sends it has done, and says where it is.
-    fn offer(&mut self, bytes: usize, turn: usize) -> Result<(), FabricError> {
-        let mark = [turn as u8; LINE];
-        for at in (0..bytes).step_by(LINE) {
-            self.outbox.memory().write_at(at, Payload::from(&mark[..]));
-        }
+    /// Says where the memory is.
+    fn offer(&mut self, bytes: usize) -> Result<(), FabricError> {
         let [start, length] = self.shm.expose(self.outbox.payload().part(0, bytes)).words;
         let words = [start as u32, (start >> 32) as u32, length as u32, (length >> 32) as u32, 0, 0];
         self.send(0, Header { words })
@@ -255,7 +252,6 @@ const BLOCK_TURNS: usize = 20;
 const TURN_BYTES: usize = 32 << 20;
 const TRIES_PER_YIELD: u32 = 4096;
 const EVENTS: usize = 16;
-const LINE: usize = 64;
 
 #[cfg(test)]
 mod tests {

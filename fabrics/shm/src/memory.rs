@@ -26,7 +26,7 @@ pub trait Memory {
 
     /// Writes the whole line at `offset`, a multiple of 64: what follows its sequence number, then the payload
     /// (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), and at last the number, which makes it visible.
-    #[inline]
+    #[inline(always)]
     fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
         self.put(offset + LINE_PAYLOAD, payload);
         self.put_words(offset + LINE_FRONT, front);
@@ -35,6 +35,10 @@ pub trait Memory {
 
     /// Copies a payload in at `offset`.
     fn put(&self, offset: usize, payload: Payload<'_>);
+
+    /// Fetches the line at `offset` ahead of its use. Changes nothing, whatever is there.
+    #[inline(always)]
+    fn prefetch(&self, _offset: usize) {}
 
     /// Lends `bytes` bytes at `offset` to `reader`.
     fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
@@ -113,28 +117,28 @@ mod mapped {
         }
 
         /// The address of `bytes` bytes at `offset`, all of them inside.
-        #[inline]
+        #[inline(always)]
         fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
-            assert!(
-                offset <= self.bytes && bytes <= self.bytes - offset,
-                "{bytes} bytes at {offset} reach beyond the {} bytes of the segment",
-                self.bytes
-            );
+            if offset > self.bytes || bytes > self.bytes - offset {
+                beyond(offset, bytes, self.bytes);
+            }
             // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes allocated.
             unsafe { self.start.add(offset) }
         }
     }
 
     impl Memory for Mapped {
-        #[inline]
+        #[inline(always)]
         fn word(&self, offset: usize) -> &Word {
-            assert!(offset.is_multiple_of(align_of::<Word>()), "a word at {offset} is not aligned");
+            if !offset.is_multiple_of(align_of::<Word>()) {
+                askew(offset);
+            }
             // SAFETY: `place` checked the bounds; pages and heap lines are aligned to 64 bytes at least, so
             // an offset that is a multiple of 4 is aligned. Every process touches these words atomically.
             unsafe { Word::from_ptr(self.place(offset, size_of::<Word>()).cast()) }
         }
 
-        #[inline]
+        #[inline(always)]
         fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
             assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && offset.is_multiple_of(LINE));
             let line = self.place(offset, LINE);
@@ -147,34 +151,55 @@ mod mapped {
             }
         }
 
-        #[inline]
+        #[inline(always)]
         fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; an unaligned write asks for nothing more.
             unsafe { place.cast::<[u32; N]>().write_unaligned(words) }
         }
 
-        #[inline]
+        #[inline(always)]
         fn take_words<const N: usize>(&self, offset: usize) -> [u32; N] {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; any bit pattern is a `u32`.
             unsafe { place.cast::<[u32; N]>().read_unaligned() }
         }
 
-        #[inline]
+        #[inline(always)]
         fn put(&self, offset: usize, payload: Payload<'_>) {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
             unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
         }
 
-        #[inline]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[inline(always)]
+        fn prefetch(&self, offset: usize) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch may name any address; it is a hint, and no access.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(offset).cast()) };
+        }
+
+        #[inline(always)]
         fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
             let place = self.place(offset, bytes);
             // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `reader` runs.
             // Others may write there; a payload is made for that.
             reader(unsafe { Payload::claim(place, bytes) })
         }
+    }
+
+    // Apart, and with values as arguments: a message that refers to what is checked would keep it in memory.
+    #[cold]
+    #[inline(never)]
+    fn beyond(offset: usize, bytes: usize, all: usize) -> ! {
+        panic!("{bytes} bytes at {offset} reach beyond the {all} bytes of the segment")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn askew(offset: usize) -> ! {
+        panic!("a word at {offset} is not aligned")
     }
 
     /// Memory that a test keeps, to be read.

@@ -157,7 +157,7 @@ impl Producer {
     }
 
     /// Whether no message is taken partly.
-    #[inline]
+    #[inline(always)]
     pub fn is_whole(&self) -> bool {
         self.bytes_left == 0
     }
@@ -186,7 +186,7 @@ impl Producer {
 
     /// Sends a message that fits into one line if a line is known to be free; false where anything else is the
     /// case, and then nothing has happened. This is the whole path of a small message.
-    #[inline]
+    #[inline(always)]
     pub fn post_short(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
         let bytes = payload.bytes();
         if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || self.bytes_left > 0 || self.waiting {
@@ -266,7 +266,7 @@ impl Producer {
     }
 
     /// Writes the line and makes it visible.
-    #[inline]
+    #[inline(always)]
     fn publish(
         &mut self,
         memory: &impl Memory,
@@ -377,6 +377,19 @@ impl Consumer {
         self.decode(memory, line, what, Header { words }).map(Some)
     }
 
+    /// The whole message that stands at the front, where [`Consumer::look`] has found a line; `None` where that is
+    /// anything else. It stays there until [`Consumer::release`].
+    #[inline(always)]
+    pub fn whole(&self, memory: &impl Memory) -> Option<(Header, Piece)> {
+        let line = self.spot.line();
+        let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
+        let bytes = (what & !KIND_MASK) as usize;
+        let whole = what & KIND_MASK == Kind::Whole as u32
+            && bytes <= self.spot.shape.piece_bytes_max as usize
+            && self.bytes_left == 0;
+        whole.then(|| (Header { words }, self.piece(line, bytes)))
+    }
+
     /// Whether a line stands at the front.
     #[inline(always)]
     pub fn look(&self, memory: &impl Memory) -> Look {
@@ -406,7 +419,7 @@ impl Consumer {
     /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
     /// of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it must be
     /// woken, and [`MAILBOX_OFFERED`].
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
         let slot_before = self.spot.slot;
         self.spot.next_line();
@@ -497,7 +510,7 @@ impl Consumer {
     }
 
     /// The payload of a whole message: beside the header, or in the data area.
-    #[inline]
+    #[inline(always)]
     fn piece(&self, line: usize, bytes: usize) -> Piece {
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
             return Piece {
@@ -515,7 +528,7 @@ impl Consumer {
     }
 
     /// What a line holds before its writer has come round to it.
-    #[inline]
+    #[inline(always)]
     fn sequence_before(&self) -> u32 {
         if self.first_lap { 0 } else { self.spot.sequence.wrapping_sub(self.spot.shape.lines) }
     }
@@ -553,12 +566,12 @@ impl Spot {
         Spot { at, shape, slot: 0, sequence: 1, lines_passed: 0, data: 0, units_passed: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn line(&self) -> usize {
         self.at + RING_LINES + self.slot as usize * LINE
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_line(&mut self) {
         self.slot = if self.slot + 1 == self.shape.lines { 0 } else { self.slot + 1 };
         self.sequence = self.sequence.wrapping_add(1);
@@ -580,7 +593,7 @@ impl Spot {
     }
 
     /// Moves the place in the data area behind `span`. A span of no units moves nothing.
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, span: Span) {
         if span.units == 0 {
             return;

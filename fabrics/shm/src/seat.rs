@@ -89,7 +89,7 @@ impl Seat {
 
     /// To be called after something was published for the sitter: true when it sleeps, or is about to, and must
     /// be woken at [`Seat::bell`].
-    #[inline]
+    #[inline(always)]
     pub fn must_wake(&self, memory: &impl Memory) -> bool {
         light_barrier();
         if memory.word(self.at + SEAT_SLEEPERS).load(Ordering::Relaxed) == 0 {

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
-    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, UserMemory,
 };
 
 use crate::bell::{ShmBell, wake};
@@ -88,6 +88,8 @@ struct Outgoing {
     opened: Opened,
     /// The pair's mailbox, also for what comes in.
     mailbox: Mailbox,
+    /// Where in the list of incoming rings the peer's is; [`NOWHERE`] before it has spoken.
+    incoming: u32,
     pull: Cell<Pull>,
 }
 
@@ -311,12 +313,23 @@ impl Shm {
                 lane: lane_to(outgoing, *peer),
             });
         });
+        self.pair_up();
+    }
+
+    /// Notes for every lane where the ring from the same peer is.
+    fn pair_up(&mut self) {
+        let Shm { outgoing, incoming, .. } = self;
+        for outgoing in outgoing {
+            let place = incoming.iter().position(|incoming| incoming.peer == outgoing.peer);
+            outgoing.incoming = place.map_or(NOWHERE, |place| place as u32);
+        }
     }
 
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
         self.incoming.retain(|incoming| incoming.peer != peer);
+        self.pair_up();
         for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.peer == peer) {
             outgoing.opened = Opened::Never;
             outgoing.producer.close();
@@ -464,6 +477,7 @@ impl Fabric for Shm {
                     producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
                     opened: Opened::Nothing,
                     mailbox: Mailbox::new(layout.ring_at(lower, higher) + MAILBOX_AT),
+                    incoming: NOWHERE,
                     pull: Cell::new(Pull::Untried),
                 });
                 self.outgoing.len() - 1
@@ -473,6 +487,7 @@ impl Fabric for Shm {
         if let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.peer == peer) {
             incoming.lane = Some(lane);
         }
+        self.pair_up();
         Ok(lane)
     }
 
@@ -480,11 +495,11 @@ impl Fabric for Shm {
         let puller = self.puller(&self.outgoing[lane.index as usize]);
         let pull = matches!(puller, Pull::Allowed(_));
         if puller == Pull::Refused {
-            return Limits { eager_bytes_max: EAGER_BYTES_MAX, pull };
+            return Limits { eager_bytes_max: EAGER_BYTES_MAX, pull, look: true };
         }
         // A few messages fit into a ring, however small it is.
         let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
-        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), pull }
+        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), pull, look: true }
     }
 
     #[inline(always)]
@@ -521,6 +536,23 @@ impl Fabric for Shm {
             done += self.report_faults(sink);
         }
         done
+    }
+
+    #[inline(always)]
+    fn look<R>(
+        &mut self,
+        lane: ShmLane,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Looked<R> {
+        let outgoing = &mut self.outgoing[lane.index as usize];
+        let Some(incoming) = self.incoming.get_mut(outgoing.incoming as usize) else {
+            return Looked::Nothing;
+        };
+        let (looked, says) = incoming.look(self.segment.memory(), &mut outgoing.mailbox, reader);
+        if says != 0 {
+            self.attend_writer(self.outgoing[lane.index as usize].incoming as usize, says);
+        }
+        looked
     }
 
     fn bell(&self) -> ShmBell {
@@ -655,7 +687,7 @@ fn lane_to(outgoing: &[Outgoing], peer: Peer) -> Option<ShmLane> {
 }
 
 /// Wakes the threads of a seat, if any sleep, after something was published for them.
-#[inline]
+#[inline(always)]
 fn wake_if_asleep(memory: &Mapped, seat: Seat) {
     if seat.must_wake(memory) {
         wake(memory, seat);
@@ -704,6 +736,9 @@ fn wild_writer(whom: String, wild: Wild) -> FabricError {
         ),
     }
 }
+
+/// No place in a list.
+const NOWHERE: u32 = u32::MAX;
 
 /// A peer that has spoken both ways costs this much private memory, and a silent one nothing.
 const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 256);

@@ -3,7 +3,8 @@
 
 use fabric::conformance::Pair;
 use fabric::{
-    Cost, Exposed, Fabric, FabricError, Header, Limits, Payload, Peer, Posted, Pulled, Sink, UserMemory,
+    Cost, Exposed, Fabric, FabricError, Header, Limits, Looked, Payload, Peer, Posted, Pulled, Sink,
+    UserMemory,
 };
 use shm::{Segment, Settings, Shm, ShmBell, ShmLane};
 
@@ -65,6 +66,13 @@ impl<const SEATS: u32, const PULL: bool> Fabric for Seated<SEATS, PULL> {
     }
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         self.0.poll(sink, events)
+    }
+    fn look<R>(
+        &mut self,
+        lane: ShmLane,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Looked<R> {
+        self.0.look(lane, reader)
     }
     fn bell(&self) -> ShmBell {
         self.0.bell()

@@ -228,7 +228,7 @@ impl Fabric for Tcp {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        Limits { eager_bytes_max: 64 << 10, pull: false }
+        Limits { eager_bytes_max: 64 << 10, pull: false, look: false }
     }
 
     #[inline]

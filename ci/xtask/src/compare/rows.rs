@@ -166,7 +166,7 @@ const PAIR: Row = Row {
     floors: &[],
     gates: &[],
     shown: SIZES,
-    rounds: 7,
+    rounds: 5,
 };
 
 /// A collective of two ranks.
@@ -182,7 +182,7 @@ const TCP_LATENCY: Row = Row {
     peers: BY_SOCKETS,
     floors: &[floor("tcp-latency")],
     gates: G11_LATENCY,
-    rounds: 5,
+    rounds: 3,
     ..PAIR
 };
 
@@ -199,7 +199,7 @@ const TCP_BANDWIDTH: Row = Row {
     floors: &[floor("tcp-stream"), floor("tcp-stream-large")],
     gates: G11_STREAM,
     shown: LARGE,
-    rounds: 5,
+    rounds: 3,
     ..PAIR
 };
 
@@ -210,7 +210,7 @@ const CROWD: Row = Row {
     shared_cpus: true,
     peers: ON_SHARED_CPUS,
     shown: &[],
-    rounds: 5,
+    rounds: 3,
     ..PAIR
 };
 
@@ -272,7 +272,7 @@ pub const ROWS: &[Row] = &[
             gate("no cliff", 4 * K, 4 * M, Rule::Cliff(2.2)),
         ],
         shown: &[4 * K, 64 * K, M, 4 * M],
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -284,7 +284,7 @@ pub const ROWS: &[Row] = &[
         floors: &[floor("pack-8")],
         gates: G6,
         shown: &[64, K, 64 * K, 256 * K, M, 4 * M],
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -296,7 +296,7 @@ pub const ROWS: &[Row] = &[
         floors: &[floor("pack-64")],
         gates: G6,
         shown: &[64, K, 64 * K, 256 * K, M, 4 * M],
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -308,7 +308,7 @@ pub const ROWS: &[Row] = &[
         unit: Unit::Gigabytes,
         floors: &[floor("copy"), floor("split")],
         shown: LARGE,
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -319,7 +319,7 @@ pub const ROWS: &[Row] = &[
         quick: &["--iterations", "2000"],
         unit: Unit::Gigabytes,
         shown: LARGE,
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -441,7 +441,7 @@ pub const ROWS: &[Row] = &[
         quick: &[],
         gates: &[gate("G13", 8, 8, Rule::Value(45.0))],
         shown: &[],
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {
@@ -472,7 +472,7 @@ pub const ROWS: &[Row] = &[
             stretch("G14", 2, 64, Rule::Best(0.1)),
         ],
         shown: &[],
-        rounds: 5,
+        rounds: 3,
         ..PAIR
     },
     Row {

@@ -12,7 +12,7 @@ use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::generated::constants::*;
-use crate::objects::RequestObject;
+use crate::objects::{RequestObject, SENT};
 use crate::state::{Runtime, call, runtime};
 use crate::status;
 use crate::types::*;
@@ -66,6 +66,9 @@ fn no_request(request: MPI_Request) -> Error {
 
 /// Takes the request out of the table; whoever does so concludes it.
 fn take(runtime: &'static Runtime, request: MPI_Request) -> Result<RequestObject> {
+    if request == SENT {
+        return Ok(RequestObject::Over(status::EMPTY));
+    }
     runtime.objects().requests.remove(request.value()).ok_or_else(|| no_request(request))
 }
 
@@ -176,6 +179,23 @@ impl List {
     unsafe fn clear(self, index: usize) {
         // SAFETY: as in `at`.
         unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
+    }
+
+    /// An error if one of the entries is neither null nor a request.
+    ///
+    /// # Safety
+    /// See [`List::at`].
+    unsafe fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
+        let objects = runtime.objects();
+        for index in 0..self.count {
+            // SAFETY: the caller's promise is handed on.
+            let request = unsafe { self.at(index) };
+            let known = matches!(request, MPI_REQUEST_NULL | SENT);
+            if !known && objects.requests.find(request.value()).is_none() {
+                return Err(no_request(request));
+            }
+        }
+        Ok(())
     }
 
     /// The entries that are not null, with their positions; an error if one of them is no request.
@@ -340,10 +360,12 @@ pub unsafe fn mpi_waitall(
 ) -> c_int {
     with_runtime("MPI_Waitall", |runtime| {
         // SAFETY: the program's promise is handed on.
-        match unsafe { checked(runtime, count, array_of_requests) } {
+        let list = List::check(count, array_of_requests)
+            .and_then(|list| unsafe { list.check_requests(runtime) }.map(|()| list));
+        match list {
             Err(error) => report("MPI_Waitall", Err(error)),
             // SAFETY: as above.
-            Ok((list, _)) => unsafe { end_all("MPI_Waitall", runtime, list, array_of_statuses) },
+            Ok(list) => unsafe { end_all("MPI_Waitall", runtime, list, array_of_statuses) },
         }
     })
 }
@@ -400,19 +422,37 @@ unsafe fn end_all(
     list: List,
     statuses: *mut MPI_Status,
 ) -> c_int {
-    let mut ends = Vec::with_capacity(list.count);
+    let mut failures = Vec::new();
     for index in 0..list.count {
         // SAFETY: the caller's promise is handed on.
         let request = unsafe { list.at(index) };
-        ends.push(match request {
-            MPI_REQUEST_NULL => Ended::NOTHING,
+        let ended = match request {
+            MPI_REQUEST_NULL | SENT => Ended::NOTHING,
             _ => wait_and_take(runtime, request).unwrap_or(Ended::NOTHING),
-        });
-        // SAFETY: as above.
-        unsafe { list.clear(index) };
+        };
+        // SAFETY: as above; the caller promised room for all statuses.
+        unsafe {
+            list.clear(index);
+            if !statuses.is_null() {
+                status::write(statuses.add(index), &ended.status);
+            }
+        }
+        if ended.error.is_some() {
+            failures.push((index, ended));
+        }
     }
-    // SAFETY: the caller promised room for all statuses.
-    unsafe { report_several(name, statuses, ends) }
+    if failures.is_empty() {
+        return MPI_SUCCESS;
+    }
+    if !statuses.is_null() {
+        let mut codes = vec![MPI_SUCCESS; list.count];
+        failures.iter().for_each(|(index, ended)| codes[*index] = ended.code());
+        for (index, code) in codes.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { status::write_error(statuses.add(index), code) };
+        }
+    }
+    report_in_status(name, failures.into_iter().map(|(_, ended)| ended))
 }
 
 /// # Safety
@@ -430,7 +470,12 @@ unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Ve
             }
         }
     }
-    match ends.into_iter().find_map(|ended| ended.error) {
+    report_in_status(name, ends.into_iter())
+}
+
+/// Reports that some of several have failed, by the first of them.
+fn report_in_status(name: &'static str, mut ends: impl Iterator<Item = Ended>) -> c_int {
+    match ends.find_map(|ended| ended.error) {
         None => MPI_SUCCESS,
         Some((error, comm)) => {
             let error = error.of_class(Class::InStatus);

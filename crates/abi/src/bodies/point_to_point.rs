@@ -11,7 +11,7 @@ use crate::bodies::usual;
 use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::{CommObject, RequestObject, Unpack};
+use crate::objects::{CommObject, RequestObject, SENT, Unpack};
 use crate::state::{Runtime, call, too_many};
 use crate::status;
 use crate::types::*;
@@ -38,6 +38,7 @@ struct Receive {
 
 /// How far an operation is after it was begun.
 enum Begun {
+    Sent,
     Over(MPI_Status),
     Failed(MPI_Status, Error),
     Sending { id: RequestId, to: Rank, tag: c_int, outgoing: Outgoing },
@@ -54,9 +55,9 @@ impl Send {
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on.
         let outgoing = unsafe { arguments::outgoing(self.buffer, self.count, &datatype)? };
-        let Partner::Rank(to) = to else { return Ok(Begun::Over(status::EMPTY)) };
+        let Partner::Rank(to) = to else { return Ok(Begun::Sent) };
         Ok(match comm.start_send(outgoing.payload, to, tag, mode)? {
-            Sending::Done => Begun::Over(status::EMPTY),
+            Sending::Done => Begun::Sent,
             Sending::Pending(id) => Begun::Sending { id, to, tag, outgoing },
         })
     }
@@ -201,6 +202,11 @@ unsafe fn hand_out(
 ) -> Result<()> {
     let comm = object.comm.clone();
     let entry = match begun {
+        Begun::Sent => {
+            // SAFETY: the caller promised that it is writable.
+            unsafe { request.write(SENT) };
+            return Ok(());
+        }
         Begun::Over(status) => RequestObject::Over(status),
         Begun::Failed(status, error) => RequestObject::Failed { errors_to, status, error },
         Begun::Sending { id, to, tag, outgoing } => {
@@ -291,6 +297,10 @@ pub unsafe fn mpi_isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    if let Some(code) = unsafe { usual::isend(buf, count, datatype, dest, tag, comm, request) } {
+        return code;
+    }
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
     // SAFETY: the program's promise is handed on.
     unsafe { send.call_nonblocking("MPI_Isend", comm, Mode::Standard, request) }
@@ -377,6 +387,10 @@ pub unsafe fn mpi_irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    // SAFETY: the program's promise is handed on.
+    if let Some(code) = unsafe { usual::irecv(buf, count, datatype, source, tag, comm, request) } {
+        return code;
+    }
     call("MPI_Irecv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         check_request(request)?;
@@ -477,7 +491,7 @@ unsafe fn exchange(
             comm.conclude_send(&outcome, to, tag)
         }
         Begun::Failed(_, error) => Err(error),
-        Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
+        Begun::Sent | Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
     };
     let (received, error) = received;
     // SAFETY: the caller promised that it is null or writable.
@@ -494,7 +508,7 @@ fn conclude_begun(comm: &Communicator, begun: Begun) -> (MPI_Status, Option<Erro
         }
         Begun::Failed(status, error) => (status, Some(error)),
         Begun::Over(status) => (status, None),
-        Begun::Sending { .. } => (status::EMPTY, None),
+        Begun::Sent | Begun::Sending { .. } => (status::EMPTY, None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What comes in from one peer: the lines of its ring and the letters in the mailbox, in the order they were sent.
 
-use fabric::{Header, Payload, Peer, Sink, UserMemory};
+use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
 use super::ShmLane;
 use crate::mailbox::Mailbox;
@@ -39,7 +39,10 @@ impl Incoming {
             match self.next(memory, mailbox.as_deref()) {
                 Next::Letter => {
                     let peer = self.peer;
-                    let take = |header: &Header, payload: Payload<'_>| sink.message(peer, header, payload);
+                    let take = |header: &Header, payload: Payload<'_>| {
+                        sink.message(peer, header, payload);
+                        Some(())
+                    };
                     if let Some(mailbox) = &mut mailbox
                         && let Err(wild) = mailbox.take(memory, take)
                     {
@@ -65,6 +68,38 @@ impl Incoming {
             }
         }
         (done, says, Ok(()))
+    }
+
+    /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the writer
+    /// says. Whatever else there is, [`Incoming::listen`] finds.
+    #[inline(always)]
+    pub(super) fn look<R>(
+        &mut self,
+        memory: &Mapped,
+        mailbox: &mut Mailbox,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> (Looked<R>, u32) {
+        // The line first: a letter that goes before it is seen when it is.
+        let line = self.consumer.look(memory);
+        let letter = mailbox.look(memory);
+        if letter == Look::Ready
+            && mailbox.lines_before(memory) == self.consumer.lines_passed() as u16
+            && !self.consumer.midway()
+        {
+            return match mailbox.take(memory, reader) {
+                Ok(Some(found)) => (Looked::Taken(found), 0),
+                Ok(None) | Err(_) => (Looked::Left, 0),
+            };
+        }
+        if line != Look::Ready {
+            // What is wild is left to those who can tell of it.
+            return (if line == Look::Nothing { Looked::Nothing } else { Looked::Left }, 0);
+        }
+        let Some((header, piece)) = self.consumer.whole(memory) else { return (Looked::Left, 0) };
+        match memory.read(piece.offset, piece.bytes, |payload| reader(&header, payload)) {
+            Some(found) => (Looked::Taken(found), self.consumer.release(memory, piece)),
+            None => (Looked::Left, 0),
+        }
     }
 
     /// What comes next in the order of the pair.
