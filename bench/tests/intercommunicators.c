@@ -166,6 +166,11 @@ static void parts(void) {
     CHECK(part == MPI_COMM_NULL);
     OK(MPI_Group_free(&low));
     OK(MPI_Group_free(&group));
+    if (check_library_is("MPICH") && check_size > 3) {
+        /* MPICH 5.0.2 hangs in these. */
+        OK(MPI_Comm_free(&inter));
+        return;
+    }
     section("split: those of one color on both sides");
     OK(MPI_Comm_split(inter, rank % 2, -rank, &part));
     int mine = (members_of(side) + 1 - rank % 2) / 2, theirs = (members_of(other) + 1 - rank % 2) / 2;
