@@ -51,6 +51,8 @@ static void strayed(void) {
     enum { STRAY = 40 };
     MPI_Comm copy, next[STRAY];
     int to = (check_rank + 1) % check_size, value = 0, flag = 1;
+    /* MPICH refuses to free a communicator that has such messages. */
+    if (check_library_is("MPICH")) return;
     section("messages that were left behind");
     for (int i = 0; i < STRAY; i++) {
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));

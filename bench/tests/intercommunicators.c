@@ -166,6 +166,11 @@ static void parts(void) {
     CHECK(part == MPI_COMM_NULL);
     OK(MPI_Group_free(&low));
     OK(MPI_Group_free(&group));
+    if (check_library_is("MPICH") && check_size > 3) {
+        /* MPICH 5.0.2 hangs in these. */
+        OK(MPI_Comm_free(&inter));
+        return;
+    }
     section("split: those of one color on both sides");
     OK(MPI_Comm_split(inter, rank % 2, -rank, &part));
     int mine = (members_of(side) + 1 - rank % 2) / 2, theirs = (members_of(other) + 1 - rank % 2) / 2;
@@ -210,11 +215,11 @@ static void wrong(void) {
     int number = -5;
     section("wrong arguments");
     MPI_Group group = MPI_GROUP_NULL;
-    CLASS(MPI_Comm_remote_size(MPI_COMM_WORLD, &number), MPI_ERR_COMM);
-    CLASS(MPI_Comm_remote_group(MPI_COMM_WORLD, &group), MPI_ERR_COMM);
+    STRICT_CLASS(MPI_Comm_remote_size(MPI_COMM_WORLD, &number), MPI_ERR_COMM);
+    STRICT_CLASS(MPI_Comm_remote_group(MPI_COMM_WORLD, &group), MPI_ERR_COMM);
     STRICT_CLASS(MPI_Intercomm_merge(MPI_COMM_WORLD, 0, &inter), MPI_ERR_COMM);
-    SAME(number, -5);
     if (check_library_is("MPICH")) return;
+    SAME(number, -5);
     CLASS(MPI_Intercomm_create(half, members_of(side), MPI_COMM_WORLD, 0, 1, &inter), MPI_ERR_RANK);
     CLASS(MPI_Intercomm_create(half, -1, MPI_COMM_WORLD, 0, 1, &inter), MPI_ERR_RANK);
     section("a leader that the peer communicator has not: all of the side are told");

@@ -28,13 +28,10 @@ pub unsafe fn mpi_intercomm_create(
     call("MPI_Intercomm_create", Target::Comm(local_comm), |runtime| {
         let object = check(runtime, local_comm, newintercomm)?;
         let leader = leader(local_leader)?;
-        // Only the leader's other arguments count.
-        let is_leader = object.comm.rank() == leader;
-        let peer = if is_leader { Some(runtime.comm(peer_comm)?) } else { None };
-        let peers = match &peer {
-            Some(peer) => Some((&peer.comm, self::leader(remote_leader)?)),
-            None => None,
-        };
+        // Only the leader's other arguments count. Where they are wrong, its side is told before the call returns.
+        let peer = if object.comm.rank() == leader { runtime.comm(peer_comm).ok() } else { None };
+        let remote = self::leader(remote_leader).unwrap_or(NOBODY);
+        let peers = peer.as_ref().map(|peer| (&peer.comm, remote));
         object.comm.check(|| format!("MPI_Intercomm_create, leader {}", leader.0))?;
         let new = object.comm.connect(leader, peers, tag)?;
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
