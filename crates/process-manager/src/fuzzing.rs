@@ -2,13 +2,18 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::client::Client;
-use crate::{Kind, Manager, segments};
+use crate::{Kind, Manager, pmi1, pmi2, segments};
 
 /// The conversation of rank 0 of 2 with whatever is at the other end of `socket`; `None` where it did not begin.
 #[must_use]
 pub fn manager(socket: OwnedFd) -> Option<Manager> {
-    Client::start(socket, 0, 2).ok().map(|client| Manager(Kind::Pmi1(client)))
+    pmi1::Client::start(socket, 0, 2).ok().map(|client| Manager(Kind::Pmi1(client)))
+}
+
+/// The same by PMI-2.
+#[must_use]
+pub fn manager2(socket: OwnedFd) -> Option<Manager> {
+    pmi2::Client::start(socket, 0, Some("9.0")).ok().map(|client| Manager(Kind::Pmi2(client)))
 }
 
 /// Reads any text as a value of the key-value space; true where it was believed.

@@ -23,6 +23,17 @@ pub(crate) fn socket(number: RawFd) -> Result<OwnedFd, Errno> {
     fcntl_dupfd_cloexec(inherited, FIRST_ORDINARY_NUMBER)
 }
 
+/// Whether `number` is an open socket.
+pub(crate) fn is_socket(number: RawFd) -> bool {
+    if number < 0 {
+        return false;
+    }
+    // SAFETY: the number is not -1, the borrow ends with this function, and the one system call made through it fails
+    // cleanly on a closed descriptor.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    socket_type(inherited).is_ok()
+}
+
 /// The duplicate must not land on a closed standard stream.
 const FIRST_ORDINARY_NUMBER: RawFd = 3;
 
@@ -39,6 +50,7 @@ mod tests {
         let taken = socket(end.as_raw_fd()).unwrap();
         assert_ne!(taken.as_raw_fd(), end.as_raw_fd());
         for descriptor in [&taken, &OwnedFd::from(end)] {
+            assert!(is_socket(descriptor.as_raw_fd()));
             assert_eq!(rustix::io::fcntl_getfd(descriptor).unwrap(), FdFlags::CLOEXEC);
         }
     }
@@ -47,6 +59,7 @@ mod tests {
     fn other_numbers_are_refused() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(socket(file.as_raw_fd()).unwrap_err(), Errno::NOTSOCK);
+        assert!(![file.as_raw_fd(), -1, 1 << 30].into_iter().any(is_socket));
         assert_eq!(socket(-1).unwrap_err(), Errno::BADF);
         assert_eq!(socket(1 << 30).unwrap_err(), Errno::BADF);
     }

@@ -2,41 +2,52 @@
 //!
 //! A launcher starts the processes of a job and runs a small key-value service for them. Each process puts its
 //! address under a key, all meet in a fence, and then each can get the addresses of the others. [`Manager`] is
-//! that service as one process sees it: PMI-1 over a socket (weftrun, Hydra, `srun --mpi=pmi2`), or, without any
-//! launcher, a job of one. [`server`] is the other end, as a value without any input or output of its own.
+//! that service as one process sees it: PMI-1 or PMI-2 over a socket (weftrun, Hydra, `srun --mpi=pmi2`), PMIx by its
+//! library (`srun --mpi=pmix`, prterun), or, without any launcher, a job of one. [`server`] is the other end of PMI-1,
+//! as a value without any input or output of its own.
 //!
 //! **Invariant:** a process that its environment calls one of many never starts alone.
 //! **Invariant:** all unsafe code is in `inherited.rs`.
 
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::net::TcpStream;
+use std::os::fd::{OwnedFd, RawFd};
 
-use start::Offer;
+use error::{check_key, job_key};
+use start::{Offer, Wire};
 
-mod client;
+mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod hangup_tests;
 mod inherited;
 mod nodes;
+mod pmi1;
+mod pmi2;
+mod pmix;
 mod segments;
 pub mod server;
 mod start;
+mod stream;
+mod survey;
 mod wire;
 
-pub use client::ExchangeError;
+pub use error::ExchangeError;
 pub use nodes::NodeMap;
-pub use start::{StartError, Variables};
+pub use start::{Protocol, StartError, Variables, Wishes};
+pub use survey::{Seen, Survey};
 
 /// One process's conversation with its process manager.
 ///
 /// ```
 /// // Without a launcher the job has one rank, and what it puts it can get.
-/// let mut manager = process_manager::Manager::from_variables(&|_| None)?;
-/// manager.put("card-0", b"address")?;
+/// let mut manager = process_manager::Manager::from_variables(&|_| None, &Default::default())?;
+/// manager.put("card", b"address")?;
 /// manager.fence()?;
 /// assert_eq!((manager.rank(), manager.size()), (0, 1));
-/// assert_eq!(manager.get("card-0")?.as_deref(), Some(&b"address"[..]));
+/// assert_eq!(manager.get(0, "card")?.as_deref(), Some(&b"address"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -48,25 +59,37 @@ enum Kind {
     Singleton {
         store: BTreeMap<String, Vec<u8>>,
     },
-    Pmi1(client::Client),
+    Pmi1(pmi1::Client),
+    Pmi2(pmi2::Client),
+    Pmix(pmix::Client),
 }
 
 impl Manager {
     /// Joins the job that this process's environment describes.
     ///
     /// Call it once per process: a launcher's connection serves one conversation.
-    pub fn from_environment() -> Result<Manager, StartError> {
-        Manager::from_variables(&|name| std::env::var(name).ok())
+    pub fn from_environment(wishes: &Wishes) -> Result<Manager, StartError> {
+        Manager::from_variables(&|name| std::env::var(name).ok(), wishes)
     }
 
     /// Joins the job that these variables describe.
-    pub fn from_variables(variables: Variables<'_>) -> Result<Manager, StartError> {
-        match start::offer(variables)? {
+    pub fn from_variables(variables: Variables<'_>, wishes: &Wishes) -> Result<Manager, StartError> {
+        let libraries = || pmix::libraries(wishes.libpmix.as_deref(), variables);
+        match start::offer(variables, wishes.protocol, inherited::is_socket)? {
             Offer::Alone => Ok(Manager::singleton()),
-            Offer::Inherited { socket, rank: 0, size: 1 } => Ok(Manager::alone_with(socket)),
-            Offer::Inherited { socket, rank, size } => join(socket, rank, size),
-            Offer::Listening { address, id } => {
-                Ok(Manager(Kind::Pmi1(client::Client::connect(&address, id)?)))
+            // A job of one rank needs nobody. So a second program in the one-task shell that a launcher opened
+            // starts although the launcher's connection was used up by the first, and none needs a library.
+            Offer::Inherited { wire, socket, rank: 0, size: 1 } => {
+                Ok(inherit(wire, socket, (0, 1), variables).unwrap_or_else(|_| Manager::singleton()))
+            }
+            Offer::Pmix { namespace, alone: true } => {
+                let joined = pmix::Client::start(&libraries(), &namespace);
+                Ok(joined.map_or_else(|_| Manager::singleton(), |client| Manager(Kind::Pmix(client))))
+            }
+            Offer::Inherited { wire, socket, rank, size } => inherit(wire, socket, (rank, size), variables),
+            Offer::Listening { wire, address, id } => connect(wire, &address, id, variables),
+            Offer::Pmix { namespace, alone: false } => {
+                Ok(Manager(Kind::Pmix(pmix::Client::start(&libraries(), &namespace)?)))
             }
         }
     }
@@ -76,17 +99,13 @@ impl Manager {
         Manager(Kind::Singleton { store: BTreeMap::new() })
     }
 
-    /// A job of one rank needs nobody. So a second program in the one-task shell that a launcher opened starts
-    /// although the launcher's connection was used up by the first.
-    fn alone_with(socket: RawFd) -> Manager {
-        join(socket, 0, 1).unwrap_or_else(|_| Manager::singleton())
-    }
-
     /// This process's place among all, from zero.
     pub fn rank(&self) -> u32 {
         match &self.0 {
             Kind::Singleton { .. } => 0,
             Kind::Pmi1(client) => client.rank(),
+            Kind::Pmi2(client) => client.rank(),
+            Kind::Pmix(client) => client.rank(),
         }
     }
 
@@ -95,6 +114,28 @@ impl Manager {
         match &self.0 {
             Kind::Singleton { .. } => 1,
             Kind::Pmi1(client) => client.size(),
+            Kind::Pmi2(client) => client.size(),
+            Kind::Pmix(client) => client.size(),
+        }
+    }
+
+    /// How this process talks to its launcher.
+    pub fn protocol(&self) -> Protocol {
+        match &self.0 {
+            Kind::Singleton { .. } => Protocol::None,
+            Kind::Pmi1(_) => Protocol::Pmi1,
+            Kind::Pmi2(_) => Protocol::Pmi2,
+            Kind::Pmix(_) => Protocol::Pmix,
+        }
+    }
+
+    /// What the launcher calls the job; the same at all ranks, and another for another job of the same launcher.
+    pub fn job(&self) -> String {
+        match &self.0 {
+            Kind::Singleton { .. } => String::new(),
+            Kind::Pmi1(client) => client.job().to_owned(),
+            Kind::Pmi2(client) => client.job().to_owned(),
+            Kind::Pmix(client) => client.job(),
         }
     }
 
@@ -103,29 +144,65 @@ impl Manager {
         matches!(self.0, Kind::Singleton { .. })
     }
 
-    /// Publishes `value` under `key` to the whole job; the others see it after the next [`Manager::fence`].
+    /// Publishes `value` under this rank's `key` to the whole job; the others see it after the next
+    /// [`Manager::fence`].
     ///
-    /// A key can be put once. It has at most 57 letters, digits, `-`, `_` or `.`. Values are bytes of any length,
+    /// A rank can put a key once. It has at most 46 letters, digits, `-`, `_` or `.`. Values are bytes of any length,
     /// though a few hundred fit best: each started 900 bytes of text cost one exchange with the launcher.
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
+        check_key(key)?;
+        let job_key = job_key(key, self.rank());
         match &mut self.0 {
             Kind::Singleton { store } => {
-                client::check_key(key)?;
-                store.insert(key.to_owned(), value.to_owned());
+                store.insert(job_key, value.to_owned());
                 Ok(())
             }
-            Kind::Pmi1(client) => client.put(key, value),
+            Kind::Pmi1(client) => client.put(&job_key, value),
+            Kind::Pmi2(client) => client.put(&job_key, value),
+            Kind::Pmix(client) => client.put(key, value),
         }
     }
 
-    /// The value that some rank put under `key` before the last fence, or `None` when none did.
-    pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, ExchangeError> {
+    /// The value that rank `owner` put under `key` before the last fence, or `None` when it did not.
+    pub fn get(&mut self, owner: u32, key: &str) -> Result<Option<Vec<u8>>, ExchangeError> {
+        check_key(key)?;
+        let job_key = job_key(key, owner);
         match &mut self.0 {
+            Kind::Singleton { store } => Ok(store.get(&job_key).cloned()),
+            Kind::Pmi1(client) => client.get(&job_key),
+            Kind::Pmi2(client) => client.get(&job_key),
+            Kind::Pmix(client) => client.get(owner, key),
+        }
+    }
+
+    /// Tells the whole job that something is so, whoever says it: any number of ranks may announce the same key, and
+    /// after the next fence [`Manager::is_announced`] is true at all. One question answers for all ranks.
+    pub fn announce(&mut self, key: &str) -> Result<(), ExchangeError> {
+        check_key(key)?;
+        let said = match &mut self.0 {
             Kind::Singleton { store } => {
-                client::check_key(key)?;
-                Ok(store.get(key).cloned())
+                store.insert(key.to_owned(), Vec::new());
+                Ok(())
             }
-            Kind::Pmi1(client) => client.get(key),
+            Kind::Pmi1(client) => client.put(key, ANNOUNCED),
+            Kind::Pmi2(client) => client.put(key, ANNOUNCED),
+            Kind::Pmix(client) => client.put(key, ANNOUNCED),
+        };
+        match said {
+            // Some servers let a key be put once: another rank has said so already.
+            Err(ExchangeError::Refused { .. }) => Ok(()),
+            said => said,
+        }
+    }
+
+    /// Whether any rank announced `key` before the last fence.
+    pub fn is_announced(&mut self, key: &str) -> Result<bool, ExchangeError> {
+        check_key(key)?;
+        match &mut self.0 {
+            Kind::Singleton { store } => Ok(store.contains_key(key)),
+            Kind::Pmi1(client) => Ok(client.get(key)?.is_some()),
+            Kind::Pmi2(client) => Ok(client.get(key)?.is_some()),
+            Kind::Pmix(client) => client.is_put(key),
         }
     }
 
@@ -134,18 +211,20 @@ impl Manager {
         match &mut self.0 {
             Kind::Singleton { .. } => Ok(()),
             Kind::Pmi1(client) => client.fence(),
+            Kind::Pmi2(client) => client.fence(),
+            Kind::Pmix(client) => client.fence(),
         }
     }
 
     /// Which rank sits on which node, where the launcher tells it. A hint: see [`NodeMap`].
     pub fn node_map(&mut self) -> Result<Option<NodeMap>, ExchangeError> {
-        match &mut self.0 {
-            Kind::Singleton { .. } => Ok(Some(NodeMap::one_node(1))),
-            Kind::Pmi1(client) => {
-                let text = client.get_text("PMI_process_mapping")?;
-                Ok(text.and_then(|text| NodeMap::parse(&text, client.size())))
-            }
-        }
+        let text = match &mut self.0 {
+            Kind::Singleton { .. } => return Ok(Some(NodeMap::one_node(1))),
+            Kind::Pmi1(client) => client.get_text("PMI_process_mapping")?,
+            Kind::Pmi2(client) => client.node_map()?,
+            Kind::Pmix(client) => client.node_map()?,
+        };
+        Ok(text.and_then(|text| NodeMap::parse(&text, self.size())))
     }
 
     /// The number of this process's program among those that the launcher was given (MPI 5.0 §11.10.3,
@@ -154,6 +233,8 @@ impl Manager {
         match &mut self.0 {
             Kind::Singleton { .. } => Ok(None),
             Kind::Pmi1(client) => client.appnum(),
+            Kind::Pmi2(client) => Ok(client.appnum()),
+            Kind::Pmix(client) => client.appnum(),
         }
     }
 
@@ -163,6 +244,8 @@ impl Manager {
         match &mut self.0 {
             Kind::Singleton { .. } => Ok(None),
             Kind::Pmi1(client) => client.universe_size(),
+            Kind::Pmi2(client) => client.universe_size(),
+            Kind::Pmix(client) => client.universe_size(),
         }
     }
 
@@ -174,6 +257,8 @@ impl Manager {
         match &mut self.0 {
             Kind::Singleton { .. } => Ok(()),
             Kind::Pmi1(client) => client.abort(code),
+            Kind::Pmi2(client) => client.abort(code),
+            Kind::Pmix(client) => client.abort(code),
         }
     }
 
@@ -182,6 +267,8 @@ impl Manager {
         match &mut self.0 {
             Kind::Singleton { .. } => Ok(()),
             Kind::Pmi1(client) => client.finalize(),
+            Kind::Pmi2(client) => client.finalize(),
+            Kind::Pmix(client) => client.finalize(),
         }
     }
 
@@ -190,19 +277,46 @@ impl Manager {
         match &self.0 {
             Kind::Singleton { .. } => false,
             Kind::Pmi1(client) => client.lost(),
+            Kind::Pmi2(client) => client.lost(),
+            Kind::Pmix(client) => client.lost(),
         }
     }
 }
 
-fn join(number: RawFd, rank: u32, size: u32) -> Result<Manager, StartError> {
+/// Speaks over the socket that the launcher has left open.
+fn inherit(
+    wire: Wire,
+    number: RawFd,
+    (rank, size): (u32, u32),
+    variables: Variables<'_>,
+) -> Result<Manager, StartError> {
     let socket = inherited::socket(number).map_err(|error| StartError::NoSocket {
         number,
         rank,
         size,
         source: error.into(),
     })?;
-    Ok(Manager(Kind::Pmi1(client::Client::start(socket, rank, size)?)))
+    Ok(Manager(match wire {
+        Wire::One => Kind::Pmi1(pmi1::Client::start(socket, rank, size)?),
+        Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, rank, variables("PMI_JOBID").as_deref())?),
+    }))
 }
+
+/// Connects to the server at `address`, which knows this process as `id`.
+fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Result<Manager, StartError> {
+    let unreachable = |source| StartError::Unreachable { address: address.to_owned(), source };
+    let stream = TcpStream::connect(address).map_err(unreachable)?;
+    // Requests are answered one by one, so waiting to fill packets would only delay each.
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let socket = OwnedFd::from(stream);
+    Ok(Manager(match wire {
+        Wire::One => Kind::Pmi1(pmi1::Client::connect(socket, id)?),
+        Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, id, variables("PMI_JOBID").as_deref())?),
+    }))
+}
+
+/// The value under a key that is announced. Not nothing: some servers take no empty value.
+const ANNOUNCED: &[u8] = b"1";
 
 #[cfg(test)]
 mod tests {
@@ -215,16 +329,20 @@ mod tests {
     #[test]
     fn a_closed_socket_is_an_error_for_many_and_a_singleton_for_one() {
         let many = [("PMI_FD", "1000000"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")];
-        let error = Manager::from_variables(&variables(&many)).unwrap_err().to_string();
+        let error = Manager::from_variables(&variables(&many), &Wishes::default()).unwrap_err().to_string();
         assert!(error.contains("PMI_FD=1000000 is not an open socket"), "{error}");
         let one = [("PMI_FD", "1000000"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
-        assert!(Manager::from_variables(&variables(&one)).unwrap().is_singleton());
+        assert!(Manager::from_variables(&variables(&one), &Wishes::default()).unwrap().is_singleton());
     }
 
     #[test]
     fn a_singleton_answers_everything_itself() {
         let mut manager = Manager::singleton();
-        assert_eq!(manager.get("nothing").unwrap(), None);
+        assert_eq!(manager.get(0, "nothing").unwrap(), None);
+        assert!(!manager.is_announced("something").unwrap());
+        manager.announce("something").unwrap();
+        assert!(manager.is_announced("something").unwrap());
+        assert_eq!((manager.protocol(), manager.job().as_str()), (Protocol::None, ""));
         assert!(matches!(manager.put("PMI_x", b""), Err(ExchangeError::BadKey { .. })));
         assert_eq!(manager.node_map().unwrap().unwrap().node(0), Some(0));
         assert_eq!((manager.appnum().unwrap(), manager.universe_size().unwrap()), (None, None));
@@ -237,7 +355,7 @@ mod tests {
     fn a_port_where_nobody_listens_is_told() {
         // Port 1 of the loopback address: reserved, and closed on any machine that runs tests.
         let port = [("PMI_PORT", "127.0.0.1:1"), ("PMI_ID", "0")];
-        let error = Manager::from_variables(&variables(&port)).unwrap_err().to_string();
+        let error = Manager::from_variables(&variables(&port), &Wishes::default()).unwrap_err().to_string();
         assert!(error.contains("PMI_PORT=127.0.0.1:1") && error.contains("firewall"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The client against captured conversations of other launchers, and against our own server.
+//! The PMI-1 client against captured conversations of other launchers, and against our own server.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -8,8 +8,9 @@ use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 use super::*;
+use crate::error::{KEY_BYTES_MAX, check_key, job_key};
 use crate::server::{Action, Server};
-use crate::{Manager, NodeMap};
+use crate::{Manager, NodeMap, Protocol, StartError, Wishes};
 
 /// Answers each request of a client with the next line of a captured conversation.
 fn play(pairs: &'static [(&'static str, &'static str)]) -> (UnixStream, JoinHandle<()>) {
@@ -28,12 +29,13 @@ fn play(pairs: &'static [(&'static str, &'static str)]) -> (UnixStream, JoinHand
 
 fn manager(socket: &UnixStream, rank: u32, size: u32) -> Result<Manager, StartError> {
     let number = socket.as_raw_fd().to_string();
-    Manager::from_variables(&|name| match name {
+    let look_up = |name: &str| match name {
         "PMI_FD" => Some(number.clone()),
         "PMI_RANK" => Some(rank.to_string()),
         "PMI_SIZE" => Some(size.to_string()),
         _ => None,
-    })
+    };
+    Manager::from_variables(&look_up, &Wishes::default())
 }
 
 const START: [(&str, &str); 3] = [
@@ -50,7 +52,10 @@ fn a_conversation_with_slurm() {
         START[2],
         ("cmd=get kvsname=7.0 key=PMI_process_mapping", "cmd=get_result rc=0 value=(vector,(0,2,2))\n"),
         ("cmd=put kvsname=7.0 key=card-0 value=1:AQID", "cmd=put_result rc=0\n"),
+        ("cmd=put kvsname=7.0 key=crowded value=1:MQ", "cmd=put_result rc=-1 msg=duplicate_key\n"),
         ("cmd=barrier_in", "cmd=barrier_out rc=0\n"),
+        ("cmd=get kvsname=7.0 key=crowded", "cmd=get_result rc=0 value=1:MQ\n"),
+        ("cmd=get kvsname=7.0 key=silent", "cmd=get_result rc=1\n"),
         ("cmd=get kvsname=7.0 key=card-9", "cmd=get_result rc=1\n"),
         ("cmd=get kvsname=7.0 key=card-0", "cmd=get_result rc=0 value=1:AQID\n"),
         ("cmd=get_appnum", "cmd=appnum rc=0 appnum=-1\n"),
@@ -59,10 +64,13 @@ fn a_conversation_with_slurm() {
     ]);
     let mut manager = manager(&socket, 0, 4).unwrap();
     assert_eq!(manager.node_map().unwrap(), NodeMap::parse("(vector,(0,2,2))", 4));
-    manager.put("card-0", &[1, 2, 3]).unwrap();
+    manager.put("card", &[1, 2, 3]).unwrap();
+    manager.announce("crowded").unwrap();
     manager.fence().unwrap();
-    assert_eq!(manager.get("card-9").unwrap(), None);
-    assert_eq!(manager.get("card-0").unwrap(), Some(vec![1, 2, 3]));
+    assert!(manager.is_announced("crowded").unwrap() && !manager.is_announced("silent").unwrap());
+    assert_eq!((manager.job().as_str(), manager.protocol()), ("7.0", Protocol::Pmi1));
+    assert_eq!(manager.get(9, "card").unwrap(), None);
+    assert_eq!(manager.get(0, "card").unwrap(), Some(vec![1, 2, 3]));
     assert_eq!(manager.appnum().unwrap(), None);
     assert_eq!(manager.universe_size().unwrap(), Some(4));
     manager.finalize().unwrap();
@@ -95,7 +103,7 @@ fn a_refusal_is_told_with_the_answer() {
         START[0],
         START[1],
         START[2],
-        ("cmd=put kvsname=7.0 key=a value=1:", "cmd=put_result rc=-1 msg=duplicate_key\n"),
+        ("cmd=put kvsname=7.0 key=a-0 value=1:", "cmd=put_result rc=-1 msg=duplicate_key\n"),
         ("cmd=barrier_in", "cmd=put_result rc=0\n"),
     ]);
     let mut manager = manager(&socket, 0, 1).unwrap();
@@ -115,15 +123,18 @@ fn a_damaged_value_is_told_with_its_key() {
         START[0],
         START[1],
         START[2],
-        ("cmd=get kvsname=7.0 key=a", "cmd=get_result rc=0 value=foreign\n"),
-        ("cmd=get kvsname=7.0 key=b", "cmd=get_result rc=0 value=2:AAAA\n"),
-        ("cmd=get kvsname=7.0 key=b-2", "cmd=get_result rc=1\n"),
-        ("cmd=get kvsname=7.0 key=c", "cmd=get_result rc=0 value=1:A!\n"),
+        ("cmd=get kvsname=7.0 key=a-0", "cmd=get_result rc=0 value=foreign\n"),
+        ("cmd=get kvsname=7.0 key=b-0", "cmd=get_result rc=0 value=2:AAAA\n"),
+        ("cmd=get kvsname=7.0 key=b-0-2", "cmd=get_result rc=1\n"),
+        ("cmd=get kvsname=7.0 key=c-0", "cmd=get_result rc=0 value=1:A!\n"),
     ]);
     let mut manager = manager(&socket, 0, 1).unwrap();
     for key in ["a", "b", "c"] {
-        let error = manager.get(key).unwrap_err();
-        assert!(matches!(&error, ExchangeError::Damaged { key: told, .. } if told == key), "{error}");
+        let error = manager.get(0, key).unwrap_err();
+        assert!(
+            matches!(&error, ExchangeError::Damaged { key: told, .. } if *told == format!("{key}-0")),
+            "{error}"
+        );
     }
     server.join().unwrap();
 }
@@ -141,10 +152,10 @@ fn a_server_that_hangs_up_is_noticed_with_and_without_asking() {
 #[test]
 fn a_live_server_is_not_lost() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let connection = Connection::new(OwnedFd::from(ours), 0);
-    assert!(!connection.lost());
+    let stream = Stream::new(OwnedFd::from(ours), 0);
+    assert!(!stream.lost());
     drop(theirs);
-    assert!(connection.lost());
+    assert!(stream.lost());
 }
 
 #[test]
@@ -168,9 +179,9 @@ fn keys_that_some_launcher_refuses_are_refused_here() {
 fn every_line_fits_the_smallest_server() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     for space in ["7.0", &"s".repeat(255)] {
-        let connection = Connection::new(OwnedFd::from(ours.try_clone().unwrap()), 0);
+        let connection = Connection(Stream::new(OwnedFd::from(ours.try_clone().unwrap()), 0));
         let client = Client { connection, size: 1, space: space.to_owned(), value_bytes_max: 1024 };
-        let key = "k".repeat(KEY_BYTES_MAX);
+        let key = job_key(&"k".repeat(KEY_BYTES_MAX), u32::MAX);
         for (key, text) in segments::cut(&key, &[7; 100_000], client.text_bytes_max()) {
             let line = format!("cmd=put kvsname={space} key={key} value={text}\n");
             assert!(line.len() <= LINE_SENT_BYTES_MAX && key.len() <= 63, "{} bytes", line.len());
@@ -215,12 +226,12 @@ fn answer(mut server: Server, inbox: &Receiver<(u32, Vec<u8>)>, writers: &[UnixS
 fn live(socket: &UnixStream, rank: u32, size: u32) {
     let mut manager = manager(socket, rank, size).unwrap();
     let value = |rank: u32| vec![rank as u8; rank as usize * 700];
-    manager.put(&format!("card-{rank}"), &value(rank)).unwrap();
+    manager.put("card", &value(rank)).unwrap();
     manager.fence().unwrap();
     for other in 0..size {
-        assert_eq!(manager.get(&format!("card-{other}")).unwrap(), Some(value(other)));
+        assert_eq!(manager.get(other, "card").unwrap(), Some(value(other)));
     }
-    assert_eq!(manager.get("nobody").unwrap(), None);
+    assert_eq!(manager.get(0, "nobody").unwrap(), None);
     assert_eq!(manager.universe_size().unwrap(), Some(size));
     assert_eq!(manager.node_map().unwrap(), Some(NodeMap::one_node(size)));
     manager.fence().unwrap();
@@ -267,16 +278,16 @@ fn a_client_finds_its_server_by_address() {
             }
         }
     });
-    let mut manager = Manager::from_variables(&|name| match name {
+    let look_up = |name: &str| match name {
         "PMI_PORT" => Some(address.clone()),
         "PMI_ID" => Some("0".to_owned()),
         _ => None,
-    })
-    .unwrap();
+    };
+    let mut manager = Manager::from_variables(&look_up, &Wishes::default()).unwrap();
     assert_eq!((manager.rank(), manager.size()), (0, 1));
     manager.put("key", b"value").unwrap();
     manager.fence().unwrap();
-    assert_eq!(manager.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(manager.get(0, "key").unwrap().as_deref(), Some(&b"value"[..]));
     manager.finalize().unwrap();
     server.join().unwrap();
 }
