@@ -89,7 +89,9 @@ enum Token {
 
 impl<'a> Supervisor<'a> {
     fn new(plan: &'a Plan, signals: Signals, lifeline: OwnedFd) -> io::Result<Supervisor<'a>> {
-        let space = format!("weft_{}", plan.launcher);
+        // Process numbers come again, and are the same in several containers.
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        let space = format!("weft_{}_{now:x}", plan.launcher);
         let files_limit = make_room_for_descriptors(plan)?;
         Ok(Supervisor {
             plan,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod doctor;
 mod explain;
 
 /// Tells what weft does on this machine, and why
@@ -21,6 +22,14 @@ enum Command {
     /// Explain what the library has chosen
     #[command(subcommand)]
     Explain(Explain),
+    /// What works here, what is slow, what is broken, and the remedy for each; status 0 if a job could start
+    ///
+    /// Run it as the program of a launcher (`srun --mpi=pmi2 weft doctor`) to see what that launcher offers.
+    Doctor {
+        /// List the variables of the environment that weft reads instead
+        #[arg(long)]
+        env: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,13 +46,22 @@ enum Explain {
 }
 
 fn main() -> ExitCode {
-    let Command::Explain(Explain::Lanes { measure }) = Arguments::parse().command;
-    match explain::lanes(measure) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("weft: {error}");
-            ExitCode::FAILURE
+    match Arguments::parse().command {
+        Command::Explain(Explain::Lanes { measure }) => match explain::lanes(measure) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("weft: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::Doctor { env: true } => {
+            doctor::environment();
+            ExitCode::SUCCESS
         }
+        Command::Doctor { env: false } => match doctor::examine() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
     }
 }
 
@@ -60,6 +78,7 @@ mod tests {
     #[test]
     fn only_what_there_is_can_be_asked_for() {
         assert!(Arguments::try_parse_from(["weft", "explain", "lanes", "--measure"]).is_ok());
+        assert!(Arguments::try_parse_from(["weft", "doctor", "--env"]).is_ok());
         assert!(Arguments::try_parse_from(["weft", "explain", "lines"]).is_err());
         assert!(Arguments::try_parse_from(["weft"]).is_err());
     }

@@ -75,9 +75,9 @@ impl Client {
     }
 
     fn get_text(&mut self, key: &str) -> Result<Option<String>, ExchangeError> {
-        // The empty job is one's own, and the source is a hint that we have none of.
-        let answer = self.ask("kvs-get", &format!("jobid=;srcid=-1;key={key};"))?;
-        answer.found()
+        // Without the job's name Hydra takes the request for none. The source is a hint that we have none of.
+        let fields = format!("jobid={};srcid=-1;key={key};", self.job);
+        self.ask("kvs-get", &fields)?.found()
     }
 
     pub(crate) fn fence(&mut self) -> Result<(), ExchangeError> {

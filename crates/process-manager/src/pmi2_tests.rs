@@ -72,8 +72,11 @@ fn a_conversation_with_slurm() {
         ),
         left("cmd=kvs-put;key=card-0;value=1:AQID;", "cmd=kvs-put-response;rc=0;"),
         left("cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;"),
-        left("cmd=kvs-get;jobid=;srcid=-1;key=card-0;", "cmd=kvs-get-response;rc=0;found=TRUE;value=1:AQID;"),
-        left("cmd=kvs-get;jobid=;srcid=-1;key=card-9;", "cmd=kvs-get-response;rc=0;found=FALSE;"),
+        left(
+            "cmd=kvs-get;jobid=9.0;srcid=-1;key=card-0;",
+            "cmd=kvs-get-response;rc=0;found=TRUE;value=1:AQID;",
+        ),
+        left("cmd=kvs-get;jobid=9.0;srcid=-1;key=card-9;", "cmd=kvs-get-response;rc=0;found=FALSE;"),
         left("cmd=finalize;", "cmd=finalize-response;rc=0;"),
     ]);
     let mut manager = manager(&socket, 0, 4, Some("9.0")).unwrap();
@@ -102,7 +105,10 @@ fn a_conversation_with_hydra() {
             "cmd=info-getjobattr;key=universeSize;",
             "cmd=info-getjobattr-response;rc=0;found=TRUE;value=-1;",
         ),
-        right("cmd=kvs-get;jobid=;srcid=-1;key=nokey-0;", "cmd=kvs-get-response;rc=1;"),
+        right(
+            "cmd=kvs-get;jobid=kvs_18898_0_1074449754_vm;srcid=-1;key=nokey-0;",
+            "cmd=kvs-get-response;rc=1;",
+        ),
         right("cmd=abort;isworld=TRUE;exitcode=7;msg=MPI_Abort;", ""),
     ]);
     let mut manager = manager(&socket, 1, 2, None).unwrap();
@@ -142,7 +148,7 @@ fn frames_that_are_none_are_told_with_the_request() {
         let error = answered(format!("{:<6}{body}", body.len()).as_bytes());
         assert!(matches!(error, ExchangeError::Garbled { request: "job-getid", .. }), "{body}: {error}");
     }
-    let error = answered(b"38    cmd=job-getid-response;rc=15;jobid=9.0");
+    let error = answered(b"40    cmd=job-getid-response;rc=15;jobid=9.0;");
     assert!(matches!(error, ExchangeError::Lost { request: "job-getid", .. }), "cut short: {error}");
     let error = answered(b"39    cmd=job-getid-response;rc=15;jobid=9.0;");
     assert!(matches!(error, ExchangeError::Refused { request: "job-getid", .. }), "{error}");

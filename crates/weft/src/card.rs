@@ -1,105 +1,110 @@
 //! Business cards: what a process tells the others of itself before they can talk.
 //!
 //! ```text
-//! byte 0   the version of the card and of everything that goes over wires, 1
+//! byte 0   the version of the card and of everything that goes over wires, 2
 //! then     sections: kind u8, length u16 little-endian, that many bytes
-//!          kind 1  the host: what equals for processes that can share memory
-//!          kind 2  where shared memory can be fetched
 //!          kind 3  the tcp fabric's address
-//!          kind 4  the cpus that the ranks of the host may use together, in hundredths, u32 little-endian
+//!          kind 5  the version of the library, text
+//!          kind 6  the name of the host, text, for messages to people
+//!          kind 7  of process 0 only: 16 random bytes, by which processes of one job know each other
 //! ```
-//! Unknown kinds are passed over, so that a later version can add some.
+//! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all versions, so
+//! that of a card of another version at least the kinds 5 and 6 can be told.
 
-use std::collections::HashMap;
+use fabric::Peer;
 
-use collectives::Cores;
-
-use crate::config::CpuTime;
-use crate::wait;
+use crate::error::{Class, Error, Result};
 
 /// A card.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Card {
-    pub host: Vec<u8>,
-    pub offer: Option<Vec<u8>>,
+    pub library: String,
+    pub host: String,
     pub tcp: Option<Vec<u8>>,
-    pub cpus: Option<CpuTime>,
+    pub token: Option<Token>,
 }
 
+/// What the processes of a job have in common, and no other job has.
+pub(crate) type Token = [u8; 16];
+
 impl Card {
+    /// The card of this process, as far as no fabric is concerned.
+    pub(crate) fn of_this_process() -> Card {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Card { library: LIBRARY.to_owned(), host, ..Card::default() }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        section(&mut bytes, HOST, &self.host);
-        if let Some(offer) = &self.offer {
-            section(&mut bytes, OFFER, offer);
-        }
+        section(&mut bytes, LIBRARY_VERSION, self.library.as_bytes());
+        section(&mut bytes, HOST, self.host.as_bytes());
         if let Some(tcp) = &self.tcp {
             section(&mut bytes, TCP, tcp);
         }
-        if let Some(cpus) = &self.cpus {
-            section(&mut bytes, CPUS, &cpus.hundredths.to_le_bytes());
+        if let Some(token) = &self.token {
+            section(&mut bytes, TOKEN, token);
         }
         bytes
     }
 
     /// `None` for what is no card of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Card> {
-        let (&version, mut rest) = bytes.split_first()?;
-        if version != VERSION {
-            return None;
-        }
+        if bytes.first() == Some(&VERSION) { Card::of_any_version(bytes) } else { None }
+    }
+
+    fn of_any_version(bytes: &[u8]) -> Option<Card> {
+        let (_, mut rest) = bytes.split_first()?;
         let mut card = Card::default();
         while !rest.is_empty() {
             let (head, after) = rest.split_at_checked(3)?;
             let (body, after) =
                 after.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
             match head[0] {
-                HOST => card.host = body.to_vec(),
-                OFFER => card.offer = Some(body.to_vec()),
                 TCP => card.tcp = Some(body.to_vec()),
-                CPUS => {
-                    let hundredths = u32::from_le_bytes(body.try_into().ok()?);
-                    card.cpus = Some(CpuTime { hundredths });
-                }
+                LIBRARY_VERSION => card.library = String::from_utf8(body.to_vec()).ok()?,
+                HOST => card.host = String::from_utf8(body.to_vec()).ok()?,
+                TOKEN => card.token = Some(body.try_into().ok()?),
                 _ => {}
             }
             rest = after;
         }
         Some(card)
     }
-}
 
-/// What equals for processes that can share memory: the boot of the machine and the network namespace, since the
-/// sockets over which memory is handed out live in it. Never the host name, which two machines may share.
-pub(crate) fn this_host() -> Vec<u8> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    format!("{} {}", boot.trim(), network.display()).into_bytes()
-}
-
-/// What cores the ranks of a host have, by the cards of all ranks.
-pub(crate) fn cores_at(host: &[u8], cards: &[Card]) -> Cores {
-    let here = cards.iter().filter(|card| card.host == host);
-    cores_of(here)
-}
-
-/// Shared, if they are on any host. All ranks see the same cards, so all come to the same answer.
-pub(crate) fn cores_anywhere(cards: &[Card]) -> Cores {
-    let mut hosts: HashMap<&[u8], Vec<&Card>> = HashMap::new();
-    cards.iter().for_each(|card| hosts.entry(&card.host).or_default().push(card));
-    let shared = hosts.into_values().any(|cards| cores_of(cards.into_iter()) == Cores::Shared);
-    if shared { Cores::Shared } else { Cores::Own }
-}
-
-/// The cores of ranks of one host. The least that one of them may use is what there is: a mistake in this
-/// direction costs less.
-fn cores_of<'a>(cards: impl Iterator<Item = &'a Card>) -> Cores {
-    let (mut ranks, mut least) = (0, CpuTime::UNLIMITED);
-    for card in cards {
-        ranks += 1;
-        least = least.min(card.cpus.unwrap_or(CpuTime { hundredths: 0 }));
+    /// The token out of process 0's card, if this process has the same library.
+    ///
+    /// Every process compares itself with process 0, so any two that differ are found by one of them, and nobody
+    /// needs more than one card.
+    pub(crate) fn agree(&self, here: Peer, first: Option<&[u8]>) -> Result<Token> {
+        let bytes = first.ok_or_else(|| {
+            Error::new(Class::Other, "process 0 has left no card")
+                .remedy("all processes of a job must load this library; check what process 0 runs")
+        })?;
+        let (card, read) = match Card::decode(bytes) {
+            Some(card) => (card, true),
+            None => (Card::of_any_version(bytes).unwrap_or_default(), false),
+        };
+        match card.token {
+            Some(token) if read && card.library == self.library => Ok(token),
+            _ => Err(differ((here, self), &card)),
+        }
     }
-    wait::cores(ranks, least)
+}
+
+fn differ((here, own): (Peer, &Card), first: &Card) -> Error {
+    let told = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let what = format!(
+        "the processes of this job run different versions of this library: process {} on {} runs {}, process 0 on {} \
+         runs {}",
+        here.0,
+        told(&own.host),
+        told(&own.library),
+        told(&first.host),
+        told(&first.library),
+    );
+    Error::new(Class::Other, what).remedy(
+        "all must load the same one: compare LD_LIBRARY_PATH on the nodes, and what `ldd PROGRAM` shows there",
+    )
 }
 
 fn section(bytes: &mut Vec<u8>, kind: u8, body: &[u8]) {
@@ -109,11 +114,15 @@ fn section(bytes: &mut Vec<u8>, kind: u8, body: &[u8]) {
     bytes.extend(body);
 }
 
-const VERSION: u8 = 1;
-const HOST: u8 = 1;
-const OFFER: u8 = 2;
+/// Kinds 1, 2 and 4 were used by version 1.
 const TCP: u8 = 3;
-const CPUS: u8 = 4;
+const LIBRARY_VERSION: u8 = 5;
+const HOST: u8 = 6;
+const TOKEN: u8 = 7;
+
+/// The version of everything that processes say to each other before they have compared their cards.
+pub(crate) const VERSION: u8 = 2;
+const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
 mod tests {
@@ -122,40 +131,43 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
-            host: Vec<u8>, offer: Option<Vec<u8>>, tcp: Option<Vec<u8>>, cpus: Option<u32>,
-        ) {
-            let cpus = cpus.map(|hundredths| CpuTime { hundredths });
-            let card = Card { host, offer, tcp, cpus };
+        fn what_is_written_is_read(library: String, host: String, tcp: Option<Vec<u8>>, token: Option<Token>) {
+            let card = Card { library, host, tcp, token };
             assert_eq!(Card::decode(&card.encode()), Some(card));
         }
 
         #[test]
         fn any_bytes_are_answered(bytes: Vec<u8>) {
             let _ = Card::decode(&bytes);
+            let _ = Card::default().agree(Peer(1), Some(&bytes));
         }
     }
 
     #[test]
     fn another_version_is_no_card() {
-        assert_eq!(Card::decode(&[2]), None);
+        assert_eq!(Card::decode(&[1]), None);
         assert_eq!(Card::decode(&[]), None);
-        assert_eq!(Card::decode(&[1, 9, 1, 0, 77]), Some(Card::default()));
+        assert_eq!(Card::decode(&[VERSION, 99, 1, 0, 77]), Some(Card::default()));
     }
+
     #[test]
-    fn one_crowded_host_makes_a_crowded_job() {
-        let card = |host: &str, cpus: f64| Card {
-            host: host.into(),
-            cpus: Some(CpuTime::of(cpus)),
+    fn processes_with_different_libraries_are_told_with_both_versions() {
+        let card = |library: &str, host: &str| Card {
+            library: library.to_owned(),
+            host: host.to_owned(),
+            token: Some([7; 16]),
             ..Card::default()
         };
-        let roomy = [card("a", 2.0), card("b", 1.0), card("a", 2.0)];
-        assert_eq!(cores_anywhere(&roomy), Cores::Own);
-        let crowded = [card("a", 2.0), card("b", 1.0), card("a", 2.0), card("b", 1.0)];
-        assert_eq!(cores_anywhere(&crowded), Cores::Shared);
-        assert_eq!((cores_at(b"a", &crowded), cores_at(b"b", &crowded)), (Cores::Own, Cores::Shared));
-        let unequal = [card("a", 2.0), card("a", 1.5)];
-        assert_eq!(cores_anywhere(&unequal), Cores::Shared, "the least counts");
-        assert_eq!(cores_anywhere(&[Card::default()]), Cores::Shared, "nothing is known");
+        let (ours, same, other) = (card("0.1.0", "n1"), card("0.1.0", "n2"), card("0.2.3", "n2"));
+        assert_eq!(ours.agree(Peer(3), Some(&same.encode())).unwrap(), [7; 16]);
+        let error = ours.agree(Peer(3), Some(&other.encode())).unwrap_err().to_string();
+        assert!(error.contains("process 3 on n1 runs 0.1.0, process 0 on n2 runs 0.2.3"), "{error}");
+        let mut later = other.encode();
+        later[0] = VERSION + 1;
+        let error = ours.agree(Peer(3), Some(&later)).unwrap_err().to_string();
+        assert!(error.contains("process 0 on n2 runs 0.2.3"), "{error}");
+        let error = ours.agree(Peer(3), Some(b"nonsense")).unwrap_err().to_string();
+        assert!(error.contains("process 0 on unknown runs unknown"), "{error}");
+        assert!(ours.agree(Peer(3), None).unwrap_err().to_string().contains("left no card"));
     }
 }

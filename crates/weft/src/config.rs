@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use process_manager::{Protocol, Wishes};
+
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 
@@ -35,6 +37,8 @@ pub struct Config {
     pub initial_errors: InitialErrors,
     /// Whether members of a communicator compare what collective operations they call.
     pub check: bool,
+    /// Which process manager to use, and by which library.
+    pub manager: Wishes,
 }
 
 /// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
@@ -169,6 +173,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "1 compares collective calls between ranks and reports those that differ; for debugging; default 0",
     },
     Variable {
+        name: "WEFT_PROCESS_MANAGER",
+        meaning: "how to talk to the launcher: pmi1, pmi2, pmix or none; default: what the launcher offers",
+    },
+    Variable {
+        name: "WEFT_LIBPMIX",
+        meaning: "the PMIx library to load under a PMIx launcher; default: the launcher's own, or libpmix.so.2",
+    },
+    Variable {
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
@@ -228,6 +240,13 @@ impl Config {
         if let Some(value) = read("WEFT_CHECK") {
             config.check = parse::<u8>("WEFT_CHECK", &value, "0 or 1")? != 0;
         }
+        if let Some(value) = read("WEFT_PROCESS_MANAGER") {
+            let protocol = Protocol::named(value.trim());
+            let known =
+                protocol.ok_or_else(|| wrong("WEFT_PROCESS_MANAGER", &value, "pmi1, pmi2, pmix or none"))?;
+            config.manager.protocol = Some(known);
+        }
+        config.manager.libpmix = read("WEFT_LIBPMIX").map(Into::into);
         config.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
@@ -267,6 +286,7 @@ impl Default for Config {
             process_sets: Vec::new(),
             initial_errors: InitialErrors::Fatal,
             check: false,
+            manager: Wishes::default(),
         }
     }
 }
@@ -372,6 +392,8 @@ mod tests {
         assert_eq!(read("HOME", "/home/a").unwrap().constants, ConstantsFrom::Cache("/home/a/.cache".into()));
         assert_eq!(read("WEFT_TCP_PORTS", "10-12").unwrap().tcp_ports, Some(10..=12));
         assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
+        assert_eq!(read("WEFT_PROCESS_MANAGER", "PMI2").unwrap().manager.protocol, Some(Protocol::Pmi2));
+        assert_eq!(read("WEFT_LIBPMIX", "/a/b").unwrap().manager.libpmix, Some("/a/b".into()));
         for (name, value) in [
             ("WEFT_FABRIC", "carrier-pigeon"),
             ("WEFT_FABRIC", "libfabric:verbs"),
@@ -383,6 +405,7 @@ mod tests {
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),
             ("WEFT_CHECK", "yes"),
+            ("WEFT_PROCESS_MANAGER", "pmi3"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
             ("WEFT_PSETS", "app://ocean"),
             ("WEFT_PSETS", "mpi://moon=1"),

@@ -1,7 +1,8 @@
 //! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are threads of
 //! one process, a board they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use fabric::{FabricError, Fault, Peer};
@@ -21,7 +22,9 @@ pub(crate) enum Exchange {
 
 /// The board of ranks that are threads.
 pub(crate) struct Board {
-    cards: Mutex<HashMap<String, Vec<u8>>>,
+    job: String,
+    cards: Mutex<HashMap<Peer, Vec<u8>>>,
+    announced: Mutex<HashSet<String>>,
     fence: Mutex<Fence>,
     passed: Condvar,
     ranks: u32,
@@ -38,7 +41,15 @@ struct Fence {
 
 impl Board {
     pub(crate) fn new(ranks: u32) -> Board {
-        Board { cards: Mutex::default(), fence: Mutex::default(), passed: Condvar::new(), ranks }
+        let number = BOARDS.fetch_add(1, Ordering::Relaxed);
+        Board {
+            job: format!("threads-{}-{number}", std::process::id()),
+            cards: Mutex::default(),
+            announced: Mutex::default(),
+            fence: Mutex::default(),
+            passed: Condvar::new(),
+            ranks,
+        }
     }
 
     /// A rank could not start: nobody shall wait for it.
@@ -73,27 +84,60 @@ impl Exchange {
         Exchange::Manager(Arc::new(Mutex::new(Some(manager))))
     }
 
-    pub(crate) fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+    /// What the job is called; the same at all its processes.
+    pub(crate) fn job(&self) -> String {
         match self {
             Exchange::Manager(manager) => {
-                with(manager, |manager| manager.put(key, value).map_err(|error| failed(&error)))
+                let manager = manager.lock().unwrap_or_else(PoisonError::into_inner);
+                manager.as_ref().map(Manager::job).unwrap_or_default()
+            }
+            Exchange::Board(board) => board.job.clone(),
+        }
+    }
+
+    /// Leaves the card of this process for the others.
+    pub(crate) fn put_card(&mut self, here: Peer, card: &[u8]) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.put(CARD, card).map_err(|error| failed(&error)))
             }
             Exchange::Board(board) => {
-                let mut cards = board.cards.lock().unwrap_or_else(PoisonError::into_inner);
-                cards.insert(key.to_owned(), value.to_vec());
+                lock(&board.cards).insert(here, card.to_vec());
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+    /// The card that a process left before the last fence.
+    pub(crate) fn card(&mut self, peer: Peer) -> Result<Option<Vec<u8>>> {
         match self {
             Exchange::Manager(manager) => {
-                with(manager, |manager| manager.get(key).map_err(|error| failed(&error)))
+                with(manager, |manager| manager.get(peer.0, CARD).map_err(|error| failed(&error)))
+            }
+            Exchange::Board(board) => Ok(lock(&board.cards).get(&peer).cloned()),
+        }
+    }
+
+    /// Tells all that something is so; any number of processes may.
+    pub(crate) fn announce(&mut self, what: &str) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.announce(what).map_err(|error| failed(&error)))
             }
             Exchange::Board(board) => {
-                Ok(board.cards.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
+                lock(&board.announced).insert(what.to_owned());
+                Ok(())
             }
+        }
+    }
+
+    /// Whether any process announced that before the last fence.
+    pub(crate) fn is_announced(&mut self, what: &str) -> Result<bool> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.is_announced(what).map_err(|error| failed(&error)))
+            }
+            Exchange::Board(board) => Ok(lock(&board.announced).contains(what)),
         }
     }
 
@@ -166,13 +210,18 @@ fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> R
 }
 
 fn failed(error: &process_manager::ExchangeError) -> Error {
-    Error::new(Class::Other, error.to_string())
+    Error::of_text(Class::Other, &error.to_string())
 }
 
-/// The name under which a process's card is kept.
-pub(crate) fn card_key(peer: Peer) -> String {
-    format!("weft-card-{}", peer.0)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// The name under which each process's card is kept.
+const CARD: &str = "weft-card";
+
+/// Boards that this process has made.
+static BOARDS: AtomicU32 = AtomicU32::new(0);
 
 /// Cards by peer, fetched when first asked for.
 pub(crate) struct Cards {
@@ -194,7 +243,7 @@ impl Directory for Cards {
         }
         let missing =
             |what: String| FabricError { fabric: "process manager", fault: Fault::Unreachable, what };
-        match self.exchange.get(&card_key(peer)) {
+        match self.exchange.card(peer) {
             Ok(Some(card)) => Ok(card),
             Ok(None) => Err(missing(format!("process {} has left no address", peer.0))),
             Err(error) => Err(missing(format!("the address of process {} cannot be had: {error}", peer.0))),

@@ -18,13 +18,14 @@ use shm::{Segment, SegmentError, Shm};
 pub use shm::SharedHeap;
 use tcp::Tcp;
 
-use crate::card::{self, Card};
+use crate::card::{Card, Token};
 use crate::config::{Config, FabricName};
 use crate::constants::Found;
 use crate::error::{Class, Error, Result};
-use crate::exchange::{Exchange, card_key};
+use crate::exchange::Exchange;
 use crate::group::Group;
 use crate::lanes::{Large, Measured};
+use crate::neighbours::{Claim, Meeting, Neighbours};
 use crate::wait;
 
 /// All fabrics of a process.
@@ -114,38 +115,55 @@ impl Fabrics {
         Ok(Opened { fabrics, exchanged: true, cores_here, cores, node })
     }
 
-    /// Leaves a card, waits until all have, and opens shared memory with those that are on this node.
+    /// Leaves a card, meets the processes of this node, waits until all have done so, and opens shared memory with
+    /// those that are here. Beside the fence a process asks its manager two things, however large the job.
+    ///
     /// The answer is what cores the ranks have, here and everywhere, and who is on this node.
     fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores, Group)> {
         let config = place.config;
-        let cpus = Some(wait::cpus(config));
-        let mut card = Card { host: card::this_host(), cpus, ..Card::default() };
         let offer = match config.allows(FabricName::Shm) {
             true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
             false => None,
         };
-        card.offer = offer.as_ref().map(|(_, card)| card.clone());
+        let claim = Claim {
+            process: place.here.0,
+            cpus: wait::cpus(config),
+            offer: offer.as_ref().map(|(_, card)| card.clone()).unwrap_or_default(),
+        };
+        let meeting = Meeting::begin(&exchange.job(), place.peers, claim)?;
+        let mut card = Card::of_this_process();
+        if place.here == FIRST {
+            card.token = Some(random_token()?);
+        }
         if config.allows(FabricName::Tcp) {
             let tcp = Tcp::open(place.here, tcp_settings(config, place.peers))?;
             card.tcp = Some(tcp.address());
             self.tcp = Some(tcp);
         }
-        exchange.put(&card_key(place.here), &card.encode())?;
-        exchange.fence()?;
-        let cards = all_cards(place, exchange)?;
-        let cores = (card::cores_at(&card.host, &cards), card::cores_anywhere(&cards));
-        let here = (0..).map(Peer).zip(&cards).filter(|(_, other)| other.host == card.host);
-        let node = Group::of(here.map(|(peer, _)| peer));
-        let shares = |other: &Card| other.host == card.host && other.offer.is_some() == card.offer.is_some();
-        let neighbours: Vec<(Peer, Card)> =
-            (0..).map(Peer).zip(cards).filter(|(_, card)| shares(card)).collect();
-        if let Some((offer, _)) = offer
-            && neighbours.len() > 1
-        {
-            let segment = share_segment(place, &offer, &neighbours)?;
-            self.open_shm(place, segment, neighbours.iter().map(|(peer, _)| *peer).collect())?;
+        exchange.put_card(place.here, &card.encode())?;
+        if meeting.announces() {
+            exchange.announce(CORES_SHARED)?;
         }
-        Ok((cores.0, cores.1, node))
+        exchange.fence()?;
+        let token = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
+        let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
+        let neighbours = meeting.end(place.peers, &token)?;
+        let node = Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process)));
+        if let Some((offer, _)) = offer {
+            self.share(place, &offer, &neighbours)?;
+        }
+        Ok((neighbours.cores, cores, node))
+    }
+
+    /// Opens shared memory with those of this node that have any, if they are more than this process alone.
+    fn share(&mut self, place: &Place<'_>, offer: &shm::Offer, neighbours: &Neighbours) -> Result<()> {
+        let sharing = neighbours.processes.iter().filter(|(_, shares)| *shares);
+        let sharing: Vec<Peer> = sharing.map(|(process, _)| Peer(*process)).collect();
+        if sharing.len() < 2 {
+            return Ok(());
+        }
+        let segment = share_segment(place, offer, &sharing, &neighbours.offer)?;
+        self.open_shm(place, segment, sharing)
     }
 
     fn open_shm(&mut self, place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<()> {
@@ -449,33 +467,51 @@ fn inherited_segment(number: i32) -> Result<OwnedFd> {
         })
 }
 
-/// The lowest of the neighbours makes the segment and hands it to the others.
-fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Card)]) -> Result<OwnedFd> {
-    let (lowest, card) = &neighbours[0];
-    if *lowest == place.here {
-        let segment = create_segment(neighbours.len() as u32)?;
+/// The lowest of those who share makes the segment and hands it to the others.
+fn share_segment(
+    place: &Place<'_>,
+    offer: &shm::Offer,
+    sharing: &[Peer],
+    lowest_offer: &[u8],
+) -> Result<OwnedFd> {
+    if sharing[0] == place.here {
+        let segment = create_segment(sharing.len() as u32)?;
         offer
-            .serve(segment.as_fd(), neighbours.len() - 1, HANDOUT_TIMEOUT)
+            .serve(segment.as_fd(), sharing.len() - 1, HANDOUT_TIMEOUT)
             .map_err(|error| refused("shm", &error))?;
         return Ok(segment);
     }
-    shm::fetch(card.offer.as_deref().unwrap_or_default(), HANDOUT_TIMEOUT)
-        .map_err(|error| refused("shm", &error))
+    shm::fetch(lowest_offer, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
 }
 
-/// The cards of all processes, by peer number.
-fn all_cards(place: &Place<'_>, exchange: &mut Exchange) -> Result<Vec<Card>> {
-    let mut card_of = |peer| match exchange.get(&card_key(peer))?.as_deref().map(Card::decode) {
-        Some(Some(card)) => Ok(card),
-        Some(None) => Err(other_version(peer)),
-        None => Err(Error::new(Class::Other, format!("process {} has left no card", peer.0))),
-    };
-    (0..place.peers).map(|peer| card_of(Peer(peer))).collect()
+fn random_token() -> Result<Token> {
+    let mut token = Token::default();
+    getrandom::fill(&mut token)
+        .map_err(|error| Error::new(Class::Other, format!("the system gives no random numbers: {error}")))?;
+    Ok(token)
 }
 
-fn other_version(peer: Peer) -> Error {
-    Error::new(Class::Other, format!("the card of process {} cannot be read", peer.0))
-        .remedy("all processes of a job must use the same version of the library")
+/// Where a process of this host would listen, and be reached.
+///
+/// # Errors
+/// As when a job opens its sockets.
+pub fn listening(config: &Config) -> Result<Vec<std::net::SocketAddr>> {
+    Ok(Tcp::open(FIRST, tcp_settings(config, 1))?.addresses())
+}
+
+/// Makes shared memory for so many ranks, as a job would, and hands it out to itself.
+///
+/// # Errors
+/// With what is short, or refused.
+pub fn share_memory(ranks: u32) -> Result<()> {
+    let segment = create_segment(ranks)?;
+    let (offer, card) = shm::Offer::open().map_err(|error| refused("shm", &error))?;
+    std::thread::scope(|scope| {
+        let fetched = scope.spawn(|| shm::fetch(&card, HANDOUT_TIMEOUT).map(drop));
+        let served = offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT);
+        let fetched = fetched.join().map_err(|_| Error::new(Class::Internal, "fetching panicked"))?;
+        served.and(fetched).map_err(|error| refused("shm", &error))
+    })
 }
 
 /// Measures shm between two processes of this node, on memory of its own: what the first of them does.
@@ -523,9 +559,13 @@ fn segment_refused(error: &SegmentError) -> Error {
 }
 
 fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::new(Class::Other, format!("{fabric}: {error}"))
+    Error::of_text(Class::Other, &format!("{fabric}: {error}"))
 }
 
+/// The process whose card all look at.
+const FIRST: Peer = Peer(0);
+/// Announced where the ranks of some node share cores.
+const CORES_SHARED: &str = "weft-cores-shared";
 /// How often shm is looked at before tcp is looked at once.
 const TURNS_BETWEEN_TCP: u32 = 16;
 /// The longest sleep where one bell cannot hear everything.

@@ -64,8 +64,8 @@ impl Session {
     /// # Errors
     /// As [`Session::start`].
     pub fn start_with(config: &Config, threads: Threads) -> Result<Session> {
-        let manager =
-            Manager::from_environment().map_err(|error| Error::of_text(Class::Other, &error.to_string()))?;
+        let manager = Manager::from_environment(&config.manager)
+            .map_err(|error| Error::of_text(Class::Other, &error.to_string()))?;
         let (rank, size) = (manager.rank(), manager.size());
         Session::join(rank, size, Exchange::of(manager), config, threads)
     }

@@ -1,0 +1,27 @@
+//! What a job would find here, for people who ask. Nothing is joined, and nothing stays open.
+
+use std::net::SocketAddr;
+
+pub use process_manager::{Seen, Survey};
+
+use crate::config::Config;
+use crate::error::Result;
+pub use crate::fabrics::{listening, share_memory};
+
+/// The process managers that this process's environment offers, and which one would be used.
+#[must_use]
+pub fn managers(config: &Config) -> Survey {
+    Survey::of(&|name| std::env::var(name).ok(), &config.manager)
+}
+
+/// Where others could reach a process of this host over sockets, each with what kind of address it is.
+///
+/// # Errors
+/// As when a job opens its sockets.
+pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, &'static str)>> {
+    let kind = |address: &SocketAddr| match address.ip().is_loopback() {
+        true => "this host only",
+        false => "other hosts",
+    };
+    Ok(listening(config)?.into_iter().map(|address| (address, kind(&address))).collect())
+}
