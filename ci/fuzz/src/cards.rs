@@ -9,7 +9,11 @@ pub fn run(input: &[u8]) {
         0 => drop(tcp::fuzzing::card(tape.rest())),
         1 => tcp::fuzzing::texts(tape.rest()),
         2 => drop(shm::fuzzing::card(tape.rest())),
-        3 => drop(weft::fuzzing::card(tape.rest())),
+        3 => {
+            let bytes = tape.rest();
+            let _ = weft::fuzzing::card(bytes);
+            let _ = weft::fuzzing::meeting(bytes);
+        }
         4 => drop(process_manager::fuzzing::value(&String::from_utf8_lossy(tape.rest()))),
         5 => node_map(&mut tape),
         _ => addresses(tape.rest()),
@@ -46,13 +50,17 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of = |choice: u8, bytes: &[u8]| Writer::default().bytes(&[choice]).bytes(bytes).0;
     let card = tcp::fuzzing::card_of([7; 16], ([127, 0, 0, 1], 20_003).into());
     let wide = tcp::fuzzing::card_of([7; 16], ([0xfd00, 0, 0, 0, 0, 0, 0, 7], 20_003).into());
-    let hello = tcp::fuzzing::hello(3, 4, [9; 16]);
-    let answer = tcp::fuzzing::answer(&[7; 16], &hello, &[5; 16]);
-    let process = [&[1, 1, 4, 0][..], b"host", &[3, card.len() as u8, 0], &card, &[9, 1, 0, 77]].concat();
+    let dial = tcp::fuzzing::hello(3, 4, [9; 16]);
+    let answer = tcp::fuzzing::answer(&[7; 16], &dial, &[5; 16]);
+    let process = [&[2, 6, 4, 0][..], b"host", &[3, card.len() as u8, 0], &card, &[99, 1, 0, 77]].concat();
+    let hello = |offer: &[u8]| {
+        [&b"weftmeet"[..], &[3, 0, 0, 0, 200, 0, 0, 0], &[offer.len() as u8, 0], offer].concat()
+    };
+    let table = [&[1, 2, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 1, 0][..], b"weft-fd/1"].concat();
     vec![
         ("tcp-card", of(0, &card)),
         ("tcp-card-6", of(0, &wide)),
-        ("tcp-hello", of(1, &hello)),
+        ("tcp-hello", of(1, &dial)),
         ("tcp-answer", of(1, &answer)),
         ("tcp-refusal", of(1, &tcp::fuzzing::refusal())),
         ("tcp-verdict", of(1, &tcp::fuzzing::verdict(true))),
@@ -60,6 +68,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("tcp-frame", of(1, &tcp::fuzzing::frame([1, 2, 3, 4, 5, 6], 1000))),
         ("shm-card", of(2, &[&b"weft-fd/1"[..], &[3; 16], b"00012"].concat())),
         ("process-card", of(3, &process)),
+        ("meeting-hello", of(3, &hello(b"weft-fd/1"))),
+        ("meeting-table", of(3, &table)),
         ("value", of(4, b"1:Zm9vYmFy")),
         ("node-map", of(5, &[&4u32.to_le_bytes()[..], b"(vector,(0,2,1),(2,1,3))"].concat())),
         ("shm-address", of(6, &[&b"weft-shm/1"[..], &[0; 16], &1u32.to_le_bytes()].concat())),

@@ -32,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "datatypes", run: datatypes::run, seeds: datatypes::seeds },
     Target { name: "engine", run: engine::run, seeds: engine::seeds },
     Target { name: "pmi_client", run: pmi::client, seeds: pmi::client_seeds },
+    Target { name: "pmi_client2", run: pmi::client2, seeds: pmi::client2_seeds },
     Target { name: "pmi_server", run: pmi::server, seeds: pmi::server_seeds },
     Target { name: "shm_guest", run: shm_peer::guest, seeds: shm_peer::guest_seeds },
     Target { name: "shm_peer", run: shm_peer::run, seeds: shm_peer::seeds },

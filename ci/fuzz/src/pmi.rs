@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use process_manager::Manager;
 use process_manager::server::{Action, Server, Standing};
 
 use crate::tape::{Tape, Writer, say};
@@ -51,22 +52,32 @@ fn check(action: &Action) {
 
 /// A server says anything; whatever a rank asks is answered by the next of it.
 pub fn client(input: &[u8]) {
+    converse(input, process_manager::fuzzing::manager);
+}
+
+/// The same by PMI-2: a line, then frames.
+pub fn client2(input: &[u8]) {
+    converse(input, process_manager::fuzzing::manager2);
+}
+
+fn converse(input: &[u8], begin: fn(OwnedFd) -> Option<Manager>) {
     let mut tape = Tape::new(input);
     let calls = tape.array::<6>();
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     // All is said before it is asked; what does not fit is not said. Then the server is gone.
     say(&theirs, tape.rest());
     let _ = theirs.shutdown(Shutdown::Write);
-    let Some(mut manager) = process_manager::fuzzing::manager(OwnedFd::from(ours)) else { return };
+    let Some(mut manager) = begin(OwnedFd::from(ours)) else { return };
+    assert!(manager.rank() < manager.size());
     for call in calls {
         match call % 8 {
-            0 => drop(manager.put("card-0", &[call; 200])),
-            1 => drop(manager.get("card-1")),
+            0 => drop(manager.put("card", &[call; 200])),
+            1 => drop(manager.get(1, "card")),
             2 => drop(manager.fence()),
             3 => drop(manager.node_map()),
             4 => drop(manager.appnum()),
             5 => drop(manager.universe_size()),
-            6 => drop(manager.lost()),
+            6 => drop((manager.lost(), manager.announce("so", true), manager.is_announced("so"))),
             _ => drop(manager.abort(i32::from(call))),
         }
     }
@@ -118,6 +129,52 @@ pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
             "refusal",
             after([1, 2, 7, 6, 6, 6], "cmd=get_result rc=-1 msg=key_not_found\ncmd=barrier_out rc=-1\n"),
         ),
+    ]
+}
+
+/// The same by PMI-2, with the lengths padded on either side.
+#[must_use]
+pub fn client2_seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let left = |text: &str| format!("{:<6}{text}", text.len());
+    let right = |text: &str| format!("{:>6}{text}", text.len());
+    let greeting = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n";
+    let full = "cmd=fullinit-response;rc=0;rank=0;size=2;appnum=0;";
+    let slurm = [greeting, &left(full), &left("cmd=job-getid-response;rc=0;jobid=9.0;")].concat();
+    let hydra = [greeting, &right(full), &right("cmd=job-getid-response;rc=0;jobid=kvs_1;")].concat();
+    let after = |calls: [u8; 6], start: &str, frames: &str| {
+        [&calls[..], start.as_bytes(), frames.as_bytes()].concat()
+    };
+    let got = |value: &str| format!("cmd=kvs-get-response;rc=0;found=TRUE;value={value};");
+    let attribute = |value: &str| format!("cmd=info-getjobattr-response;rc=0;found=TRUE;value={value};");
+    vec![
+        ("get", after([1; 6], &slurm, &left(&got("1:Zm9v")))),
+        ("pieces", after([1; 6], &hydra, &[right(&got("2:Zm9v")), right(&got("Zm9v"))].concat())),
+        (
+            "put",
+            after(
+                [0, 2, 1, 1, 1, 1],
+                &slurm,
+                &[left("cmd=kvs-put-response;rc=0;"), left("cmd=kvs-fence-response;rc=0;")].concat(),
+            ),
+        ),
+        (
+            "map",
+            after(
+                [3, 4, 5, 1, 1, 1],
+                &slurm,
+                &[left(&attribute("(vector,(0,1,2))")), left(&attribute("-1"))].concat(),
+            ),
+        ),
+        (
+            "absent",
+            after(
+                [1, 1, 2, 7, 1, 1],
+                &hydra,
+                &[right("cmd=kvs-get-response;rc=1;"), left("cmd=kvs-get-response;rc=0;found=FALSE;")]
+                    .concat(),
+            ),
+        ),
+        ("length", after([2; 6], &slurm, "999999cmd=kvs-fence-response;rc=0;")),
     ]
 }
 

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod generate;
 pub mod instructions;
 pub mod job;
+pub mod launchers;
 pub mod measured;
 pub mod mpi4py;
 pub mod peers;

@@ -1,4 +1,4 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | mpi4py | peers | instructions | compare`: the chores of
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | mpi4py | peers | launchers | instructions | compare`: the chores of
 //! the workspace.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{compare, demo, generate, instructions, mpi4py, peers, tidy, workspace_root};
+use xtask::{compare, demo, generate, instructions, launchers, mpi4py, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -54,6 +54,11 @@ enum Chore {
     },
     /// Run programs across MPICH (from PyPI) and an installed weft, both ways and under both launchers
     Peers {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+    },
+    /// Run programs on an installed weft under Hydra and PRRTE (from PyPI), by each protocol they speak
+    Launchers {
         /// Where `ci/install` has put it
         prefix: PathBuf,
     },
@@ -114,6 +119,7 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Launchers { prefix } => tell("launchers", &launchers::run(&root, &absolute(&prefix)?)?),
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }

@@ -15,19 +15,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rank, size) = (manager.rank(), manager.size());
     let value = [std::process::id().to_string().as_bytes(), &vec![b'+'; more]].concat();
     manager.put("process", &value)?;
-    manager.announce("somebody-is-here")?;
+    // The last alone says so, and all must hear it.
+    manager.announce("somebody-is-here", rank + 1 == size)?;
+    manager.announce("nobody-is-here", false)?;
     let since = std::time::Instant::now();
     manager.fence()?;
     let fenced = since.elapsed();
+    // Before anything of the others has come here.
+    let since = std::time::Instant::now();
+    let announced = [manager.is_announced("somebody-is-here")?, manager.is_announced("nobody-is-here")?];
+    let asked = since.elapsed();
     let mut processes = Vec::new();
     for other in 0..size {
         let value = manager.get(other, "process")?.ok_or("a rank has put nothing")?;
         let digits = value.strip_suffix(&vec![b'+'; more][..]).ok_or("a value came back otherwise")?;
         processes.push(String::from_utf8(digits.to_vec())?);
     }
-    let since = std::time::Instant::now();
-    let announced = [manager.is_announced("somebody-is-here")?, manager.is_announced("nobody-is-here")?];
-    let asked = since.elapsed();
     let node = manager.node_map()?.and_then(|map| map.node(rank));
     let (universe, appnum) = (manager.universe_size()?, manager.appnum()?);
     println!(

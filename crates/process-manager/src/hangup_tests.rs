@@ -100,7 +100,7 @@ fn live(manager: Result<Manager, StartError>) -> Result<(), ExchangeError> {
         Err(other) => panic!("{other}"),
     };
     manager.put("card", b"foofoo")?;
-    manager.announce("crowded")?;
+    manager.announce("crowded", true)?;
     manager.fence()?;
     assert_eq!(manager.get(0, "card")?.as_deref(), Some(&b"foofoo"[..]));
     assert!(!manager.is_announced("crowded")?);

@@ -175,34 +175,49 @@ impl Manager {
         }
     }
 
-    /// Tells the whole job that something is so, whoever says it: any number of ranks may announce the same key, and
-    /// after the next fence [`Manager::is_announced`] is true at all. One question answers for all ranks.
-    pub fn announce(&mut self, key: &str) -> Result<(), ExchangeError> {
+    /// Tells the whole job whether something is so, as far as this rank knows. Every rank calls it, and after the next
+    /// fence [`Manager::is_announced`] gives all of them one answer.
+    pub fn announce(&mut self, key: &str, is_so: bool) -> Result<(), ExchangeError> {
         check_key(key)?;
-        let said = match &mut self.0 {
-            Kind::Singleton { store } => {
+        let said = match (&mut self.0, is_so) {
+            (Kind::Pmix(client), true) => client.put(key, YES),
+            (Kind::Pmix(client), false) => client.put(key, NO),
+            (_, false) => Ok(()),
+            (Kind::Singleton { store }, true) => {
                 store.insert(key.to_owned(), Vec::new());
                 Ok(())
             }
-            Kind::Pmi1(client) => client.put(key, ANNOUNCED),
-            Kind::Pmi2(client) => client.put(key, ANNOUNCED),
-            Kind::Pmix(client) => client.put(key, ANNOUNCED),
+            (Kind::Pmi1(client), true) => client.put(key, YES),
+            (Kind::Pmi2(client), true) => client.put(key, YES),
         };
         match said {
             // Some servers let a key be put once: another rank has said so already.
-            Err(ExchangeError::Refused { .. }) => Ok(()),
+            Err(ExchangeError::Refused { .. }) if self.protocol() != Protocol::Pmix => Ok(()),
             said => said,
         }
     }
 
-    /// Whether any rank announced `key` before the last fence.
+    /// Whether any rank announced before the last fence that it is so. The same answer at all ranks, for one or a few
+    /// questions to the launcher, however many ranks there are.
+    ///
+    /// PMI has one space of keys for the job, so the answer is exact. PMIx has one for each rank: there, a few ranks
+    /// all over the job speak for it.
     pub fn is_announced(&mut self, key: &str) -> Result<bool, ExchangeError> {
         check_key(key)?;
         match &mut self.0 {
             Kind::Singleton { store } => Ok(store.contains_key(key)),
             Kind::Pmi1(client) => Ok(client.get(key)?.is_some()),
             Kind::Pmi2(client) => Ok(client.get(key)?.is_some()),
-            Kind::Pmix(client) => client.is_put(key),
+            Kind::Pmix(client) => client.is_said(key, YES),
+        }
+    }
+
+    /// Ranks of the job on this node, where the launcher tells. A hint.
+    pub fn local_size(&mut self) -> Result<Option<u32>, ExchangeError> {
+        match &self.0 {
+            Kind::Singleton { .. } => Ok(Some(1)),
+            Kind::Pmi1(_) | Kind::Pmi2(_) => Ok(None),
+            Kind::Pmix(client) => client.local_size(),
         }
     }
 
@@ -315,8 +330,9 @@ fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Resu
     }))
 }
 
-/// The value under a key that is announced. Not nothing: some servers take no empty value.
-const ANNOUNCED: &[u8] = b"1";
+/// What is put where something is so. Not nothing: some servers take no empty value.
+const YES: &[u8] = b"1";
+const NO: &[u8] = b"0";
 
 #[cfg(test)]
 mod tests {
@@ -340,7 +356,9 @@ mod tests {
         let mut manager = Manager::singleton();
         assert_eq!(manager.get(0, "nothing").unwrap(), None);
         assert!(!manager.is_announced("something").unwrap());
-        manager.announce("something").unwrap();
+        manager.announce("something", false).unwrap();
+        assert!(!manager.is_announced("something").unwrap());
+        manager.announce("something", true).unwrap();
         assert!(manager.is_announced("something").unwrap());
         assert_eq!((manager.protocol(), manager.job().as_str()), (Protocol::None, ""));
         assert!(matches!(manager.put("PMI_x", b""), Err(ExchangeError::BadKey { .. })));

@@ -65,7 +65,7 @@ fn a_conversation_with_slurm() {
     let mut manager = manager(&socket, 0, 4).unwrap();
     assert_eq!(manager.node_map().unwrap(), NodeMap::parse("(vector,(0,2,2))", 4));
     manager.put("card", &[1, 2, 3]).unwrap();
-    manager.announce("crowded").unwrap();
+    manager.announce("crowded", true).unwrap();
     manager.fence().unwrap();
     assert!(manager.is_announced("crowded").unwrap() && !manager.is_announced("silent").unwrap());
     assert_eq!((manager.job().as_str(), manager.protocol()), ("7.0", Protocol::Pmi1));

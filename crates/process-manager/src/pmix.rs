@@ -62,8 +62,18 @@ impl Client {
         self.client.get(owner, key).map_err(|error| failed(self.rank(), error))
     }
 
-    pub(crate) fn is_put(&self, key: &str) -> Result<bool, ExchangeError> {
-        self.client.is_put(key).map_err(|error| failed(self.rank(), error))
+    /// Whether one of a few processes all over the job says so. See [`crate::Manager::is_announced`].
+    pub(crate) fn is_said(&self, key: &str, yes: &[u8]) -> Result<bool, ExchangeError> {
+        for owner in sample(self.size) {
+            if self.get(owner, key)?.is_some_and(|said| said == yes) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(crate) fn local_size(&self) -> Result<Option<u32>, ExchangeError> {
+        self.client.job_number(JobNumber::OnThisNode).map_err(|error| failed(self.rank(), error))
     }
 
     pub(crate) fn fence(&self) -> Result<(), ExchangeError> {
@@ -120,6 +130,13 @@ fn failed(rank: u32, error: PmixError) -> ExchangeError {
     }
 }
 
+/// The first, the last and two between them, each once.
+fn sample(size: u32) -> Vec<u32> {
+    let mut ranks = vec![0, size / 3, size - size.div_ceil(3), size - 1];
+    ranks.dedup();
+    ranks
+}
+
 /// What the library is called, in all versions whose interface is the one we use.
 pub(crate) const SONAME: &str = "libpmix.so.2";
 
@@ -136,6 +153,16 @@ const UNKNOWN_RANK: u32 = 0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_has_each_rank_once_and_the_first_and_the_last() {
+        for size in 1..1000 {
+            let ranks = sample(size);
+            assert!(ranks.windows(2).all(|pair| pair[0] < pair[1]), "{ranks:?} of {size}");
+            assert_eq!((ranks[0], *ranks.last().unwrap()), (0, size - 1));
+            assert!(ranks.len() == 4 || ranks.len() as u32 == size, "{ranks:?} of {size}");
+        }
+    }
 
     #[test]
     fn a_library_that_the_user_names_is_the_only_one() {

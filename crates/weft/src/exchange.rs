@@ -118,20 +118,32 @@ impl Exchange {
         }
     }
 
-    /// Tells all that something is so; any number of processes may.
-    pub(crate) fn announce(&mut self, what: &str) -> Result<()> {
+    /// Tells all whether something is so, as far as this process knows; every process does.
+    pub(crate) fn announce(&mut self, what: &str, is_so: bool) -> Result<()> {
         match self {
             Exchange::Manager(manager) => {
-                with(manager, |manager| manager.announce(what).map_err(|error| failed(&error)))
+                with(manager, |manager| manager.announce(what, is_so).map_err(|error| failed(&error)))
             }
             Exchange::Board(board) => {
-                lock(&board.announced).insert(what.to_owned());
+                if is_so {
+                    lock(&board.announced).insert(what.to_owned());
+                }
                 Ok(())
             }
         }
     }
 
-    /// Whether any process announced that before the last fence.
+    /// The processes that the manager says are on this node, where it says so.
+    pub(crate) fn local_size(&mut self) -> Result<Option<u32>> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.local_size().map_err(|error| failed(&error)))
+            }
+            Exchange::Board(_) => Ok(None),
+        }
+    }
+
+    /// Whether any process announced before the last fence that it is so; one answer at all of them.
     pub(crate) fn is_announced(&mut self, what: &str) -> Result<bool> {
         match self {
             Exchange::Manager(manager) => {

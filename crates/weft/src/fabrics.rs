@@ -116,7 +116,7 @@ impl Fabrics {
     }
 
     /// Leaves a card, meets the processes of this node, waits until all have done so, and opens shared memory with
-    /// those that are here. Beside the fence a process asks its manager two things, however large the job.
+    /// those that are here. Beside the fence a process asks its manager a few things, as many in any job.
     ///
     /// The answer is what cores the ranks have, here and everywhere, and who is on this node.
     fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores, Group)> {
@@ -125,9 +125,10 @@ impl Fabrics {
             true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
             false => None,
         };
+        let cpus = wait::cpus(config);
         let claim = Claim {
             process: place.here.0,
-            cpus: wait::cpus(config),
+            cpus,
             offer: offer.as_ref().map(|(_, card)| card.clone()).unwrap_or_default(),
         };
         let meeting = Meeting::begin(&exchange.job(), place.peers, claim)?;
@@ -141,9 +142,9 @@ impl Fabrics {
             self.tcp = Some(tcp);
         }
         exchange.put_card(place.here, &card.encode())?;
-        if meeting.announces() {
-            exchange.announce(CORES_SHARED)?;
-        }
+        // One process of the node knows it for sure; where a few must speak for all, each says what it is told.
+        let told = exchange.local_size()?.is_some_and(|ranks| wait::cores(ranks, cpus) == Cores::Shared);
+        exchange.announce(CORES_SHARED, meeting.announces() || told)?;
         exchange.fence()?;
         let token = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };

@@ -2,13 +2,12 @@
 
 pub const PMIX_MAX_NSLEN: u32 = 255;
 pub const PMIX_MAX_KEYLEN: u32 = 511;
-pub const PMIX_RANK_UNDEF: u32 = 4294967295;
 pub const PMIX_RANK_WILDCARD: u32 = 4294967294;
 pub const PMIX_APPNUM: &[u8; 12usize] = b"pmix.appnum\0";
 pub const PMIX_UNIV_SIZE: &[u8; 15usize] = b"pmix.univ.size\0";
 pub const PMIX_JOB_SIZE: &[u8; 14usize] = b"pmix.job.size\0";
+pub const PMIX_LOCAL_SIZE: &[u8; 16usize] = b"pmix.local.size\0";
 pub const PMIX_COLLECT_DATA: &[u8; 13usize] = b"pmix.collect\0";
-pub const PMIX_IMMEDIATE: &[u8; 15usize] = b"pmix.immediate\0";
 pub const PMIX_OPTIONAL: &[u8; 14usize] = b"pmix.optional\0";
 pub const PMIX_ANL_MAP: &[u8; 12usize] = b"pmix.anlmap\0";
 pub const PMIX_SUCCESS: u32 = 0;

@@ -100,6 +100,7 @@ impl Client {
         let (key, owner) = match number {
             JobNumber::Size => (bindings::PMIX_JOB_SIZE.as_slice(), bindings::PMIX_RANK_WILDCARD),
             JobNumber::Universe => (bindings::PMIX_UNIV_SIZE.as_slice(), bindings::PMIX_RANK_WILDCARD),
+            JobNumber::OnThisNode => (bindings::PMIX_LOCAL_SIZE.as_slice(), bindings::PMIX_RANK_WILDCARD),
             JobNumber::Program => (bindings::PMIX_APPNUM.as_slice(), self.this.rank),
         };
         let key = c_str(key);
@@ -155,20 +156,12 @@ impl Client {
     /// # Errors
     /// [`PmixError::Refused`], [`PmixError::Text`].
     pub fn get(&self, owner: u32, key: &str) -> Result<Option<Vec<u8>>, PmixError> {
-        let value = self.fetch(owner, &key_of(key)?, &[flag(bindings::PMIX_IMMEDIATE)])?;
+        // Not at once: a server may have to fetch what a process of another node has put.
+        let value = self.fetch(owner, &key_of(key)?, &[])?;
         Ok(match value {
             Some(Value::Bytes(bytes)) => Some(bytes),
             _ => None,
         })
-    }
-
-    /// Whether any process has put something under the key before the last fence.
-    ///
-    /// # Errors
-    /// [`PmixError::Refused`], [`PmixError::Text`].
-    pub fn is_put(&self, key: &str) -> Result<bool, PmixError> {
-        let asked = [flag(bindings::PMIX_IMMEDIATE)];
-        Ok(self.fetch(bindings::PMIX_RANK_UNDEF, &key_of(key)?, &asked)?.is_some())
     }
 
     /// Asks for the end of the whole job with that exit status.
@@ -258,6 +251,8 @@ impl Client {
 pub enum JobNumber {
     /// Its processes.
     Size,
+    /// Those of them that the server's node has.
+    OnThisNode,
     /// Processes that there could be.
     Universe,
     /// The number of this process's program among those of the job.

@@ -30,7 +30,6 @@ fn expected() -> Vec<(&'static str, i64)> {
         ("PMIX_ERR_NOT_FOUND", PMIX_ERR_NOT_FOUND.into()),
         ("PMIX_ERR_LOST_CONNECTION", PMIX_ERR_LOST_CONNECTION.into()),
         ("PMIX_ERR_UNREACH", PMIX_ERR_UNREACH.into()),
-        ("PMIX_RANK_UNDEF", PMIX_RANK_UNDEF.into()),
         ("PMIX_RANK_WILDCARD", PMIX_RANK_WILDCARD.into()),
         ("PMIX_GLOBAL", PMIX_GLOBAL.into()),
         ("PMIX_MAX_NSLEN", PMIX_MAX_NSLEN.into()),
@@ -53,7 +52,7 @@ fn keys() -> Vec<(&'static str, &'static [u8])> {
         ("PMIX_UNIV_SIZE", PMIX_UNIV_SIZE),
         ("PMIX_COLLECT_DATA", PMIX_COLLECT_DATA),
         ("PMIX_OPTIONAL", PMIX_OPTIONAL),
-        ("PMIX_IMMEDIATE", PMIX_IMMEDIATE),
+        ("PMIX_LOCAL_SIZE", PMIX_LOCAL_SIZE),
         ("PMIX_ANL_MAP", PMIX_ANL_MAP),
     ]
 }

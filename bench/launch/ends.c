@@ -1,0 +1,39 @@
+// Ends as its argument says, for tests of launchers: `killed`, `aborts`, `early` (rank 1 never joins), or `well`.
+//
+// Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The rank before MPI_Init, by whichever launcher.
+static int told_rank(void) {
+    const char *names[] = {"PMIX_RANK", "PMI_RANK", "PMI_ID"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i])) return atoi(getenv(names[i]));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "well";
+    if (!strcmp(how, "early") && told_rank() == 1) return 3;
+    MPI_Init(&argc, &argv);
+    int rank, size, node_size, right = 1;
+    MPI_Comm node;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &node_size);
+    int *sent = malloc(sizeof *sent * (size_t)size), *got = malloc(sizeof *got * (size_t)size);
+    for (int i = 0; i < size; i++) sent[i] = rank * size + i;
+    MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) right = right && got[i] == i * size + rank;
+    if (rank == 1 && !strcmp(how, "killed")) raise(SIGKILL);
+    if (rank == 1 && !strcmp(how, "aborts")) MPI_Abort(MPI_COMM_WORLD, 7);
+    int all_right = 0;
+    MPI_Allreduce(&right, &all_right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (rank == 0) printf("%d ranks, %d on this node\n%s\n", size, node_size, all_right ? "ok" : "wrong");
+    MPI_Finalize();
+    return !all_right;
+}

@@ -1,0 +1,222 @@
+//! Programs on weft under the process managers that people use, on this one host: Hydra (of MPICH) by PMI-1 and PMI-2,
+//! over an inherited socket and over a port, and PRRTE (of Open MPI) by PMIx. Both launchers come from PyPI.
+//!
+//! Each launcher runs a job that goes well, one that aborts and one whose rank is killed; and the launches that cannot
+//! be are tried, which must be told with a remedy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::c_tests::Tally;
+use crate::job::{self, Ending, Finished};
+use crate::venv;
+
+/// Runs all of it with the weft in `prefix`.
+///
+/// # Errors
+/// When a launcher cannot be installed, or the program cannot be compiled.
+pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
+    let folder = root.join("target/peers");
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let hydra = venv::install(&folder, &venv::MPICH)?.join("bin/mpiexec");
+    let prrte = venv::install(&folder, &venv::OPEN_MPI)?.join("bin/mpiexec");
+    let program = compile(root, prefix, &folder)?;
+    let place = Place { program, log: folder.join("launch.log") };
+    let mut tally = Tally::default();
+    for launcher in launchers(&hydra, &prrte) {
+        place.well(&mut tally, &launcher);
+        place.ends(&mut tally, &launcher);
+    }
+    place.told(&mut tally, &prrte);
+    Ok(tally)
+}
+
+fn compile(root: &Path, prefix: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let path = folder.join("ends");
+    let mut compiler = Command::new(prefix.join("bin/mpicc"));
+    compiler.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o"]).arg(&path);
+    compiler.arg(root.join("bench/launch/ends.c"));
+    job::succeed("compiling", &mut compiler, LIMIT, &folder.join("compile.log"))?;
+    Ok(path)
+}
+
+/// A way to start ranks.
+struct Launcher {
+    name: &'static str,
+    program: PathBuf,
+    options: &'static [&'static str],
+    /// `WEFT_PROCESS_MANAGER`.
+    protocol: Option<&'static str>,
+    /// Its own status where a rank was killed.
+    status_when_killed: i32,
+    /// Its own status where a rank returned 3 before it joined; none where the others then wait for ever.
+    status_when_early: Option<i32>,
+}
+
+fn launchers(hydra: &Path, prrte: &Path) -> Vec<Launcher> {
+    let of_hydra = |name, options, protocol| Launcher {
+        name,
+        program: hydra.to_owned(),
+        options,
+        protocol,
+        status_when_killed: 9,
+        status_when_early: None,
+    };
+    let of_prrte = |name, protocol| Launcher {
+        name,
+        program: prrte.to_owned(),
+        options: &["--allow-run-as-root", "--oversubscribe"],
+        protocol,
+        status_when_killed: 137,
+        status_when_early: Some(3),
+    };
+    vec![
+        of_hydra("Hydra", &[], None),
+        of_hydra("Hydra over a port", &["-pmi-port"], None),
+        of_hydra("Hydra by PMI-2", &[], Some("pmi2")),
+        of_hydra("Hydra by PMI-2 over a port", &["-pmi-port"], Some("pmi2")),
+        of_prrte("PRRTE", None),
+        of_prrte("PRRTE by PMIx as wished", Some("pmix")),
+    ]
+}
+
+impl Launcher {
+    fn command(&self, ranks: u32, program: &Path, how: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.options).args(["-n", &ranks.to_string()]).arg(program).arg(how);
+        match self.protocol {
+            Some(protocol) => command.env("WEFT_PROCESS_MANAGER", protocol),
+            None => command.env_remove("WEFT_PROCESS_MANAGER"),
+        };
+        command
+    }
+}
+
+struct Place {
+    program: PathBuf,
+    log: PathBuf,
+}
+
+impl Place {
+    /// Jobs that end well, over shared memory and over sockets.
+    fn well(&self, tally: &mut Tally, launcher: &Launcher) {
+        for (ranks, fabric) in [(1, "shm,tcp"), (2, "shm,tcp"), (5, "shm,tcp"), (4, "tcp")] {
+            let mut command = launcher.command(ranks, &self.program, "well");
+            let name = format!("{}, {ranks} ranks over {fabric}", launcher.name);
+            let result = self.run(command.env("WEFT_FABRIC", fabric)).and_then(|finished| {
+                let all_here = format!("{ranks} ranks, {ranks} on this node");
+                let said = |line: &str| finished.output.lines().any(|said| said == line);
+                match finished.succeeded() && said("ok") && said(&all_here) {
+                    true => Ok(()),
+                    false => Err(finished.account()),
+                }
+            });
+            tally.note(&name, result);
+        }
+    }
+
+    /// Jobs that end badly: in time, with the launcher's status.
+    fn ends(&self, tally: &mut Tally, launcher: &Launcher) {
+        let statuses = [
+            ("aborts", Some(7)),
+            ("killed", Some(launcher.status_when_killed)),
+            ("early", launcher.status_when_early),
+        ];
+        for (how, status) in statuses {
+            let Some(status) = status else { continue };
+            let name = format!("{}, a rank {how}", launcher.name);
+            let result = self.run(&mut launcher.command(4, &self.program, how)).and_then(|finished| {
+                let blamed = how != "aborts" || finished.output.contains("MPI_Abort(MPI_COMM_WORLD, 7)");
+                match finished.ending == Ending::Exited(status) && blamed {
+                    true => Ok(()),
+                    false => Err(format!("not status {status}: {}", finished.account())),
+                }
+            });
+            tally.note(&name, result);
+        }
+    }
+
+    /// Launches that cannot be: what is wrong is named, and what to do.
+    fn told(&self, tally: &mut Tally, prrte: &Path) {
+        let no_library = [("WEFT_LIBPMIX", "/nowhere/libpmix.so.2")];
+        let mut by_prrte = Command::new(prrte);
+        by_prrte
+            .args(["--allow-run-as-root", "--oversubscribe", "-n", "2"])
+            .arg(&self.program)
+            .envs(no_library);
+        let words = ["no PMIx library", "/nowhere/libpmix.so.2", "WEFT_LIBPMIX="];
+        tally.note("PMIx without its library is told", self.refused(&mut by_prrte, &words));
+        let mut alone = Command::new(prrte);
+        alone.args(["--allow-run-as-root", "-n", "1"]).arg(&self.program).envs(no_library);
+        let alone = self.run(&mut alone).and_then(|finished| match finished.succeeded() {
+            true => Ok(()),
+            false => Err(finished.account()),
+        });
+        tally.note("one rank under PMIx needs no library", alone);
+        let mut wished = Command::new(&self.program);
+        wished.env("WEFT_PROCESS_MANAGER", "pmi2");
+        let words = ["WEFT_PROCESS_MANAGER=pmi2", "PMI_FD", "weft doctor"];
+        tally.note("a manager that is not there is told", self.refused(&mut wished, &words));
+        let task = [("SLURM_PROCID", "1"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+        let words = ["task 1 of 4", "srun --mpi=pmi2"];
+        let mut bare = Command::new(&self.program);
+        tally.note("a Slurm step without PMI is told", self.refused(bare.envs(task), &words));
+    }
+
+    fn refused(&self, command: &mut Command, words: &[&str]) -> Result<(), String> {
+        let finished = self.run(command)?;
+        match words.iter().find(|word| !finished.output.contains(**word)) {
+            Some(missing) => Err(format!("`{missing}` is not said: {}", finished.account())),
+            None if finished.succeeded() => Err(format!("it started: {}", finished.account())),
+            None => Ok(()),
+        }
+    }
+
+    fn run(&self, command: &mut Command) -> Result<Finished, String> {
+        job::run(command, LIMIT, &self.log)
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(folder: &Path) -> Place {
+        Place { program: PathBuf::from("sh"), log: folder.join("log") }
+    }
+
+    #[test]
+    fn a_refusal_says_all_words_and_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let judged = |script: &str| {
+            place(folder.path()).refused(Command::new("sh").args(["-c", script]), &["no library", "do this"])
+        };
+        assert!(judged("echo no library; echo do this; exit 1").is_ok());
+        assert!(judged("echo no library; exit 1").unwrap_err().contains("`do this` is not said"));
+        assert!(judged("echo no library; echo do this").unwrap_err().contains("it started"));
+    }
+
+    #[test]
+    fn a_job_that_ends_otherwise_than_it_should_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let launcher = Launcher {
+            name: "sh",
+            program: PathBuf::from("sh"),
+            options: &["-c", "exit 7"],
+            protocol: None,
+            status_when_killed: 9,
+            status_when_early: None,
+        };
+        let mut tally = Tally::default();
+        place(folder.path()).ends(&mut tally, &launcher);
+        assert_eq!(
+            tally,
+            Tally { passed: 0, failed: 2 },
+            "no word of MPI_Abort, and status 7 for a rank that was killed"
+        );
+    }
+}
