@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use fabric::{FabricError, Fault, Peer};
 use messaging::Directory;
@@ -165,6 +166,10 @@ impl Exchange {
     /// Ends the job; for threads that is ending the process, which the caller does.
     pub(crate) fn abort(&mut self, code: i32) {
         if let Exchange::Manager(manager) = self {
+            if std::env::var_os("SLURM_STEP_ID").is_some() {
+                // Slurm kills the step at once, and what its tasks have just written, as why they abort, is lost.
+                std::thread::sleep(PASSED_ON);
+            }
             // An abort that cannot be told still ends this process, and the manager sees that.
             let _ = with(manager, |manager| manager.abort(code).map_err(|error| failed(&error)));
         }
@@ -228,6 +233,9 @@ fn failed(error: &process_manager::ExchangeError) -> Error {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A daemon passes on what a task has written within this time.
+const PASSED_ON: Duration = Duration::from_millis(100);
 
 /// The name under which each process's card is kept.
 const CARD: &str = "weft-card";
