@@ -154,7 +154,12 @@ pub fn client2_seeds() -> Vec<(&'static str, Vec<u8>)> {
             after(
                 [0, 2, 1, 1, 1, 1],
                 &slurm,
-                &[left("cmd=kvs-put-response;rc=0;"), left("cmd=kvs-fence-response;rc=0;")].concat(),
+                &[
+                    left("cmd=kvs-put-response;rc=0;"),
+                    left("cmd=kvs-fence-response;rc=0;"),
+                    left("cmd=kvs-get-response;rc=0;found=FALSE;"),
+                ]
+                .concat(),
             ),
         ),
         (

@@ -56,6 +56,7 @@ fn pmi2() -> Vec<Step> {
         ("cmd=kvs-put;key=card-0;", "cmd=kvs-put-response;rc=0;", "kvs-put"),
         ("cmd=kvs-put;key=crowded;", "cmd=kvs-put-response;rc=0;", "kvs-put"),
         ("cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;", "kvs-fence"),
+        ("key=weft-fence;", "cmd=kvs-get-response;rc=0;found=FALSE;", "kvs-get"),
         ("key=card-0;", "cmd=kvs-get-response;rc=0;found=TRUE;value=2:Zm9v;", "kvs-get"),
         ("key=card-0-2;", "cmd=kvs-get-response;rc=0;found=TRUE;value=Zm9v;", "kvs-get"),
         ("key=crowded;", "cmd=kvs-get-response;rc=0;found=FALSE;", "kvs-get"),

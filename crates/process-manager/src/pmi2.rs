@@ -5,7 +5,8 @@
 //! then         cmd=NAME;key=value;key=value;…
 //! ```
 //! Servers differ: Slurm pads the length on the right and answers `found=FALSE` for a key that is not there, Hydra
-//! pads on the left and answers with a return code. No server takes a `;` in a value; ours are base64. Slurm dies of
+//! pads on the left and answers with a return code; its fence does not wait, but a question for what is not there does. No
+//! server takes a `;` in a value; ours are base64. Slurm dies of
 //! values of 4000 bytes, so they are cut as for PMI-1.
 
 use std::os::fd::OwnedFd;
@@ -80,8 +81,11 @@ impl Client {
         self.ask("kvs-get", &fields)?.found()
     }
 
+    /// Hydra answers a fence at once, and makes a rank wait when it asks for a key that is not there: so one is asked
+    /// for.
     pub(crate) fn fence(&mut self) -> Result<(), ExchangeError> {
-        self.ask("kvs-fence", "")?.accepted()
+        self.ask("kvs-fence", "")?.accepted()?;
+        self.get_text(PUT_BY_NOBODY).map(drop)
     }
 
     pub(crate) fn node_map(&mut self) -> Result<Option<String>, ExchangeError> {
@@ -176,6 +180,9 @@ fn text_of(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     if text.chars().any(char::is_control) { String::new() } else { text.to_owned() }
 }
+
+/// A key that is never there.
+const PUT_BY_NOBODY: &str = "weft-fence";
 
 /// The version of the protocol that is asked for, and its subversion.
 const VERSION: (u32, u32) = (2, 0);

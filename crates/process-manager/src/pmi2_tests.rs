@@ -72,6 +72,7 @@ fn a_conversation_with_slurm() {
         ),
         left("cmd=kvs-put;key=card-0;value=1:AQID;", "cmd=kvs-put-response;rc=0;"),
         left("cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;"),
+        left("cmd=kvs-get;jobid=9.0;srcid=-1;key=weft-fence;", "cmd=kvs-get-response;rc=0;found=FALSE;"),
         left(
             "cmd=kvs-get;jobid=9.0;srcid=-1;key=card-0;",
             "cmd=kvs-get-response;rc=0;found=TRUE;value=1:AQID;",
@@ -109,6 +110,11 @@ fn a_conversation_with_hydra() {
             "cmd=kvs-get;jobid=kvs_18898_0_1074449754_vm;srcid=-1;key=nokey-0;",
             "cmd=kvs-get-response;rc=1;",
         ),
+        right("cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;"),
+        right(
+            "cmd=kvs-get;jobid=kvs_18898_0_1074449754_vm;srcid=-1;key=weft-fence;",
+            "cmd=kvs-get-response;rc=1;",
+        ),
         right("cmd=abort;isworld=TRUE;exitcode=7;msg=MPI_Abort;", ""),
     ]);
     let mut manager = manager(&socket, 1, 2, None).unwrap();
@@ -116,6 +122,8 @@ fn a_conversation_with_hydra() {
     assert_eq!(manager.appnum().unwrap(), Some(0));
     assert_eq!(manager.universe_size().unwrap(), None);
     assert_eq!(manager.get(0, "nokey").unwrap(), None);
+    // The fence is over when that question is answered, which Hydra does when all are there.
+    manager.fence().unwrap();
     manager.abort(7).unwrap();
     server.join().unwrap();
 }

@@ -18,7 +18,7 @@
 //! Whoever is not of the same user is not talked to; a host or a guest of another job of this name is told by its
 //! token.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use collectives::Cores;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendFlags, send};
 use rustix::process::geteuid;
 
 use crate::card::{Token, VERSION};
@@ -151,7 +153,7 @@ fn host(listener: UnixListener, claim: &Claim) -> std::io::Result<(Role, bool)> 
 
 fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(Role, bool)> {
     host.set_read_timeout(Some(PATIENCE))?;
-    host.write_all(&hello(claim))?;
+    say(&host, &hello(claim))?;
     let mut answer = [0];
     host.read_exact(&mut answer)?;
     Ok((Role::Guest(host), answer[0] != 0))
@@ -169,12 +171,12 @@ fn receive(
         let mut watched = [PollFd::new(listener, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
         let over = poll(&mut watched, None).is_ok() && !watched[1].revents().is_empty();
         while let Ok((stream, _)) = listener.accept() {
-            let Some((claim, mut stream)) = welcome(stream) else { continue };
+            let Some((claim, stream)) = welcome(stream) else { continue };
             least = least.min(claim.cpus);
             // This guest and the host.
             let now = wait::cores(guests.len() as u32 + 2, least);
             let announces = now == Cores::Shared && cores == Cores::Own;
-            if stream.write_all(&[announces.into()]).is_ok() {
+            if say(&stream, &[announces.into()]).is_ok() {
                 cores = if announces { now } else { cores };
                 guests.push((claim, stream));
             }
@@ -217,9 +219,9 @@ fn receive_all(reception: Reception, own: Claim, processes: u32, token: &Token) 
     }
     let neighbours = gather(claims, processes)?;
     let table = table_of(&neighbours);
-    for mut stream in streams {
+    for stream in streams {
         // Whoever has died in the meantime is missed when somebody wants to talk to it.
-        let _ = stream.write_all(&(table.len() as u32).to_le_bytes()).and_then(|()| stream.write_all(&table));
+        let _ = say(&stream, &[&(table.len() as u32).to_le_bytes()[..], &table].concat());
     }
     Ok(neighbours)
 }
@@ -244,7 +246,7 @@ fn gather(mut claims: Vec<Claim>, processes: u32) -> Result<Neighbours> {
 
 /// What a guest does after the fence.
 fn be_told(mut host: UnixStream, processes: u32, token: &Token) -> std::io::Result<Neighbours> {
-    host.write_all(token)?;
+    say(&host, token)?;
     let mut length = [0; 4];
     host.read_exact(&mut length)?;
     let length = u64::from(u32::from_le_bytes(length));
@@ -263,6 +265,16 @@ fn host_failed(error: &std::io::Error) -> Error {
         "it has died, see its message; or two jobs of one name run on this node (two clusters?): start one after \
          the other, or use WEFT_FABRIC=tcp",
     )
+}
+
+/// Writes all of it. That the other end is gone must be an error here, not a signal that ends a program in C.
+fn say(stream: &UnixStream, bytes: &[u8]) -> std::io::Result<()> {
+    let mut left = bytes;
+    while !left.is_empty() {
+        let sent = retry_on_intr(|| send(stream, left, SendFlags::NOSIGNAL))?;
+        left = &left[sent..];
+    }
+    Ok(())
 }
 
 fn same_user(stream: &UnixStream) -> bool {

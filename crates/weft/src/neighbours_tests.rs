@@ -1,5 +1,6 @@
 //! Meetings of threads: each is a process to the others.
 
+use std::io::Write;
 use std::sync::Barrier;
 
 use super::*;
