@@ -17,6 +17,7 @@ use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads};
+use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
@@ -361,7 +362,7 @@ impl Process {
     fn die_with_the_manager(&self) {
         let lost = self.exchange.try_lock().is_ok_and(|exchange| exchange.lost());
         if lost && !self.finished.load(Ordering::Relaxed) {
-            eprintln!("weft: process {}: the process manager is gone; ending", self.here.0);
+            tell(format_args!("weft: process {}: the process manager is gone; ending", self.here.0));
             std::process::exit(EXIT_MANAGER_LOST);
         }
     }

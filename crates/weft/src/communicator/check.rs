@@ -16,6 +16,7 @@ use super::Communicator;
 use crate::error::{Class, Error, Result};
 use crate::memory::{reading, writing};
 use crate::process::failure_text;
+use crate::tell::tell;
 
 impl Communicator {
     /// With checks on, compares what the members have called. `operation` names it and all arguments that must be
@@ -112,7 +113,8 @@ impl Communicator {
                 told = true;
                 let missing = ranks(left.iter().map(|(rank, _)| rank.0));
                 let seconds = PATIENCE.as_secs();
-                eprintln!("weft: {}: {operation}: waiting {seconds} s for {missing}", self.place());
+                let place = self.place();
+                tell(format_args!("weft: {place}: {operation}: waiting {seconds} s for {missing}"));
             }
             left.is_empty().then_some(())
         });
