@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod duplicate;
 mod inter;
+mod objections;
 mod split;
 mod strangers;
 
@@ -28,6 +29,7 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 pub(crate) use agree::Counts;
 use inter::Inter;
+pub(crate) use objections::Objections;
 
 use crate::lock::{Lock, Threads};
 use crate::process::{Process, failure_text};
@@ -559,16 +561,21 @@ fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: R
         Advance::Pending => None,
         end => Some(end),
     });
+    settle(process, execution);
+    match end {
+        Advance::Failed(failed) => Err(collective_failed(&failed)),
+        Advance::Done | Advance::Pending => Ok(()),
+    }
+}
+
+/// The buffers are in use until what was begun is over.
+#[inline]
+fn settle(process: &Process, execution: &mut Execution) {
     if !execution.is_settled() {
-        // The program's buffers are in use until what was begun is over.
         process.until(|engine| {
             execution.abandon(engine);
             execution.is_settled().then_some(())
         });
-    }
-    match end {
-        Advance::Failed(failed) => Err(collective_failed(&failed)),
-        Advance::Done | Advance::Pending => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use messaging::{
 };
 
 use crate::background::{Background, Operation};
-use crate::communicator::Counts;
+use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
@@ -44,6 +44,8 @@ pub struct Process {
     contexts: Mutex<Contexts>,
     /// Counts communicators that were made from no other, by their arguments.
     made: Counts,
+    /// Calls of processes without a communicator that came to nothing.
+    objections: Mutex<Objections>,
     /// Operations that go on with each turn.
     background: Background,
     /// The processes that share memory with this one, and this one.
@@ -78,6 +80,7 @@ impl Process {
             exchange: Mutex::new(exchange),
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
+            objections: Mutex::default(),
             background: Background::default(),
             node,
             finished: AtomicBool::new(false),
@@ -460,6 +463,11 @@ impl Process {
     /// How often communicators were made from no other.
     pub(crate) fn made(&self) -> &Counts {
         &self.made
+    }
+
+    /// Calls of processes without a communicator that came to nothing.
+    pub(crate) fn objections(&self) -> std::sync::MutexGuard<'_, Objections> {
+        lock(&self.objections)
     }
 
     /// Numbers for a new communicator that come into question here.

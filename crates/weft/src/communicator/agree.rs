@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
@@ -75,16 +75,24 @@ pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
 /// How often something was done, by what.
 #[derive(Default)]
 pub(crate) struct Counts {
-    times: Mutex<HashMap<u64, u64, BuildHasherDefault<Spread>>>,
+    times: Mutex<Times>,
 }
+
+type Times = HashMap<u64, u64, BuildHasherDefault<Spread>>;
 
 impl Counts {
     /// How often it was done before.
-    pub(crate) fn next(&self, what: u64) -> u64 {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = times.entry(what).or_default();
-        *times += 1;
-        *times - 1
+    pub(crate) fn of(&self, what: u64) -> u64 {
+        self.hold().get(&what).copied().unwrap_or_default()
+    }
+
+    /// It was done once more. What was tried in vain does not count: not all who are needed have tried it.
+    pub(crate) fn add(&self, what: u64) {
+        *self.hold().entry(what).or_default() += 1;
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
