@@ -472,12 +472,15 @@ impl Process {
 
     /// Numbers for a new communicator that come into question here.
     pub(crate) fn propose_context(&self, seed: u64) -> Proposal {
-        if self.contexts().is_overdue() {
+        let mut contexts = self.contexts();
+        if contexts.is_overdue() {
+            drop(contexts);
             let waiting =
                 self.with_engine(|engine| engine.unexpected_contexts().map(|context| context / 2).collect());
-            self.contexts().wake(&waiting);
+            contexts = self.contexts();
+            contexts.wake(&waiting);
         }
-        self.contexts().propose(seed)
+        contexts.propose(seed)
     }
 
     /// Lets an operation go on with each turn of progress, until it is over.

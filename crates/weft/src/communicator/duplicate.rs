@@ -56,7 +56,7 @@ impl Communicator {
         self.copy(lease, 0).unwrap_or_else(|_| self.clone())
     }
 
-    fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
+    fn copy(&self, lease: Lease, seed: u64) -> Result<Communicator> {
         let label = self.label_of_child(COPY);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),

@@ -11,7 +11,7 @@ use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Se
 
 use super::objections::{Encounter, Kind, Purpose};
 use super::strangers::{Strangers, Told, count_of, length_of, numbers_of};
-use super::{Communicator, Label, Parts};
+use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
@@ -262,7 +262,7 @@ impl Communicator {
         &self,
         local: Group,
         remote: Group,
-        lease: Arc<Lease>,
+        lease: Lease,
         seed: u64,
         label: Label,
     ) -> Option<Communicator> {
@@ -427,12 +427,13 @@ impl Both<'_> {
         if local.peer(Rank(0)) < remote.peer(Rank(0)) { local | remote } else { remote | local }
     }
 
-    fn assemble(&self, lease: Arc<Lease>, seed: u64, label: Label) -> Option<Communicator> {
+    fn assemble(&self, lease: Lease, seed: u64, label: Label) -> Option<Communicator> {
+        let lease = Arc::new(lease);
         let bridge = Communicator::assemble(Parts {
             process: self.process.clone(),
             group: self.bridged(),
             inter: None,
-            lease: lease.clone(),
+            lease: Kept::Shared(lease.clone()),
             identity: mix(seed),
             label: label.clone(),
         })?;
@@ -441,7 +442,7 @@ impl Both<'_> {
             process: self.process.clone(),
             group: self.local.clone(),
             inter: Some(inter),
-            lease,
+            lease: Kept::Shared(lease),
             identity: mix(seed),
             label,
         })

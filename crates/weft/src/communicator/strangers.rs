@@ -12,7 +12,7 @@ use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
 use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
-use super::{Communicator, Label, Parts, Reduce};
+use super::{Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -58,7 +58,7 @@ impl Strangers<'_> {
     }
 
     /// Agrees on a context number; the answer also has the sum of what all gave.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Arc<Lease>, u64)> {
+    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(self.process, seed, sum, |ballot| {
             if self.group.size() == 1 {
                 return Ok(ballot);
@@ -160,6 +160,7 @@ impl Process {
         self.made().add(number);
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };
+        let lease = Kept::Own(lease);
         Ok(Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label }))
     }
 
