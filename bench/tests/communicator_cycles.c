@@ -7,7 +7,7 @@
 
 /* What rests for a while (numbers that were just in use) is bounded, and smaller than this; one small object that stays
  * behind in each cycle is more. */
-enum { CYCLES = 4000, SLACK_BYTES = 512 << 10 };
+enum { CYCLES = 1000, SLACK_BYTES = 256 << 10 };
 
 static MPI_Group world, half;
 
