@@ -163,7 +163,7 @@ fn abort(name: &str, object: Object, error: &Error) -> ! {
     match object {
         Object::Comm(_) => die(name, error),
         Object::Session(_) | Object::None => {
-            tell(&account(name, error));
+            weft::tell(account(name, error));
             state::exit(code(error.class))
         }
     }
@@ -173,7 +173,7 @@ fn abort(name: &str, object: Object, error: &Error) -> ! {
 #[cold]
 fn die(name: &str, error: &Error) -> ! {
     let status = code(error.class);
-    tell(&account(name, error));
+    weft::tell(account(name, error));
     match state::runtime() {
         Some(runtime) => runtime.abort(status),
         None => state::exit(status),
@@ -183,16 +183,10 @@ fn die(name: &str, error: &Error) -> ! {
 fn account(name: &str, error: &Error) -> String {
     match state::runtime() {
         Some(runtime) => {
-            format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name())
+            format!("weft: {name}: {error}\n  rank {} on {}", runtime.rank(), state::host_name())
         }
-        None => format!("weft: {name}: {error}\n"),
+        None => format!("weft: {name}: {error}"),
     }
-}
-
-/// Writes to standard error in one piece, past the buffers of C's and of Rust's libraries.
-pub(crate) fn tell(text: &str) {
-    // Nothing can be done where even that fails.
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 thread_local! {

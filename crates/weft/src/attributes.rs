@@ -104,7 +104,12 @@ impl Attributes {
 
     /// Takes over what the keys of another communicator's attributes let duplicates have.
     pub(crate) fn inherit(&self, from: &Attributes) {
-        let hung = from.lock().clone();
+        let hung = from.lock();
+        if hung.is_empty() {
+            return;
+        }
+        // Nothing is locked while values are copied.
+        let hung = Vec::clone(&hung);
         let copies = hung.iter().filter_map(|Hung { key, value }| {
             let value = key.copy(&**value)?;
             Some(Hung { key: key.clone(), value })

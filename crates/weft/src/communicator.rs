@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod duplicate;
 mod inter;
+mod objections;
 mod split;
 mod strangers;
 
@@ -28,6 +29,7 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 pub(crate) use agree::Counts;
 use inter::Inter;
+pub(crate) use objections::Objections;
 
 use crate::lock::{Lock, Threads};
 use crate::process::{Process, failure_text};
@@ -49,7 +51,7 @@ struct Inner {
     inter: Option<Box<Inter>>,
     /// Keeps the context from others while anything uses it.
     #[expect(dead_code, reason = "it is there to be dropped with the last user")]
-    lease: Arc<Lease>,
+    lease: Kept,
     /// Where the numbers of communicators made from this one come from; the same at all members.
     identity: u64,
     /// Counts those.
@@ -91,13 +93,30 @@ pub struct Received {
     pub error: Option<Error>,
 }
 
+/// A context number, by who uses it.
+enum Kept {
+    /// One communicator.
+    Own(Lease),
+    /// An inter-communicator and its bridge.
+    Shared(Arc<Lease>),
+}
+
+impl Kept {
+    fn number(&self) -> u32 {
+        match self {
+            Kept::Own(lease) => lease.number(),
+            Kept::Shared(lease) => lease.number(),
+        }
+    }
+}
+
 /// What a communicator is made of.
 struct Parts {
     process: Arc<Process>,
     /// The members; the local group where there are two.
     group: Group,
     inter: Option<Inter>,
-    lease: Arc<Lease>,
+    lease: Kept,
     identity: u64,
     label: Label,
 }
@@ -126,7 +145,7 @@ impl Communicator {
         context: u32,
         label: &str,
     ) -> Option<Communicator> {
-        let lease = Lease::new(process.clone(), context);
+        let lease = Kept::Own(Lease::new(process.clone(), context));
         let identity = mix(u64::from(context));
         Communicator::assemble(Parts {
             process,
@@ -559,16 +578,21 @@ fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: R
         Advance::Pending => None,
         end => Some(end),
     });
+    settle(process, execution);
+    match end {
+        Advance::Failed(failed) => Err(collective_failed(&failed)),
+        Advance::Done | Advance::Pending => Ok(()),
+    }
+}
+
+/// The buffers are in use until what was begun is over.
+#[inline]
+fn settle(process: &Process, execution: &mut Execution) {
     if !execution.is_settled() {
-        // The program's buffers are in use until what was begun is over.
         process.until(|engine| {
             execution.abandon(engine);
             execution.is_settled().then_some(())
         });
-    }
-    match end {
-        Advance::Failed(failed) => Err(collective_failed(&failed)),
-        Advance::Done | Advance::Pending => Ok(()),
     }
 }
 

@@ -154,7 +154,7 @@ impl Fabrics {
         let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
         // Once for each node.
         if let Some(warning) = found.warning.as_ref().filter(|_| seat == 0) {
-            eprintln!("weft: {warning}");
+            crate::tell(format_args!("weft: {warning}"));
         }
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
         let eager_bytes_max = found.constants.eager_bytes_max();

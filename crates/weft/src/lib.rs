@@ -29,6 +29,9 @@
 //! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
 //! `fabrics.rs`, names the fabrics.
 
+// `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
+#![deny(clippy::print_stderr)]
+
 mod attributes;
 mod background;
 mod card;
@@ -51,6 +54,7 @@ mod process;
 mod recent;
 mod session;
 pub mod sets;
+mod tell;
 mod typed;
 mod wait;
 
@@ -71,6 +75,7 @@ pub use memory::Transferable;
 pub use messaging::Rank;
 pub use process::Process;
 pub use session::{Session, run_threads};
+pub use tell::tell;
 pub use topology::Level;
 pub use typed::Request;
 

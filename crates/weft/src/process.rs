@@ -11,12 +11,13 @@ use messaging::{
 };
 
 use crate::background::{Background, Operation};
-use crate::communicator::Counts;
+use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads};
+use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
@@ -43,6 +44,8 @@ pub struct Process {
     contexts: Mutex<Contexts>,
     /// Counts communicators that were made from no other, by their arguments.
     made: Counts,
+    /// Calls of processes without a communicator that came to nothing.
+    objections: Mutex<Objections>,
     /// Operations that go on with each turn.
     background: Background,
     /// The processes that share memory with this one, and this one.
@@ -77,6 +80,7 @@ impl Process {
             exchange: Mutex::new(exchange),
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
+            objections: Mutex::default(),
             background: Background::default(),
             node,
             finished: AtomicBool::new(false),
@@ -361,7 +365,7 @@ impl Process {
     fn die_with_the_manager(&self) {
         let lost = self.exchange.try_lock().is_ok_and(|exchange| exchange.lost());
         if lost && !self.finished.load(Ordering::Relaxed) {
-            eprintln!("weft: process {}: the process manager is gone; ending", self.here.0);
+            tell(format_args!("weft: process {}: the process manager is gone; ending", self.here.0));
             std::process::exit(EXIT_MANAGER_LOST);
         }
     }
@@ -461,14 +465,22 @@ impl Process {
         &self.made
     }
 
+    /// Calls of processes without a communicator that came to nothing.
+    pub(crate) fn objections(&self) -> std::sync::MutexGuard<'_, Objections> {
+        lock(&self.objections)
+    }
+
     /// Numbers for a new communicator that come into question here.
     pub(crate) fn propose_context(&self, seed: u64) -> Proposal {
-        if self.contexts().is_overdue() {
+        let mut contexts = self.contexts();
+        if contexts.is_overdue() {
+            drop(contexts);
             let waiting =
                 self.with_engine(|engine| engine.unexpected_contexts().map(|context| context / 2).collect());
-            self.contexts().wake(&waiting);
+            contexts = self.contexts();
+            contexts.wake(&waiting);
         }
-        self.contexts().propose(seed)
+        contexts.propose(seed)
     }
 
     /// Lets an operation go on with each turn of progress, until it is over.

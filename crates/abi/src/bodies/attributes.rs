@@ -231,6 +231,11 @@ fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result<()> {
     }
 }
 
+/// Whether anything hangs on a communicator.
+pub(crate) fn has_any(on: &CommObject) -> bool {
+    !lock(&on.attributes).is_empty()
+}
+
 /// Copies the attributes of a communicator that want to be copied to its duplicate.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ use fabric::Heap;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
+use super::check::Comparison;
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
@@ -37,9 +38,13 @@ impl Communicator {
         let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::default();
         let seed = meeting.next_seed();
+        let checking = process.checks().then(|| {
+            let words = "MPI_Comm_idup".to_owned();
+            process.with_engine(|engine| Comparison::new(self, words, false, engine).ahead())
+        });
         let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)));
-        let duplication =
-            Duplication { original: self.clone(), seed, attempts: 1, attempt, id, ended: Arc::clone(&ended) };
+        let (original, ended_by) = (self.clone(), Arc::clone(&ended));
+        let duplication = Duplication { original, checking, seed, attempts: 1, attempt, id, ended: ended_by };
         process.entrust(Box::new(duplication));
         Duplicating { original: self.clone(), id, ended }
     }
@@ -51,7 +56,7 @@ impl Communicator {
         self.copy(lease, 0).unwrap_or_else(|_| self.clone())
     }
 
-    fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
+    fn copy(&self, lease: Lease, seed: u64) -> Result<Communicator> {
         let label = self.label_of_child(COPY);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),
@@ -144,6 +149,8 @@ impl Attempt {
 /// A copy under way.
 struct Duplication {
     original: Communicator,
+    /// With checks on, what the members have called; nothing else is done before that is known.
+    checking: Option<Comparison>,
     seed: u64,
     attempts: u64,
     attempt: Attempt,
@@ -153,6 +160,16 @@ struct Duplication {
 
 impl Operation for Duplication {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        if let Some(checking) = &mut self.checking {
+            match checking.advance(engine) {
+                None => return false,
+                Some(Ok(())) => self.checking = None,
+                Some(Err(error)) => {
+                    self.original.process().contexts().settle(&self.attempt.proposal, 0);
+                    return self.end(engine, Err(error));
+                }
+            }
+        }
         loop {
             let meeting = self.original.meeting();
             let place =
@@ -172,14 +189,18 @@ impl Operation for Duplication {
                     self.original.copy(lease, self.seed)
                 }
             };
-            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-            engine.fulfil(self.id);
-            return true;
+            return self.end(engine, ended);
         }
     }
 }
 
 impl Duplication {
+    fn end(&self, engine: &mut Engine<Fabrics>, ended: Result<Communicator>) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        engine.fulfil(self.id);
+        true
+    }
+
     #[cold]
     fn failed(&mut self, engine: &mut Engine<Fabrics>, failed: &Failed) -> Error {
         self.attempt.execution.abandon(engine);
