@@ -102,17 +102,17 @@ impl Window {
     /// # Errors
     /// As [`Window::create`]; [`Class::NoMemory`] at all members where one has too little.
     pub fn allocate(comm: &Communicator, bytes: usize, unit: usize) -> Result<Window> {
-        let layout = Layout::from_size_align(bytes, CACHE_LINE_BYTES)
-            .map_err(|_| Error::new(Class::Size, format!("the size is {bytes} bytes")))?;
-        Window::allocate_aligned(comm, layout, unit)
+        Window::allocate_aligned(comm, Extent { bytes, unit }, CACHE_LINE_BYTES)
     }
 
-    /// The same with an alignment of one's own.
+    /// The same with an alignment of one's own, a power of two.
     ///
     /// # Errors
-    /// As [`Window::allocate`].
-    pub fn allocate_aligned(comm: &Communicator, layout: Layout, unit: usize) -> Result<Window> {
-        let extent = Extent { bytes: layout.size(), unit };
+    /// As [`Window::allocate`]; [`Class::Size`] where no memory is so large and so aligned.
+    pub fn allocate_aligned(comm: &Communicator, extent: Extent, alignment_bytes: usize) -> Result<Window> {
+        // No bytes have an address of their own all the same.
+        let layout = Layout::from_size_align(extent.bytes.max(1), alignment_bytes)
+            .map_err(|_| Error::new(Class::Size, format!("the size is {} bytes", extent.bytes)))?;
         let founding = Founding::begin(comm, extent)?;
         let allocation = Allocation::new(layout, comm.process().shared_heap());
         founding.conclude(extent, allocation.map(Memory::Allocated))

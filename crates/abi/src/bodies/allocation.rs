@@ -36,17 +36,19 @@ pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void
     })
 }
 
-/// So many bytes as hints of the program want them aligned.
-pub(crate) fn layout(size: MPI_Aint, asked: &Pairs) -> Result<Layout> {
+/// How memory is aligned where the program gives these hints.
+pub(crate) fn alignment_bytes(hints: &Pairs) -> usize {
     // What cannot be read as a number is a hint that is not understood, and ignored (MPI 5.0 §10).
-    let asked = asked
+    let asked = hints
         .value("mpi_minimum_memory_alignment")
         .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
-    let alignment_bytes =
-        asked.filter(|bytes: &usize| bytes.is_power_of_two()).unwrap_or(1).max(CACHE_LINE_BYTES);
+    asked.filter(|bytes: &usize| bytes.is_power_of_two()).unwrap_or(1).max(CACHE_LINE_BYTES)
+}
+
+fn layout(size: MPI_Aint, hints: &Pairs) -> Result<Layout> {
     // An allocation of no bytes has an address of its own all the same, so that it can be freed.
     let bytes = usize::try_from(size).map(|bytes| bytes.max(1));
-    let layout = bytes.ok().and_then(|bytes| Layout::from_size_align(bytes, alignment_bytes).ok());
+    let layout = bytes.ok().and_then(|bytes| Layout::from_size_align(bytes, alignment_bytes(hints)).ok());
     layout.ok_or_else(|| Error::new(Class::Argument, format!("the size is {size} bytes")))
 }
 

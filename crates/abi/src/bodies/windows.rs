@@ -109,8 +109,8 @@ pub unsafe fn mpi_win_allocate(
     unsafe {
         making.with(|comm, hints| {
             let base = Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?;
-            bytes(size)?;
-            let window = Window::allocate_aligned(comm, allocation::layout(size, hints)?, unit(disp_unit)?)?;
+            let extent = Extent { bytes: bytes(size)?, unit: unit(disp_unit)? };
+            let window = Window::allocate_aligned(comm, extent, allocation::alignment_bytes(hints))?;
             base.set(window.start().cast());
             Ok(window)
         })
