@@ -14,7 +14,7 @@ static void note(MPI_File *file, int *code, ...) {
 
 int main(int argc, char **argv) {
     MPI_Errhandler mine, found, of_comm;
-    MPI_File stranger = (MPI_File)&stranger;
+    MPI_File stranger = (MPI_File)&stranger, file = MPI_FILE_NULL;
     check_open(argc, argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     section("as it is at first");
@@ -32,6 +32,11 @@ int main(int argc, char **argv) {
     SAME(calls, 1);
     SAME(class_told, MPI_ERR_QUOTA);
     CHECK(told_of == MPI_FILE_NULL);
+    section("a file that cannot be opened");
+    CHECK(MPI_File_open(MPI_COMM_SELF, "/no folder/no file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
+    SAME(calls, 2);
+    CHECK(told_of == MPI_FILE_NULL && file == MPI_FILE_NULL);
+    calls = 1;
     if (check_library_is("weft")) {
         section("errors of files that are none");
         CLASS(MPI_File_call_errhandler(stranger, MPI_ERR_IO), MPI_ERR_FILE);

@@ -12,6 +12,7 @@ use super::{Extent, Founding, Memory, Window};
 use crate::communicator::Communicator;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Common, CommonOffer, fetch_common};
+use crate::group::Group;
 use crate::memory::{Shareable, shared_values};
 
 /// How the parts of shared memory stand to each other.
@@ -49,15 +50,20 @@ impl Window {
 /// Whether all members are processes of this node. The answer is the same at all of them: who is not on this node sees
 /// others that are not on its own.
 fn check_node(comm: &Communicator) -> Result<()> {
-    let node = comm.process().node();
-    if comm.is_inter() || comm.group().peers().all(|peer| node.contains(peer)) {
-        return Ok(());
+    match far(comm.group(), comm.process().node()) {
+        Some(Peer(peer)) if !comm.is_inter() => {
+            let what = format!("{}: process {peer} of the job is on another node", comm.place());
+            Err(Error::new(Class::RmaShared, what).remedy(
+                "make a communicator of each node first: MPI_Comm_split_type with MPI_COMM_TYPE_SHARED",
+            ))
+        }
+        _ => Ok(()),
     }
-    let far = comm.group().peers().find(|peer| !node.contains(*peer));
-    let far = far.map_or(0, |Peer(peer)| peer);
-    let what = format!("{}: process {far} of the job is on another node", comm.place());
-    Err(Error::new(Class::RmaShared, what)
-        .remedy("make a communicator of each node first: MPI_Comm_split_type with MPI_COMM_TYPE_SHARED"))
+}
+
+/// The first member that is not on a node.
+fn far(members: &Group, node: &Group) -> Option<Peer> {
+    members.peers().find(|peer| !node.contains(*peer))
 }
 
 impl Founding {
@@ -215,3 +221,20 @@ impl<T> Deref for SharedWindow<T> {
 const PAGE_BYTES: usize = 4096;
 /// A byte for the length and a card.
 const CARD_ROOM_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_on_another_node_is_found() {
+        let world = Group::world(1_000_000);
+        let (first, second) = (Group::of((0..48).map(Peer)), Group::of((48..96).map(Peer)));
+        assert_eq!(far(&first, &first), None);
+        assert_eq!(far(&Group::of([Peer(7), Peer(3)]), &first), None);
+        assert_eq!(far(&world, &first), Some(Peer(48)));
+        assert_eq!(far(&world, &second), Some(Peer(0)));
+        assert_eq!(far(&Group::of([Peer(50), Peer(3), Peer(60)]), &second), Some(Peer(3)));
+        assert_eq!(far(&Group::empty(), &first), None);
+    }
+}
