@@ -115,6 +115,35 @@ static void recursion(void) {
     OK(MPI_Win_free_keyval(&inner_key));
 }
 
+static int again_calls, again_of[8];
+
+/* Sets a value of the very key that it is called for, once. */
+static int set_again(MPI_Win win, int key, void *value, void *extra) {
+    if (again_calls < 8) again_of[again_calls] = *(int *)value;
+    if (++again_calls == 1) OK(MPI_Win_set_attr(win, key, extra));
+    return MPI_SUCCESS;
+}
+
+static void replaced_meanwhile(void) {
+    static int values[] = {1, 2, 3};
+    int key, found;
+    void *value;
+    MPI_Win win = made();
+    section("a delete function that sets its own attribute");
+    OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, set_again, &key, &values[1]));
+    OK(MPI_Win_set_attr(win, key, &values[0]));
+    OK(MPI_Win_set_attr(win, key, &values[2]));
+    /* The 1, which stands there until its function returns, is replaced twice; the 2 is not lost. */
+    SAME(again_calls, 3);
+    CHECK(again_of[0] == 1 && again_of[1] == 1 && again_of[2] == 2);
+    OK(MPI_Win_get_attr(win, key, &value, &found));
+    CHECK(found && value == &values[2]);
+    OK(MPI_Win_free(&win));
+    SAME(again_calls, 4);
+    SAME(again_of[3], 3);
+    OK(MPI_Win_free_keyval(&key));
+}
+
 static void wrong(void) {
     int win_key, comm_key, found = 77;
     void *value = &value;
@@ -197,7 +226,10 @@ int main(int argc, char **argv) {
     order_of_deletion();
     codes();
     recursion();
-    if (check_library_is("weft")) wrong();
+    if (check_library_is("weft")) {
+        replaced_meanwhile();
+        wrong();
+    }
     handlers();
     OK(MPI_Comm_free(&comm));
     return check_close();

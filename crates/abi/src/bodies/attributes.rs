@@ -165,10 +165,11 @@ pub(crate) fn value_of(attributes: &Attributes, number: c_int) -> Option<usize> 
     lock(attributes).iter().find(|(key, _)| *key == number).map(|&(_, value)| value)
 }
 
-fn take(attributes: &Attributes, number: c_int) {
+/// Takes an attribute away whose delete function has been called, unless that has put another value in its place.
+fn take(attributes: &Attributes, number: c_int, value: usize) {
     let mut list = lock(attributes);
     let before = list.len();
-    list.retain(|(key, _)| *key != number);
+    list.retain(|there| *there != (number, value));
     if list.len() < before {
         detach(number);
     }
@@ -178,9 +179,10 @@ pub(crate) fn set(attributes: &Attributes, owner: Owner, number: c_int, value: u
     let key = usable(number, owner)?;
     // Before the former value goes, so that a key that was freed does not go along with it.
     attach(number);
-    if let Some(former) = value_of(attributes, number) {
+    // More than one where a delete function sets a value of the key that it is called for.
+    while let Some(former) = value_of(attributes, number) {
         key.delete(owner, number, former).inspect_err(|_| detach(number))?;
-        take(attributes, number);
+        take(attributes, number, former);
     }
     lock(attributes).push((number, value));
     Ok(())
@@ -191,7 +193,7 @@ pub(crate) fn delete(attributes: &Attributes, owner: Owner, number: c_int) -> Re
     let key = usable(number, owner)?;
     if let Some(value) = value_of(attributes, number) {
         key.delete(owner, number, value)?;
-        take(attributes, number);
+        take(attributes, number, value);
     }
     Ok(())
 }
@@ -228,7 +230,7 @@ pub(crate) fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result
         if let Some(key) = attached(number) {
             key.delete(owner, number, value)?;
         }
-        take(attributes, number);
+        take(attributes, number, value);
     }
 }
 
