@@ -466,7 +466,7 @@ fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Car
 
 /// Memory in common that another process makes, by the card that came from it.
 pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
-    let file = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
+    let file = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
     Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
 }
 
@@ -481,15 +481,13 @@ impl CommonOffer {
     /// Makes it; the second value is the card to fetch it with.
     pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
         let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
-        let (offer, card) = shm::Offer::open().map_err(|error| refused("shm", &error))?;
+        let (offer, card) = shm::Offer::open().map_err(|error| not_shared(&error))?;
         Ok((CommonOffer { file, offer, bytes }, card))
     }
 
     /// Waits until so many others have fetched it, and maps it.
     pub(crate) fn serve(self, others: usize) -> Result<Common> {
-        self.offer
-            .serve(self.file.as_fd(), others, HANDOUT_TIMEOUT)
-            .map_err(|error| refused("shm", &error))?;
+        self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
         Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
     }
 }
@@ -547,6 +545,14 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
+}
+
+/// Memory in common did not come from one process to another.
+fn not_shared(error: &shm::HandoutError) -> Error {
+    let what = error.to_string();
+    let what = what.lines().next().unwrap_or_default();
+    Error::new(Class::RmaShared, what)
+        .remedy("processes of one node that run in different containers cannot share memory so")
 }
 
 fn segment_refused(error: &SegmentError) -> Error {

@@ -416,20 +416,27 @@ impl Founding {
     fn agree(&self, extent: Extent, trouble: Option<&Error>) -> Result<Option<Extent>> {
         let Extent { bytes, unit } = extent;
         let (bytes, unit) = (bytes as i64, unit as i64);
-        let all = self
-            .comm
-            .all_reduce(&[bytes, !bytes, unit, !unit, i64::from(trouble.is_some())], Operator::Max)?;
+        let said = match trouble.map(|error| error.class) {
+            None => 0,
+            Some(Class::RmaShared) => NOT_SHARED,
+            Some(_) => NO_MEMORY,
+        };
+        let all = self.comm.all_reduce(&[bytes, !bytes, unit, !unit, said], Operator::Max)?;
         match (trouble, all[4]) {
             (Some(trouble), _) => Err(trouble.clone()),
             (None, 0) => Ok((all[0] == !all[1] && all[2] == !all[3]).then_some(extent)),
-            (None, _) => Err(self.trouble_elsewhere()),
+            (None, said) => Err(self.trouble_elsewhere(said)),
         }
     }
 
     #[cold]
-    fn trouble_elsewhere(&self) -> Error {
-        let what = format!("{}: another member has no memory for its part", self.comm.place());
-        Error::new(Class::NoMemory, what).remedy("that member's message says more")
+    fn trouble_elsewhere(&self, said: i64) -> Error {
+        let (class, why) = match said {
+            NOT_SHARED => (Class::RmaShared, "cannot share memory with the others"),
+            _ => (Class::NoMemory, "has no memory for its part"),
+        };
+        let what = format!("{}: another member {why}", self.comm.place());
+        Error::new(class, what).remedy("that member's message says more")
     }
 }
 
@@ -437,6 +444,9 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a member says that has no memory, or cannot share it.
+const NO_MEMORY: i64 = 1;
+const NOT_SHARED: i64 = 2;
 /// How windows are called in messages, before the name of their communicator.
 const WINDOW: &str = "window of ";
 const NOT_LOCKED: &str = "it is not locked: lock_all comes first";

@@ -99,6 +99,7 @@ impl Founding {
                 card => fetch_common(&card, bytes),
             }
         };
+        let mapped = mapped.map_err(|error| error.during(self.comm.place()));
         // MPI 5.0 §12.2.3: nobody has the window where one of them cannot.
         self.agree(Extent::default(), mapped.as_ref().err())?;
         mapped
