@@ -90,7 +90,8 @@ fn living(kind: Kind, integer: usize) -> Option<usize> {
         Kind::Op => objects.ops.by_integer(integer),
         Kind::Request => objects.requests.by_integer(integer),
         Kind::Datatype => objects.datatypes.by_integer(integer),
-        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session | Kind::Win => None,
+        Kind::Win => objects.windows.by_integer(integer),
+        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session => None,
     }
 }
 

@@ -15,6 +15,7 @@ use fabric::{
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
 
+pub(crate) use shm::Common;
 pub use shm::SharedHeap;
 use tcp::Tcp;
 
@@ -463,6 +464,34 @@ fn share_segment(place: &Place<'_>, offer: &shm::Offer, neighbours: &[(Peer, Car
         .map_err(|error| refused("shm", &error))
 }
 
+/// Memory in common that another process makes, by the card that came from it.
+pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
+    let file = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+    Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
+}
+
+/// Memory in common that this process makes, and others will fetch.
+pub(crate) struct CommonOffer {
+    file: OwnedFd,
+    offer: shm::Offer,
+    bytes: usize,
+}
+
+impl CommonOffer {
+    /// Makes it; the second value is the card to fetch it with.
+    pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
+        let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
+        let (offer, card) = shm::Offer::open().map_err(|error| not_shared(&error))?;
+        Ok((CommonOffer { file, offer, bytes }, card))
+    }
+
+    /// Waits until so many others have fetched it, and maps it.
+    pub(crate) fn serve(self, others: usize) -> Result<Common> {
+        self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+        Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
+    }
+}
+
 /// The cards of all processes, by peer number.
 fn all_cards(place: &Place<'_>, exchange: &mut Exchange) -> Result<Vec<Card>> {
     let mut card_of = |peer| match exchange.get(&card_key(peer))?.as_deref().map(Card::decode) {
@@ -516,6 +545,14 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
+}
+
+/// Memory in common did not come from one process to another.
+fn not_shared(error: &shm::HandoutError) -> Error {
+    let what = error.to_string();
+    let what = what.lines().next().unwrap_or_default();
+    Error::new(Class::RmaShared, what)
+        .remedy("processes of one node that run in different containers cannot share memory so")
 }
 
 fn segment_refused(error: &SegmentError) -> Error {

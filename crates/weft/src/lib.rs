@@ -57,6 +57,7 @@ pub mod sets;
 mod tell;
 mod typed;
 mod wait;
+mod window;
 
 pub use attributes::Key;
 pub use collectives;
@@ -71,13 +72,14 @@ pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
 pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
-pub use memory::Transferable;
+pub use memory::{Allocation, Shareable, Transferable};
 pub use messaging::Rank;
 pub use process::Process;
 pub use session::{Session, run_threads};
 pub use tell::tell;
 pub use topology::Level;
 pub use typed::Request;
+pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {

@@ -26,6 +26,8 @@ mod sync;
 mod bell;
 #[cfg(not(loom))]
 mod cma;
+#[cfg(not(loom))]
+mod common;
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -49,6 +51,7 @@ mod loom_tests;
 pub use crate::{
     bell::ShmBell,
     cma::Refusal,
+    common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     measure::{Measured, measure},

@@ -104,6 +104,11 @@ mod mapped {
             Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), _owner: Owner::Mapping(mapping) }
         }
 
+        /// Where it begins in this process.
+        pub fn start(&self) -> *mut u8 {
+            self.start
+        }
+
         /// Length in bytes.
         pub fn bytes(&self) -> usize {
             self.bytes

@@ -36,4 +36,8 @@ mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;
+pub mod window_attributes;
+pub mod window_epochs;
+pub mod window_hints;
+pub mod windows;
 pub mod world;

@@ -22,12 +22,17 @@ impl Communicator {
     /// # Errors
     /// When a member is lost.
     pub fn duplicate(&self) -> Result<Communicator> {
+        let copy = self.duplicate_bare(COPY)?;
+        copy.attributes().inherit(self.attributes());
+        Ok(copy)
+    }
+
+    /// The same without attributes, called as `made` says: what an object with a context of its own is built on.
+    pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
         let (lease, _) = meeting.agree(seed, 0)?;
-        let copy = self.copy(lease, seed)?;
-        copy.attributes().inherit(self.attributes());
-        Ok(copy)
+        self.copy(lease, seed, made)
     }
 
     /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
@@ -53,11 +58,11 @@ impl Communicator {
     #[must_use]
     pub fn placeholder(&self) -> Communicator {
         let lease = Lease::new(self.inner.process.clone(), contexts::NOWHERE);
-        self.copy(lease, 0).unwrap_or_else(|_| self.clone())
+        self.copy(lease, 0, COPY).unwrap_or_else(|_| self.clone())
     }
 
-    fn copy(&self, lease: Lease, seed: u64) -> Result<Communicator> {
-        let label = self.label_of_child(COPY);
+    fn copy(&self, lease: Lease, seed: u64, made: &'static str) -> Result<Communicator> {
+        let label = self.label_of_child(made);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
@@ -186,7 +191,7 @@ impl Operation for Duplication {
                         self.attempt = Attempt::new(meeting, proposal);
                         continue;
                     };
-                    self.original.copy(lease, self.seed)
+                    self.original.copy(lease, self.seed, COPY)
                 }
             };
             return self.end(engine, ended);
