@@ -69,13 +69,13 @@ pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
 pub use memory::Transferable;
 pub use messaging::Rank;
-pub use process::Process;
+pub use process::{Process, Wanted};
 pub use session::{Session, run_threads};
 pub use topology::Level;
 pub use typed::Request;
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use fabric::{Heap, Payload, UserMemory};
-    pub use messaging::{Message, Mode, Outcome, Receiving, RequestId, Sending};
+    pub use fabric::{Heap, Payload, Room, UserMemory};
+    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }
