@@ -436,8 +436,10 @@ impl Process {
         drop(engine);
         match next {
             Next::Look | Next::Yield => std::thread::yield_now(),
-            // What came before is seen by the look that follows, what comes later makes the sleep short.
+            // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
+            // asked now, and not after the sleep: whoever wakes is waited for.
             Next::Arm => {
+                self.die_with_the_manager();
                 self.sleepers.fetch_add(1, Ordering::SeqCst);
                 patience.armed(self.bell.arm());
             }
@@ -446,7 +448,6 @@ impl Process {
                     self.bell.sleep(armed, SLEEP_MAX);
                 }
                 self.disarm();
-                self.die_with_the_manager();
             }
         }
         self.hold()
