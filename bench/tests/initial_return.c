@@ -43,6 +43,24 @@ static void sets(void) {
         OK(MPI_Group_free(&group));
     }
     OK(MPI_Session_finalize(&session));
+    section("parts that are process sets");
+    MPI_Info info;
+    MPI_Comm part;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "mpi_pset_name", "app://first"));
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &part));
+    CHECK((part != MPI_COMM_NULL) == (check_rank == 0)); /* who is not in the set gets none */
+    if (part != MPI_COMM_NULL) {
+        OK(MPI_Comm_size(part, &size));
+        SAME(size, 1);
+        OK(MPI_Comm_free(&part));
+    }
+    OK(MPI_Info_set(info, "mpi_pset_name", "mpi://SELF")); /* one for each process */
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &part));
+    OK(MPI_Comm_size(part, &size));
+    SAME(size, 1);
+    OK(MPI_Comm_free(&part));
+    OK(MPI_Info_free(&info));
 }
 
 int main(int argc, char **argv) {

@@ -55,7 +55,7 @@ static void sets(void) {
             SAME(size, 1);
         } else if (strcmp(name, "mpi://SHARED") == 0) {
             found |= 4;
-            SAME(size, set_size(session, "mpi://WORLD")); /* this test runs on one node */
+            CHECK(size <= set_size(session, "mpi://WORLD")); /* how many exactly, comm_create.c looks at */
         }
         OK(MPI_Group_free(&group));
     }

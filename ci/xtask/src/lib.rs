@@ -6,6 +6,7 @@
 //! [`mpi4py`] runs its tests on ours, [`instructions`] counts what a small message takes, and [`compare`] measures it beside other implementations.
 
 pub mod c_tests;
+pub mod cluster;
 pub mod compare;
 pub mod demo;
 pub mod generate;

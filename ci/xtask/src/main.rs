@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{compare, demo, generate, instructions, mpi4py, peers, tidy, workspace_root};
+use xtask::{cluster, compare, demo, generate, instructions, mpi4py, peers, tidy, workspace_root};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -65,6 +65,14 @@ enum Chore {
         #[arg(default_value = "")]
         name: String,
     },
+    /// Run programs under the launchers that clusters have, on the virtual nodes of ci/slurm
+    Cluster {
+        /// Where `ci/install` has put it
+        prefix: PathBuf,
+        /// Put the table of what ran into docs/clusters.md
+        #[arg(long)]
+        write_docs: bool,
+    },
     /// Measure weft beside other implementations of MPI (from PyPI), with ratios, floors and gates
     Compare(compare::Options),
 }
@@ -114,6 +122,9 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Cluster { prefix, write_docs } => {
+            tell("cluster", &cluster::run(&root, &absolute(&prefix)?, write_docs)?)
+        }
         Chore::Peers { prefix } => tell("peers", &peers::run(&root, &absolute(&prefix)?)?),
     }
 }

@@ -172,7 +172,8 @@ fn a_signal_to_the_whole_group_ends_the_job_once() {
 fn an_ignored_hangup_stays_ignored() {
     let (command, mark) = weftrun(&["-n", "1", "sh", "-c", "echo ready; read line; echo still here"]);
     let mut nohup = std::process::Command::new("bash");
-    nohup.args(["-c", r#"trap '' HUP; exec "$0" "$@""#]).arg(command.get_program()).args(command.get_args());
+    // The first word would set the signals back.
+    nohup.args(["-c", r#"trap '' HUP; exec "$0" "$@""#]).args(command.get_args().skip(1));
     nohup.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     nohup.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut launcher = Conversation::start(nohup, mark);

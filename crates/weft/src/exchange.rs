@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use fabric::{FabricError, Fault, Peer};
 use messaging::Directory;
@@ -109,6 +110,10 @@ impl Exchange {
     /// Ends the job; for threads that is ending the process, which the caller does.
     pub(crate) fn abort(&mut self, code: i32) {
         if let Exchange::Manager(manager) = self {
+            if std::env::var_os("SLURM_STEP_ID").is_some() {
+                // Slurm kills the step at once, and what its tasks have just written, as why they abort, is lost.
+                std::thread::sleep(PASSED_ON);
+            }
             // An abort that cannot be told still ends this process, and the manager sees that.
             let _ = with(manager, |manager| manager.abort(code).map_err(|error| failed(&error)));
         }
@@ -168,6 +173,9 @@ fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> R
 fn failed(error: &process_manager::ExchangeError) -> Error {
     Error::new(Class::Other, error.to_string())
 }
+
+/// A daemon passes on what a task has written within this time.
+const PASSED_ON: Duration = Duration::from_millis(100);
 
 /// The name under which a process's card is kept.
 pub(crate) fn card_key(peer: Peer) -> String {

@@ -1,38 +1,9 @@
 //! Ranks as threads of one process, over shm and over tcp: nothing in the library is a process global.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+mod common;
 
-use weft::{Class, Config, FabricName, Operator, Rank, Session, run_threads};
-
-/// Runs ranks over each fabric, and fails loudly when they do not come to an end.
-fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
-    for fabric in [FabricName::Shm, FabricName::Tcp] {
-        let config = Config { fabrics: vec![fabric], ..Config::default() };
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| watch(&over, fabric));
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                run_threads(ranks, &config, &body).unwrap_or_else(|error| panic!("{fabric:?}: {error}"));
-            }));
-            over.store(true, Ordering::SeqCst);
-            if let Err(panic) = result {
-                std::panic::resume_unwind(panic);
-            }
-        });
-    }
-}
-
-fn watch(over: &AtomicBool, fabric: FabricName) {
-    let since = Instant::now();
-    while !over.load(Ordering::SeqCst) {
-        if since.elapsed() > Duration::from_secs(60) {
-            eprintln!("hangs over {fabric:?}");
-            std::process::abort();
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+use common::on_each_fabric;
+use weft::{Class, Config, FabricName, Operator, Rank, run_threads};
 
 #[test]
 fn a_ring_of_four() {

@@ -228,9 +228,12 @@ fn resource(kind: &str) -> SplitBy {
     kind.strip_prefix(HWLOC).and_then(Level::named).map_or(SplitBy::Unknown, SplitBy::Machine)
 }
 
-/// The processes of a set. One that this process is not in has no name here, and no communicator for it.
+/// The processes of a set.
 fn set_of(runtime: &'static Runtime, name: &str) -> SplitBy {
-    runtime.sets().find(name).map_or(SplitBy::Unknown, |set| SplitBy::Set(Group::clone(set.group())))
+    match runtime.sets().find(name) {
+        Some(set) => SplitBy::Set { name: set.name().to_owned(), group: Some(Group::clone(set.group())) },
+        None => SplitBy::Set { name: name.to_owned(), group: None },
+    }
 }
 
 const RESOURCE_TYPE: &str = "mpi_hw_resource_type";

@@ -44,7 +44,9 @@ pub fn weftrun(arguments: &[&str]) -> (Command, Mark) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let mark = Mark(format!("TEST_MARK=launcher-test-{}-{number}-end", std::process::id()));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weftrun"));
+    // What started the tests may ignore signals (nohup does), and children inherit that; these tests send them.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_weftrun")]);
     let (name, value) = mark.0.split_once('=').expect("made above");
     command.args(arguments).env(name, value).env_remove("OMP_NUM_THREADS");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

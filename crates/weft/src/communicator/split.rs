@@ -22,8 +22,13 @@ pub enum SplitBy {
     Machine(Level),
     /// The largest kind of part, node or part of a node, that not all have in common already.
     NextLevel,
-    /// They are in that group, which all of them give.
-    Set(Group),
+    /// They are in the same set of processes of that name.
+    Set {
+        /// The name, alike at all members.
+        name: String,
+        /// The processes of the set that this process is in; none where it is in no set of that name.
+        group: Option<Group>,
+    },
     /// Nothing that is known here: nobody gets a communicator.
     Unknown,
 }
@@ -165,10 +170,11 @@ impl Communicator {
         let here = self.process().here();
         match by {
             SplitBy::Unknown => {}
-            SplitBy::Set(group) => {
-                if group.contains(here) {
-                    places[0] = 0;
-                }
+            // Sets of one name may be several, as each node's is. No process is in two of them.
+            SplitBy::Set { group, .. } => {
+                let group = group.iter().filter(|group| group.contains(here));
+                let lowest = group.flat_map(|group| group.iter().map(|Peer(peer)| peer)).min();
+                places[0] = lowest.map_or(NOWHERE, |peer| peer as i32);
             }
             SplitBy::Node | SplitBy::Machine(_) | SplitBy::NextLevel => {
                 let lowest = self.process().node().iter().map(|Peer(peer)| peer).min();
@@ -310,7 +316,7 @@ impl Seat {
 fn level_of(by: &SplitBy, seats: &[Seat]) -> Option<usize> {
     match by {
         SplitBy::Unknown => None,
-        SplitBy::Node | SplitBy::Set(_) => Some(0),
+        SplitBy::Node | SplitBy::Set { .. } => Some(0),
         SplitBy::Machine(level) => Level::ALL.iter().position(|other| other == level).map(|at| at + 1),
         SplitBy::NextLevel => (0..=Level::ALL.len()).find(|&level| {
             let mut parts = seats.iter().filter(|seat| seat.asks.is_some()).map(|seat| seat.part(level));
@@ -328,7 +334,7 @@ fn asked_of(by: &SplitBy) -> u64 {
         SplitBy::Node => 2,
         SplitBy::NextLevel => 3,
         SplitBy::Machine(level) => 4 + *level as u64,
-        SplitBy::Set(group) => mix(group.fingerprint()),
+        SplitBy::Set { name, .. } => name.bytes().fold(5, |sum, byte| mix(sum ^ u64::from(byte))),
     }
 }
 

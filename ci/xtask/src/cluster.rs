@@ -1,0 +1,436 @@
+//! weft under the launchers that clusters have, on the virtual nodes of `ci/slurm`: every row of the table in
+//! `docs/clusters.md` is a launcher, a number of nodes and a way between the ranks, and is run here.
+//!
+//! Where this machine can make no nodes, the rows that need them are named as left out, with the reason.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::c_tests::Tally;
+use crate::job::{self, Ending, Finished};
+use crate::venv;
+
+/// Runs all rows and all faults with the weft in `prefix`; with `write_docs` the table goes to `docs/clusters.md`, which
+/// otherwise has to hold it already.
+///
+/// # Errors
+/// When there is no place for programs, or a launcher cannot be had.
+pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String> {
+    let folder = root.join("target/cluster");
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let place = Place {
+        slurm: root.join("ci/slurm"),
+        prefix: prefix.to_path_buf(),
+        hydra: venv::install(&root.join("target/peers"), &venv::MPICH)?.join("bin/mpiexec"),
+        folder,
+    };
+    let mut tally = Tally::default();
+    place.compile(root)?;
+    let cluster = Cluster::up(&place)?;
+    for row in ROWS.iter().filter(|row| row.nodes <= 1 && row.launcher != Launcher::Srun) {
+        place.run_row(row, Path::new(""), &mut tally);
+    }
+    match &cluster {
+        Err(reason) => println!("LEFT OUT  everything on several nodes: {reason}"),
+        Ok(cluster) => {
+            for row in ROWS.iter().filter(|row| 1 < row.nodes || row.launcher == Launcher::Srun) {
+                place.run_row(row, &cluster.ssh, &mut tally);
+            }
+            place.faults(cluster, &mut tally);
+        }
+    }
+    if tally.failed == 0 && cluster.is_ok() {
+        tally.note("the table in docs/clusters.md", told(&root.join("docs/clusters.md"), write_docs));
+    }
+    Ok(tally)
+}
+
+/// One line of the table.
+struct Row {
+    launcher: Launcher,
+    /// Words between the launcher and the program, as a user writes them.
+    options: &'static [&'static str],
+    /// What else is set.
+    variables: &'static [(&'static str, &'static str)],
+    nodes: u32,
+    ranks: u32,
+    /// How messages go, for the reader of the table.
+    way: &'static str,
+    programs: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Launcher {
+    Alone,
+    Weftrun,
+    Hydra,
+    HydraInAllocation,
+    Srun,
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        launcher: Launcher::Alone,
+        options: &[],
+        variables: &[],
+        nodes: 1,
+        ranks: 1,
+        way: "-",
+        programs: FEW,
+    },
+    Row { way: SHM, ..here(Launcher::Weftrun, &["-n", "4"]) },
+    Row { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Weftrun, &["-n", "4"]) },
+    Row { way: SHM, ..here(Launcher::Hydra, &["-n", "4"]) },
+    Row { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Hydra, &["-n", "4"]) },
+    Row { way: SHM, ..here(Launcher::Hydra, &["-pmi-port", "-n", "4"]) },
+    Row {
+        way: MIXED,
+        programs: ALL,
+        ..far(Launcher::Hydra, 3, 6, &["-hosts", "n1,n2,n3", "-ppn", "2", "-n", "6"])
+    },
+    Row { way: MIXED, ..far(Launcher::HydraInAllocation, 2, 4, &["-n", "4"]) },
+    Row { way: SHM, ..far(Launcher::Srun, 1, 4, &["--mpi=pmi2", "-N1", "-n4"]) },
+    Row { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmi2", "-N4", "-n8"]) },
+    Row {
+        way: TCP,
+        variables: &[("WEFT_FABRIC", "tcp"), ("WEFT_TCP_PORTS", "20000-20999")],
+        ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
+    },
+    // Ranks dealt to the nodes one by one, and by a list that claims one node for each.
+    Row { way: MIXED, ..far(Launcher::Srun, 3, 8, &["--mpi=pmi2", "-N3", "-n8", "-m", "cyclic"]) },
+];
+
+const fn here(launcher: Launcher, options: &'static [&'static str]) -> Row {
+    Row { launcher, options, variables: &[], nodes: 1, ranks: 4, way: "", programs: FEW }
+}
+
+const fn far(launcher: Launcher, nodes: u32, ranks: u32, options: &'static [&'static str]) -> Row {
+    Row { launcher, options, variables: &[], nodes, ranks, way: "", programs: FEW }
+}
+
+const SHM: &str = "shm";
+const TCP: &str = "tcp";
+const MIXED: &str = "shm on a node, tcp between";
+/// Programs that a row runs.
+const FEW: &[&str] = &["examples/hello", "examples/halo", "tests/communicators"];
+const ALL: &[&str] = &[
+    "examples/hello",
+    "examples/ring",
+    "examples/pi",
+    "examples/halo",
+    "tests/point_to_point",
+    "tests/matching",
+    "tests/completion",
+    "tests/communicators",
+    "tests/comm_create",
+    "tests/contexts",
+    "tests/intercommunicators",
+    "tests/collectives_data",
+    "tests/collectives_reduce",
+    "tests/sessions",
+];
+/// Programs of the faults.
+const FAULTY: &[&str] = &["tests/abort"];
+
+impl Row {
+    /// The launcher's words as a user writes them.
+    fn command(&self) -> String {
+        let launcher = match self.launcher {
+            Launcher::Alone => "(none)",
+            Launcher::Weftrun => "weftrun",
+            Launcher::Hydra => "mpiexec",
+            Launcher::HydraInAllocation => "salloc -N2 -n4 mpiexec",
+            Launcher::Srun => "srun",
+        };
+        [&[launcher], self.options].concat().join(" ")
+    }
+
+    fn line(&self) -> String {
+        let manager = match self.launcher {
+            Launcher::Alone => "none",
+            Launcher::Weftrun => "weftrun",
+            Launcher::Hydra | Launcher::HydraInAllocation => "Hydra (MPICH)",
+            Launcher::Srun => "Slurm",
+        };
+        let variables: String =
+            self.variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        format!(
+            "| {manager} | `{variables}{}` | {} | {} | {} | {} |",
+            self.command(),
+            self.nodes,
+            self.ranks,
+            self.way,
+            self.programs.len()
+        )
+    }
+}
+
+struct Place {
+    slurm: PathBuf,
+    prefix: PathBuf,
+    hydra: PathBuf,
+    folder: PathBuf,
+}
+
+/// The cluster; it goes down with this value, unless it was up before.
+struct Cluster {
+    slurm: PathBuf,
+    ssh: PathBuf,
+    was_up: bool,
+}
+
+impl Cluster {
+    /// The inner error is why there can be none here.
+    fn up(place: &Place) -> Result<Result<Cluster, String>, String> {
+        let log = place.folder.join("slurm.log");
+        let asked = job::run(Command::new(&place.slurm).arg("is-up"), LIMIT, &log)?;
+        let was_up = asked.succeeded();
+        let made = job::run(Command::new(&place.slurm).arg("up"), LIMIT, &log)?;
+        match made.ending {
+            Ending::Exited(0) => {}
+            Ending::Exited(77) => return Ok(Err(made.output.lines().last().unwrap_or_default().to_owned())),
+            _ => return Err(format!("ci/slurm up: {}", made.account())),
+        }
+        let told = job::succeed("ci/slurm ssh", Command::new(&place.slurm).arg("ssh"), LIMIT, &log)?;
+        let ssh = PathBuf::from(told.output.trim());
+        Ok(Ok(Cluster { slurm: place.slurm.clone(), ssh, was_up }))
+    }
+
+    /// Runs a command on a node.
+    fn on(&self, node: &str, words: &str) -> Result<(), String> {
+        let output = Command::new(&self.slurm).args(["on", node, words]).output();
+        let output = output.map_err(|error| format!("cannot start ci/slurm: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(format!("{words} on {node}: {said}")) }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.was_up {
+            // What is left over is found by the next `up`.
+            let _ = Command::new(&self.slurm).arg("down").output();
+        }
+    }
+}
+
+impl Place {
+    fn compile(&self, root: &Path) -> Result<(), String> {
+        for program in ALL.iter().chain(FAULTY) {
+            let mut mpicc = Command::new(self.prefix.join("bin/mpicc"));
+            mpicc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread", "-o"]);
+            mpicc.arg(self.program(program)).arg(root.join(format!("bench/{program}.c"))).arg("-lm");
+            job::succeed(program, &mut mpicc, LIMIT, &self.folder.join("mpicc.log"))?;
+        }
+        Ok(())
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.folder.join(name.replace('/', "-"))
+    }
+
+    fn run_row(&self, row: &Row, ssh: &Path, tally: &mut Tally) {
+        for program in row.programs {
+            let mut command = self.launch(row, ssh);
+            command.arg(self.program(program));
+            let finished = job::run(&mut command, LIMIT, &self.folder.join("run.log"));
+            let result = finished.and_then(|finished| good(program, row.ranks, &finished));
+            tally.note(&format!("{program}, {} ({})", row.command(), row.way), result);
+        }
+    }
+
+    /// The launcher with its options, up to the program.
+    fn launch(&self, row: &Row, ssh: &Path) -> Command {
+        let mut command = match row.launcher {
+            Launcher::Alone => Command::new("env"),
+            Launcher::Weftrun => Command::new(self.prefix.join("bin/weftrun")),
+            Launcher::Hydra => Command::new(&self.hydra),
+            Launcher::HydraInAllocation => {
+                let mut command = self.slurm("salloc");
+                command.args(["--quiet", "-N2", "-n4"]).arg(&self.hydra);
+                command
+            }
+            Launcher::Srun => self.slurm("srun"),
+        };
+        if row.launcher == Launcher::Hydra && 1 < row.nodes {
+            command.args(["-launcher", "ssh", "-launcher-exec"]).arg(ssh).args(["-iface", "weftbr0"]);
+        }
+        command.args(row.options).envs(row.variables.iter().copied());
+        command
+    }
+
+    fn slurm(&self, program: &str) -> Command {
+        let mut command = Command::new(&self.slurm);
+        command.args(["run", program]);
+        command
+    }
+
+    /// What goes wrong ends the job soon, with words that tell what happened and where.
+    fn faults(&self, cluster: &Cluster, tally: &mut Tally) {
+        let abort = self.program("tests/abort");
+        let ring = self.program("examples/ring");
+        let srun = |options: &[&str], program: &Path| {
+            let mut command = self.slurm("srun");
+            command.args(options).arg(program);
+            command
+        };
+        let hydra = |program: &Path| {
+            let mut command = Command::new(&self.hydra);
+            command.args(["-n", "4"]).arg(program);
+            command
+        };
+        let pmi2 = ["--mpi=pmi2", "-N2", "-n4"];
+        self.fault(
+            tally,
+            "MPI_Abort, srun",
+            srun(&pmi2, &abort),
+            None,
+            &["MPI_Abort(MPI_COMM_WORLD, 7)", "rank"],
+        );
+        self.fault(
+            tally,
+            "MPI_Abort, mpiexec",
+            hydra(&abort),
+            Some(7),
+            &["MPI_Abort(MPI_COMM_WORLD, 7)", "rank"],
+        );
+        let without = srun(&["--mpi=none", "-N2", "-n4"], &ring);
+        self.fault(tally, "srun --mpi=none", without, None, &["of 4", "srun --mpi=pmi2"]);
+        let unreachable = ["10.213.78.1", "10.213.79.1"];
+        let cut = unreachable
+            .iter()
+            .try_for_each(|address| cluster.on("n2", &format!("ip route add blackhole {address}")));
+        let mut alone = srun(&["--mpi=pmi2", "-N2", "-n2"], &ring);
+        alone.env("WEFT_CONNECT_TIMEOUT", "2");
+        match cut {
+            Err(error) => tally.note("hosts that do not reach each other", Err(error)),
+            Ok(()) => {
+                let words =
+                    ["on n1", "on n2", "10.213.78.", "10.213.79.", "firewall", "WEFT_CONNECT_TIMEOUT"];
+                self.fault(tally, "hosts that do not reach each other", alone, None, &words);
+            }
+        }
+        for address in unreachable {
+            // Fails where it was not added, which was told.
+            let _ = cluster.on("n2", &format!("ip route delete blackhole {address}"));
+        }
+    }
+
+    /// A job that has to end badly, within ten seconds, with these words; `status` where the launcher can keep one.
+    fn fault(
+        &self,
+        tally: &mut Tally,
+        name: &str,
+        mut command: Command,
+        status: Option<i32>,
+        words: &[&str],
+    ) {
+        let start = Instant::now();
+        let finished = job::run(&mut command, LIMIT, &self.folder.join("fault.log"));
+        let took = start.elapsed();
+        let result = finished.and_then(|finished| {
+            let ended = match (finished.ending, status) {
+                (Ending::Exited(is), Some(status)) => is == status,
+                (Ending::Exited(is), None) => is != 0,
+                _ => false,
+            };
+            match words.iter().find(|words| !finished.output.contains(**words)) {
+                _ if !ended => Err(format!("status {status:?} was expected: {}", finished.account())),
+                Some(missing) => Err(format!("\"{missing}\" was not said: {}", finished.account())),
+                None if FAULT_LIMIT < took => Err(format!("took {took:?}: {}", finished.account())),
+                None => Ok(()),
+            }
+        });
+        tally.note(&format!("fault: {name}"), result);
+    }
+}
+
+/// Whether a program came to its end at all ranks: a test says so once, hello says so at each.
+fn good(program: &str, ranks: u32, finished: &Finished) -> Result<(), String> {
+    let lines = |matches: &dyn Fn(&str) -> bool| finished.output.lines().filter(|line| matches(line)).count();
+    let right = match program {
+        "examples/hello" => {
+            (0..ranks).all(|rank| lines(&|line| line.contains(&format!("rank {rank} of {ranks} on "))) == 1)
+        }
+        _ if program.starts_with("tests/") => lines(&|line| line == "ok") == 1,
+        _ => true,
+    };
+    if finished.succeeded() && right { Ok(()) } else { Err(finished.account()) }
+}
+
+/// Whether the page holds the table, or writes it there.
+fn told(page: &Path, write: bool) -> Result<(), String> {
+    let text =
+        fs::read_to_string(page).map_err(|error| format!("cannot read {}: {error}", page.display()))?;
+    let (Some(start), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        return Err(format!("{} has no lines `{BEGIN}` and `{END}`", page.display()));
+    };
+    let new = format!("{}{BEGIN}\n{}{}", &text[..start], table(), &text[end..]);
+    match (new == text, write) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            fs::write(page, new).map_err(|error| format!("cannot write {}: {error}", page.display()))
+        }
+        (false, false) => Err("is not what ran here: cargo xtask cluster PREFIX --write-docs".into()),
+    }
+}
+
+fn table() -> String {
+    let mut table =
+        "\n| launcher | command | nodes | ranks | messages go by | programs |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    for row in ROWS {
+        // Writing to a string does not fail.
+        let _ = writeln!(table, "{}", row.line());
+    }
+    table.push('\n');
+    table
+}
+
+const BEGIN: &str = "<!-- written by `cargo xtask cluster`: begin -->";
+const END: &str = "<!-- written by `cargo xtask cluster`: end -->";
+/// Above the watchdogs of the programs.
+const LIMIT: Duration = Duration::from_secs(240);
+/// What a job with a fault may take, with starting it and with a timeout of two seconds in it, on a busy machine.
+const FAULT_LIMIT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(ending: Ending, output: &str) -> Finished {
+        Finished { ending, output: output.into(), time: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_job_of_singletons_is_not_good() {
+        let right =
+            finished(Ending::Exited(0), "hello from rank 1 of 2 on n1\nhello from rank 0 of 2 on n1\n");
+        assert!(good("examples/hello", 2, &right).is_ok());
+        let alone =
+            finished(Ending::Exited(0), "hello from rank 0 of 1 on n1\nhello from rank 0 of 1 on n1\n");
+        assert!(good("examples/hello", 2, &alone).is_err());
+        assert!(good("tests/matching", 2, &finished(Ending::Exited(0), "ok\n")).is_ok());
+        assert!(good("tests/matching", 2, &finished(Ending::Exited(0), "ok\nok\n")).is_err());
+        assert!(good("tests/matching", 2, &finished(Ending::Exited(1), "ok\n")).is_err());
+    }
+
+    #[test]
+    fn the_page_holds_the_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.md");
+        fs::write(&page, format!("before\n{BEGIN}\nold\n{END}\nafter\n")).unwrap();
+        assert!(told(&page, false).is_err());
+        told(&page, true).unwrap();
+        told(&page, false).unwrap();
+        let text = fs::read_to_string(&page).unwrap();
+        assert!(
+            text.starts_with("before\n")
+                && text.ends_with("after\n")
+                && text.contains("srun --mpi=pmi2 -N4 -n8")
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! What the tests with ranks as threads have in common.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weft::{Config, FabricName, Session, run_threads};
+
+/// Runs ranks over each fabric, and ends the process when they hang.
+pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
+    for fabric in [FabricName::Shm, FabricName::Tcp] {
+        let config = Config { fabrics: vec![fabric], ..Config::default() };
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(&over, fabric));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                run_threads(ranks, &config, &body).unwrap_or_else(|error| panic!("{fabric:?}: {error}"));
+            }));
+            over.store(true, Ordering::SeqCst);
+            if let Err(panic) = result {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+}
+
+fn watch(over: &AtomicBool, fabric: FabricName) {
+    let since = Instant::now();
+    while !over.load(Ordering::SeqCst) {
+        if since.elapsed() > Duration::from_secs(60) {
+            eprintln!("hangs over {fabric:?}");
+            std::process::abort();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
