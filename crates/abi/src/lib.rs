@@ -16,6 +16,7 @@ pub mod generated;
 pub mod handles;
 mod objects;
 mod parts;
+mod requests;
 mod state;
 mod status;
 mod table;

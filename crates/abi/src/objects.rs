@@ -15,8 +15,9 @@ use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
 use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
 use crate::handles::Kind;
+use crate::requests::SENT;
 use crate::status;
-use crate::table::{self, Table};
+use crate::table::Table;
 use crate::types::*;
 
 /// What happens on an error.
@@ -236,10 +237,6 @@ pub(crate) struct Objects {
     /// Requests that were freed before they were over.
     pub detached: Vec<RequestObject>,
 }
-
-/// The request of every send that was over when it was begun. All of them end alike, so one serves them all; it stays
-/// in the table for ever.
-pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
 
 impl Objects {
     pub(crate) fn new() -> Objects {

@@ -210,6 +210,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
+    crate::bodies::datatypes::prepare();
     let session = Session::start_for(threads)?;
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
@@ -270,7 +271,14 @@ impl Runtime {
         exit(status)
     }
 
+    /// The communicator of all processes.
+    #[inline(always)]
+    pub(crate) fn world(&self) -> &Communicator {
+        &self.world.comm
+    }
+
     /// This process.
+    #[inline(always)]
     pub(crate) fn process(&self) -> &Arc<Process> {
         self.world.comm.process()
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
-use fabric::{FabricError, Payload, Peer, UserMemory};
+use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
 
 use crate::attributes::Attributes;
@@ -82,6 +82,16 @@ pub struct Status {
     pub bytes: usize,
     /// The operation was cancelled and nothing was received.
     pub cancelled: bool,
+}
+
+impl Status {
+    /// What an outcome tells of the message.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Status {
+        let Outcome { source, tag, bytes, cancelled, .. } = *outcome;
+        Status { source, tag, bytes, cancelled }
+    }
 }
 
 /// How a receive ended: what is known of the message, and what went wrong.
@@ -287,11 +297,11 @@ impl Communicator {
     /// and [`Communicator::receive_outcome`] knows what to do.
     #[inline(always)]
     #[must_use]
-    pub fn receive_at_once(&self, memory: &mut UserMemory, from: Rank, tag: Option<i32>) -> Option<Status> {
+    pub fn receive_at_once(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
         let inner = &*self.inner;
         let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
         let Probed { source, tag, bytes } =
-            inner.process.receive_at_once(&pattern, inner.group.peer(from)?, memory)?;
+            inner.process.receive_at_once(pattern, inner.group.peer(from)?, room)?;
         Some(Status { source, tag, bytes, cancelled: false })
     }
 
@@ -332,10 +342,10 @@ impl Communicator {
     /// lost, and [`Communicator::start_receive`] knows what to do.
     #[inline(always)]
     #[must_use]
-    pub fn receive_later(&self, memory: UserMemory, from: Rank, tag: i32) -> Option<RequestId> {
+    pub fn receive_later(&self, room: Room, from: Rank, tag: i32) -> Option<RequestId> {
         let inner = &*self.inner;
         let envelope = Envelope { context: inner.context * 2, source: from, tag };
-        inner.process.receive_later(envelope, inner.group.peer(from)?, memory)
+        inner.process.receive_later(envelope, inner.group.peer(from)?, room)
     }
 
     /// Receives and waits.
@@ -428,8 +438,7 @@ impl Communicator {
     /// What became of a receive, in words where something failed.
     #[inline]
     pub fn conclude_receive(&self, outcome: &Outcome) -> Received {
-        let Outcome { source, tag, bytes, cancelled, .. } = *outcome;
-        let status = Status { source, tag, bytes, cancelled };
+        let status = Status::of(outcome);
         Received { status, error: outcome.failure.as_ref().map(|_| self.receive_failed(outcome)) }
     }
 

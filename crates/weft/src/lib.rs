@@ -74,7 +74,7 @@ pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
 pub use memory::{Allocation, Shareable, Transferable};
 pub use messaging::Rank;
-pub use process::Process;
+pub use process::{Process, Wanted};
 pub use session::{Session, run_threads};
 pub use tell::tell;
 pub use topology::Level;
@@ -83,6 +83,6 @@ pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use fabric::{Heap, Payload, UserMemory};
-    pub use messaging::{Message, Mode, Outcome, Receiving, RequestId, Sending};
+    pub use fabric::{Heap, Payload, Room, UserMemory};
+    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }

@@ -29,6 +29,7 @@ pub(crate) mod pointers;
 pub mod probes;
 pub mod profiling;
 pub mod reductions;
+mod request_lists;
 pub mod sessions;
 pub mod statuses;
 #[cfg(test)]
