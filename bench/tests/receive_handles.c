@@ -166,6 +166,21 @@ static void stale(void) {
     SAME(class, MPI_ERR_REQUEST);
     OK(MPI_Error_class(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE), &class));
     SAME(class, MPI_ERR_REQUEST);
+    section("a name that was freed while its receive goes on");
+    OK(MPI_Irecv(&value, 1, MPI_INT, partner, 41, MPI_COMM_WORLD, &request));
+    copy = request;
+    OK(MPI_Request_free(&request));
+    CHECK(MPI_Request_fromint(MPI_Request_toint(copy)) == MPI_REQUEST_NULL);
+    request = copy;
+    OK(MPI_Error_class(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE), &class));
+    SAME(class, MPI_ERR_REQUEST);
+    OK(MPI_Error_class(MPI_Request_free(&request), &class));
+    SAME(class, MPI_ERR_REQUEST);
+    OK(MPI_Error_class(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), &class));
+    SAME(class, MPI_ERR_REQUEST);
+    together();
+    send(1, 41, MPI_COMM_WORLD);
+    together();
 #endif
 }
 

@@ -93,7 +93,7 @@ impl Runtime {
         let Some(id) = named_receive(request) else {
             return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
         };
-        if !self.process().is_lent(id) {
+        if !self.process().reclaim(id) {
             return Err(no_request(request));
         }
         let comm = self.world().clone();

@@ -173,6 +173,12 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.is_lent(request)
     }
 
+    /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
+    /// from then on. False where the name is of none, or was taken back before.
+    pub fn reclaim(&mut self, request: RequestId) -> bool {
+        self.core.requests.reclaim(request)
+    }
+
     /// The request of [`Engine::receive_later`] at a place, if there is one.
     pub fn lent_at(&self, index: u32) -> Option<RequestId> {
         self.core.requests.lent_at(index)

@@ -249,6 +249,16 @@ impl Requests {
         entry.is_some_and(|entry| entry.lent && entry.generation == id.generation && entry.state.is_some())
     }
 
+    /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
+    /// this. False where it names none, or not any more.
+    pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
+        let lent = self.is_lent(id);
+        if lent {
+            self.entries[id.index as usize].lent = false;
+        }
+        lent
+    }
+
     /// The living request at a place, if its name was given away.
     pub(crate) fn lent_at(&self, index: u32) -> Option<RequestId> {
         let generation = self.entries.get(index as usize)?.generation;

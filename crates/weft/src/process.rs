@@ -252,6 +252,13 @@ impl Process {
         self.hold().is_lent(request)
     }
 
+    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
+    /// told that it has it.
+    #[must_use]
+    pub fn reclaim(&self, request: RequestId) -> bool {
+        self.hold().reclaim(request)
+    }
+
     /// The receive of that kind at a place in the engine's table, if there is one.
     #[must_use]
     pub fn lent_at(&self, index: u32) -> Option<RequestId> {
