@@ -4,6 +4,7 @@
  *
  *     instructions burst FILE      all messages are sent, then all are received
  *     instructions turns FILE      each message is answered before the next is sent
+ *     instructions window FILE     receives are posted, messages sent, and all waited for at once
  *
  * A receive that must wait would count the waiting. So the ranks tell each other by a number in
  * FILE, outside of MPI, how far they are, and a receive begins when its message is there. */
@@ -32,6 +33,30 @@ void counted_send(const double *value) { MPI_Send(value, 1, MPI_DOUBLE, 1, TAG, 
 
 void counted_receive(double *value) {
     MPI_Recv(value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* A window of messages, by the nonblocking calls: what each of them takes, and its share of the wait. */
+__attribute__((noinline, noclone)) void counted_send_window(const double *values, MPI_Request *requests);
+__attribute__((noinline, noclone)) void counted_receive_window(double *values, MPI_Request *requests);
+__attribute__((noinline, noclone)) void counted_receive_wait(MPI_Request *requests);
+
+static void send_window(const double *values, MPI_Request *requests) {
+    for (int i = 0; i < MESSAGES; i++)
+        MPI_Isend(&values[i], 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE);
+}
+
+static void receive_window(double *values, MPI_Request *requests) {
+    for (int i = 0; i < MESSAGES; i++)
+        MPI_Irecv(&values[i], 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, &requests[i]);
+}
+
+void counted_send_window(const double *values, MPI_Request *requests) { send_window(values, requests); }
+
+void counted_receive_window(double *values, MPI_Request *requests) { receive_window(values, requests); }
+
+void counted_receive_wait(MPI_Request *requests) {
+    MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE);
 }
 
 static void answer(double value) { MPI_Send(&value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD); }
@@ -115,18 +140,44 @@ static void turns(int rank, atomic_int *step) {
     }
 }
 
+static void window(int rank, atomic_int *step) {
+    double values[MESSAGES];
+    MPI_Request requests[MESSAGES];
+    /* What grows with the first window is there afterwards. */
+    if (rank == 0) {
+        for (int i = 0; i < MESSAGES; i++) values[i] = i;
+        send_window(values, requests);
+        answered();
+    } else {
+        receive_window(values, requests);
+        MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE);
+        answer(0);
+        counted_receive_window(values, requests);
+        atomic_store(step, 1);
+    }
+    wait_for(step, rank == 0 ? 1 : 2);
+    if (rank == 0) {
+        counted_send_window(values, requests);
+        atomic_store(step, 2);
+        return;
+    }
+    counted_receive_wait(requests);
+    for (int i = 0; i < MESSAGES; i++) expect(values[i], i);
+}
+
 int main(int argc, char **argv) {
     int rank, size;
     alarm(WATCHDOG_SECONDS);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc != 3 || size != 2) stop("start it with two ranks as: instructions burst|turns FILE");
+    if (argc != 3 || size != 2) stop("start it with two ranks as: instructions burst|turns|window FILE");
     atomic_int *step = shared_step(argv[2]);
     warm_up(rank);
     if (strcmp(argv[1], "burst") == 0) burst(rank, step);
     else if (strcmp(argv[1], "turns") == 0) turns(rank, step);
-    else stop("say burst or turns");
+    else if (strcmp(argv[1], "window") == 0) window(rank, step);
+    else stop("say burst, turns or window");
     /* Under valgrind there is no vdso, and the clock must be read all the same. */
     if (MPI_Wtime() <= 0) stop("MPI_Wtime tells no time");
     if (rank == 0) printf("messages: %d\n", MESSAGES);

@@ -15,6 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What libraries of an older standard do not have; only ours is asked for it. */
+#if MPI_VERSION < 5
+#define MPI_ERR_ERRHANDLER MPI_ERR_ARG
+#endif
+#if MPI_VERSION < 4
+#define MPI_Win_create_c MPI_Win_create
+#endif
+
 /* Seconds without the next section after which a rank is taken to hang. */
 enum { CHECK_WATCHDOG_SECONDS = 60 };
 

@@ -86,6 +86,47 @@ static void creation(MPI_Comm comm) {
     OK(MPI_Comm_free(&made));
 }
 
+static void nonblocking(MPI_Comm comm) {
+    MPI_Comm made = MPI_COMM_NULL, other;
+    MPI_Request request;
+    int code;
+    section("a nonblocking duplicate where others do something else");
+    if (check_rank == 0) {
+        OK(MPI_Comm_idup(comm, &made, &request));
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        code = MPI_Barrier(comm);
+    }
+    reported(code, "MPI_Comm_idup at rank 0", "barrier at rank");
+    section("nonblocking duplicates, begun in one order, and blocking operations meanwhile");
+    OK(MPI_Comm_idup(comm, &made, &request));
+    OK(MPI_Barrier(comm));
+    OK(MPI_Comm_dup(comm, &other));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(made));
+    OK(MPI_Comm_free(&made));
+    OK(MPI_Comm_free(&other));
+}
+
+static void merging(MPI_Comm comm) {
+    MPI_Comm half, inter, made = MPI_COMM_NULL;
+    int rank = -1, low = check_size / 2, second = check_rank >= low;
+    section("merge: the two sides may say different things, the members of one may not");
+    OK(MPI_Comm_split(comm, second, 0, &half));
+    OK(MPI_Intercomm_create(half, 0, comm, second ? 0 : low, 1, &inter));
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    OK(MPI_Intercomm_merge(inter, second, &made));
+    OK(MPI_Comm_rank(made, &rank));
+    SAME(rank, check_rank);
+    OK(MPI_Comm_free(&made));
+    if (check_size > 2) {
+        reported(MPI_Intercomm_merge(inter, check_rank == check_size - 1, &made), "high 0 at", "high 1 at");
+        CHECK(made == MPI_COMM_NULL);
+    }
+    OK(MPI_Comm_free(&inter));
+    OK(MPI_Comm_free(&half));
+}
+
 int main(int argc, char **argv) {
     MPI_Comm comm;
     check_open(argc, argv);
@@ -95,6 +136,8 @@ int main(int argc, char **argv) {
     arguments(comm);
     creation(comm);
     allowed(comm);
+    nonblocking(comm);
+    merging(comm);
     OK(MPI_Comm_free(&comm));
     return check_close();
 }

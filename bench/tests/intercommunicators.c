@@ -167,7 +167,8 @@ static void parts(void) {
     OK(MPI_Group_free(&low));
     OK(MPI_Group_free(&group));
     if (check_library_is("MPICH") && check_size > 3) {
-        /* MPICH 5.0.2 hangs in these. */
+        /* MPICH 5.0.2 makes the right parts, but collective operations on them hang as soon as one split has made two or
+         * more: MPI_Barrier there is enough. MPI 5.0, section 7.4.2, and Open MPI know no such limit. */
         OK(MPI_Comm_free(&inter));
         return;
     }
@@ -223,11 +224,9 @@ static void wrong(void) {
     CLASS(MPI_Intercomm_create(half, members_of(side), MPI_COMM_WORLD, 0, 1, &inter), MPI_ERR_RANK);
     CLASS(MPI_Intercomm_create(half, -1, MPI_COMM_WORLD, 0, 1, &inter), MPI_ERR_RANK);
     section("a leader that the peer communicator has not: all of the side are told");
-    int rank = -1;
-    OK(MPI_Comm_rank(half, &rank));
-    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, check_size, 1, &inter), rank ? MPI_ERR_COMM : MPI_ERR_RANK);
+    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, check_size, 1, &inter), MPI_ERR_RANK);
     section("a leader that is none, and no peer communicator: all of the side are told");
-    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, -3, 1, &inter), rank ? MPI_ERR_COMM : MPI_ERR_RANK);
+    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, -3, 1, &inter), MPI_ERR_RANK);
     CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_NULL, other, 1, &inter), MPI_ERR_COMM);
     section("create_from_groups: no such leader, no such group");
     MPI_Group mine, none = MPI_GROUP_NULL;
@@ -235,12 +234,12 @@ static void wrong(void) {
     CLASS(MPI_Intercomm_create_from_groups(mine, members_of(side), none, 0, "t", MPI_INFO_NULL, MPI_ERRORS_RETURN,
                                            &inter), MPI_ERR_RANK);
     CLASS(MPI_Intercomm_create_from_groups(mine, 0, none, 0, "t", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter),
-          rank ? MPI_ERR_COMM : MPI_ERR_GROUP);
+          MPI_ERR_GROUP);
     CLASS(MPI_Intercomm_create_from_groups(mine, 0, mine, 0, "t", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter),
           MPI_ERR_COMM);
     OK(MPI_Group_free(&mine));
     section("a tag that is none");
-    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, other, -1, &inter), rank ? MPI_ERR_COMM : MPI_ERR_TAG);
+    CLASS(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, other, -1, &inter), MPI_ERR_TAG);
     section("groups that overlap");
     CLASS(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_WORLD, 0, 1, &inter), MPI_ERR_COMM);
     CHECK(inter == MPI_COMM_NULL);

@@ -23,6 +23,7 @@ pub mod samples;
 pub mod tell;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use about::About;
 use contestant::Peer;
@@ -78,8 +79,10 @@ pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
     let earlier = options.merge.as_deref().map_or(Ok(Vec::new()), kept::read)?;
     let mut all: Vec<Measured> = Vec::new();
     for row in chosen {
+        let start = Instant::now();
         let measured = field.measure(row);
         print!("{}", tell::table(&measured));
+        println!("  measured in {} s", start.elapsed().as_secs());
         all.push(measured);
         if let Some(path) = &options.json {
             // After each row: a long run that is broken off has not been for nothing.

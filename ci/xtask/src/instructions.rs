@@ -178,9 +178,9 @@ fn remedy(account: String) -> String {
 /// Where the numbers are kept.
 const KEPT: &str = "ci/instructions.json";
 /// What the program is asked to do: its first argument.
-const PATTERNS: [&str; 2] = ["burst", "turns"];
-/// What each rank counts, and in which function.
-const COUNTED: [(&str, &str); 2] = [("send", "counted_send"), ("receive", "counted_receive")];
+const PATTERNS: [&str; 3] = ["burst", "turns", "window"];
+/// What each rank counts, and in which functions.
+const COUNTED: [(&str, &str); 2] = [("send", "counted_send*"), ("receive", "counted_receive*")];
 const PROGRAM: &str = "instructions";
 const TOLERANCE_PERCENT: u64 = 5;
 /// Above the watchdog of the program, which takes a second or two.

@@ -96,7 +96,7 @@ impl Place {
     }
 }
 
-const PROGRAMS: [&str; 3] = ["version", "point_to_point", "communicators"];
+const PROGRAMS: [&str; 4] = ["version", "point_to_point", "communicators", "windows"];
 const RANKS: [&str; 2] = ["2", "4"];
 const LIMIT: Duration = Duration::from_secs(240);
 

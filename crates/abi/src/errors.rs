@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use weft::{Class, Error};
 
-use crate::bodies::sessions;
+use crate::bodies::{error_handlers, sessions};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Function, Handler};
@@ -52,6 +52,14 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::Spawn => MPI_ERR_SPAWN,
         Class::Abi => MPI_ERR_ABI,
         Class::NotSame => MPI_ERR_NOT_SAME,
+        Class::Base => MPI_ERR_BASE,
+        Class::Size => MPI_ERR_SIZE,
+        Class::Displacement => MPI_ERR_DISP,
+        Class::Assertion => MPI_ERR_ASSERT,
+        Class::RmaSync => MPI_ERR_RMA_SYNC,
+        Class::RmaAttach => MPI_ERR_RMA_ATTACH,
+        Class::RmaShared => MPI_ERR_RMA_SHARED,
+        Class::RmaFlavor => MPI_ERR_RMA_FLAVOR,
         Class::Callback(code) => code,
     }
 }
@@ -101,6 +109,8 @@ fn words_of(code: c_int) -> String {
 enum Object {
     Comm(MPI_Comm),
     Session(MPI_Session),
+    Win(MPI_Win),
+    File(MPI_File),
     /// None: the handler is the one that errors have before anything is initialized.
     None,
 }
@@ -108,8 +118,10 @@ enum Object {
 /// The responsible handler, and the object that it hangs on. A handle that is none belongs to no object.
 fn handler_of(target: Target) -> (Handler, Object) {
     let found = match target {
-        // MPI 5.0 §14.7: errors of files return unless the program says otherwise.
-        Target::Tools | Target::File(_) => Some((Handler::Return, Object::None)),
+        // MPI 5.0 §15.3 and §14.7: tools get their code, and errors of files that are not open go to the handler that
+        // files begin with.
+        Target::Tools => Some((Handler::Return, Object::None)),
+        Target::File(_) => Some((error_handlers::of_files(), Object::File(MPI_FILE_NULL))),
         Target::Comm(comm) => state::runtime()
             .and_then(|runtime| runtime.find_comm(comm))
             .map(|object| (object.handler(), Object::Comm(comm))),
@@ -117,10 +129,13 @@ fn handler_of(target: Target) -> (Handler, Object) {
             sessions::handler(session).map(|handler| (handler, Object::Session(session)))
         }
         // MPI 5.0 §7.4.2: the handler that the new communicator is to get, which is not there to be named.
-        Target::Handler(errhandler) => crate::bodies::error_handlers::resolve(errhandler)
-            .ok()
-            .map(|handler| (handler, Object::Comm(MPI_COMM_NULL))),
-        Target::Win(_) | Target::World => None,
+        Target::Handler(errhandler) => {
+            error_handlers::resolve(errhandler).ok().map(|handler| (handler, Object::Comm(MPI_COMM_NULL)))
+        }
+        Target::Win(win) => state::runtime()
+            .and_then(|runtime| runtime.find_win(win))
+            .map(|object| (object.handler(), Object::Win(win))),
+        Target::World => None,
     };
     found.unwrap_or_else(handler_of_none)
 }
@@ -150,7 +165,17 @@ fn call_user(function: Function, object: Object, mut code: c_int) {
                     std::mem::transmute(function.value());
                 function(&raw mut session, &raw mut code);
             }
-            // Handlers are attached to objects of their class only, and no other objects are there yet.
+            (Function::Win(function), Object::Win(mut win)) => {
+                let function: unsafe extern "C" fn(*mut MPI_Win, *mut c_int, ...) =
+                    std::mem::transmute(function.value());
+                function(&raw mut win, &raw mut code);
+            }
+            (Function::File(function), Object::File(mut file)) => {
+                let function: unsafe extern "C" fn(*mut MPI_File, *mut c_int, ...) =
+                    std::mem::transmute(function.value());
+                function(&raw mut file, &raw mut code);
+            }
+            // Handlers are attached to objects of their class only.
             (Function::Comm(_) | Function::Session(_) | Function::File(_) | Function::Win(_), _) => {}
         }
     }
@@ -161,9 +186,9 @@ fn call_user(function: Function, object: Object, mut code: c_int) {
 #[cold]
 fn abort(name: &str, object: Object, error: &Error) -> ! {
     match object {
-        Object::Comm(_) => die(name, error),
-        Object::Session(_) | Object::None => {
-            tell(&account(name, error));
+        Object::Comm(_) | Object::Win(_) => die(name, error),
+        Object::Session(_) | Object::File(_) | Object::None => {
+            weft::tell(account(name, error));
             state::exit(code(error.class))
         }
     }
@@ -173,7 +198,7 @@ fn abort(name: &str, object: Object, error: &Error) -> ! {
 #[cold]
 fn die(name: &str, error: &Error) -> ! {
     let status = code(error.class);
-    tell(&account(name, error));
+    weft::tell(account(name, error));
     match state::runtime() {
         Some(runtime) => runtime.abort(status),
         None => state::exit(status),
@@ -183,16 +208,10 @@ fn die(name: &str, error: &Error) -> ! {
 fn account(name: &str, error: &Error) -> String {
     match state::runtime() {
         Some(runtime) => {
-            format!("weft: {name}: {error}\n  rank {} on {}\n", runtime.rank(), state::host_name())
+            format!("weft: {name}: {error}\n  rank {} on {}", runtime.rank(), state::host_name())
         }
-        None => format!("weft: {name}: {error}\n"),
+        None => format!("weft: {name}: {error}"),
     }
-}
-
-/// Writes to standard error in one piece, past the buffers of C's and of Rust's libraries.
-pub(crate) fn tell(text: &str) {
-    // Nothing can be done where even that fails.
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 thread_local! {

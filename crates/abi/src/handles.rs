@@ -36,6 +36,8 @@ pub enum Kind {
     Datatype,
     /// `MPI_Win`
     Win,
+    /// `MPI_Request` of a usual receive, which the engine knows by the same name
+    Receive,
 }
 
 impl Kind {
@@ -49,7 +51,7 @@ impl Kind {
             Kind::Info => MPI_INFO_NULL.value(),
             Kind::Message => MPI_MESSAGE_NULL.value(),
             Kind::Op => MPI_OP_NULL.value(),
-            Kind::Request => MPI_REQUEST_NULL.value(),
+            Kind::Request | Kind::Receive => MPI_REQUEST_NULL.value(),
             Kind::Session => MPI_SESSION_NULL.value(),
             Kind::Datatype => MPI_DATATYPE_NULL.value(),
             Kind::Win => MPI_WIN_NULL.value(),
@@ -82,15 +84,20 @@ fn living(kind: Kind, integer: usize) -> Option<usize> {
         Kind::Session => return crate::bodies::sessions::by_integer(integer),
         _ => {}
     }
-    let objects = crate::state::runtime()?.objects();
+    let runtime = crate::state::runtime()?;
+    if kind == Kind::Request {
+        return runtime.request_by_integer(integer);
+    }
+    let objects = runtime.objects();
     match kind {
         Kind::Comm => objects.comms.by_integer(integer),
         Kind::Group => objects.groups.by_integer(integer),
         Kind::Message => objects.messages.by_integer(integer),
         Kind::Op => objects.ops.by_integer(integer),
-        Kind::Request => objects.requests.by_integer(integer),
         Kind::Datatype => objects.datatypes.by_integer(integer),
-        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session | Kind::Win => None,
+        Kind::Win => objects.windows.by_integer(integer),
+        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session => None,
+        Kind::Request | Kind::Receive => None,
     }
 }
 

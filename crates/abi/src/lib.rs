@@ -2,6 +2,8 @@
 //!
 //! `generated` holds the exported functions, `bodies` what they do, `convert` the arguments that come in two widths.
 
+// `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
+#![deny(clippy::print_stderr)]
 // The names and the parameters are MPI's.
 #![allow(non_camel_case_types, clippy::too_many_arguments)]
 
@@ -14,6 +16,7 @@ pub mod generated;
 pub mod handles;
 mod objects;
 mod parts;
+mod requests;
 mod state;
 mod status;
 mod table;

@@ -5,16 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datatype::Datatype;
 use weft::claims::{Heap, UserMemory};
 use weft::claims::{Message, RequestId};
-use weft::{Communicator, Duplicating, Error, Group, Rank};
+use weft::{Communicator, Duplicating, Error, Group, Rank, Window};
 
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
 use crate::bodies::info::Pairs;
+use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
+use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
 use crate::handles::Kind;
+use crate::requests::SENT;
 use crate::status;
-use crate::table::{self, Table};
+use crate::table::Table;
 use crate::types::*;
 
 /// What happens on an error.
@@ -81,6 +84,41 @@ impl CommObject {
     /// The handle and what it does.
     pub(crate) fn errhandler(&self) -> (MPI_Errhandler, Handler) {
         *lock(&self.handler)
+    }
+
+    /// Sets both; the former handle comes back, to be released.
+    pub(crate) fn replace_errhandler(&self, errhandler: MPI_Errhandler, handler: Handler) -> MPI_Errhandler {
+        std::mem::replace(&mut *lock(&self.handler), (errhandler, handler)).0
+    }
+}
+
+/// A window with what C hangs on it.
+pub(crate) struct WinObject {
+    pub window: Window,
+    handler: Mutex<(MPI_Errhandler, Handler)>,
+    /// Cached attributes.
+    pub attributes: Attributes,
+    /// The values of predefined attributes.
+    pub facts: Facts,
+    /// The hints that are known, of those that the program gave.
+    pub hints: Mutex<Pairs>,
+}
+
+impl WinObject {
+    /// MPI 5.0 §12.6: errors of a new window are fatal, whatever its communicator's handler does.
+    pub(crate) fn new(window: Window, hints: Pairs) -> WinObject {
+        let handler = Mutex::new((MPI_ERRORS_ARE_FATAL, Handler::Fatal));
+        let facts = Facts::of(&window);
+        WinObject { window, handler, attributes: Mutex::default(), facts, hints: Mutex::new(hints) }
+    }
+
+    pub(crate) fn handler(&self) -> Handler {
+        lock(&self.handler).1
+    }
+
+    /// The handle of the error handler.
+    pub(crate) fn errhandler(&self) -> MPI_Errhandler {
+        lock(&self.handler).0
     }
 
     /// Sets both; the former handle comes back, to be released.
@@ -195,13 +233,10 @@ pub(crate) struct Objects {
     pub ops: Table<OpObject>,
     pub requests: Table<RequestObject>,
     pub messages: Table<MessageObject>,
+    pub windows: Table<Arc<WinObject>>,
     /// Requests that were freed before they were over.
     pub detached: Vec<RequestObject>,
 }
-
-/// The request of every send that was over when it was begun. All of them end alike, so one serves them all; it stays
-/// in the table for ever.
-pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
 
 impl Objects {
     pub(crate) fn new() -> Objects {
@@ -215,6 +250,7 @@ impl Objects {
             ops: Table::new(Kind::Op),
             requests,
             messages: Table::new(Kind::Message),
+            windows: Table::new(Kind::Win),
             detached: Vec::new(),
         }
     }

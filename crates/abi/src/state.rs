@@ -12,7 +12,7 @@ use crate::bodies::buffered::Slot;
 use crate::entry::Target;
 use crate::errors::{finish, raise};
 use crate::generated::constants::*;
-use crate::objects::{CommObject, Handler, Held, Objects, lock};
+use crate::objects::{CommObject, Handler, Held, Objects, WinObject, lock};
 use crate::types::*;
 
 /// What exists once the process has joined its job: at `MPI_Init` or at the first `MPI_Session_init`.
@@ -210,6 +210,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
+    crate::bodies::datatypes::prepare();
     let session = Session::start_for(threads)?;
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
@@ -270,7 +271,14 @@ impl Runtime {
         exit(status)
     }
 
+    /// The communicator of all processes.
+    #[inline(always)]
+    pub(crate) fn world(&self) -> &Communicator {
+        &self.world.comm
+    }
+
     /// This process.
+    #[inline(always)]
     pub(crate) fn process(&self) -> &Arc<Process> {
         self.world.comm.process()
     }
@@ -344,6 +352,16 @@ impl Runtime {
         self.find_comm(comm).ok_or_else(|| no_comm(comm))
     }
 
+    /// The window of a handle, if it is one.
+    pub(crate) fn find_win(&self, win: MPI_Win) -> Option<Arc<WinObject>> {
+        self.objects().windows.find(win.value()).cloned()
+    }
+
+    /// The window of a handle.
+    pub(crate) fn win(&self, win: MPI_Win) -> Result<Arc<WinObject>> {
+        self.find_win(win).ok_or_else(|| no_win(win))
+    }
+
     /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3).
     pub(crate) fn adopt_comm(&self, comm: Communicator, parent: &CommObject) -> Result<MPI_Comm> {
         let (errhandler, handler) = parent.errhandler();
@@ -376,6 +394,14 @@ fn no_comm(comm: MPI_Comm) -> Error {
             .remedy("call MPI_Init, or make a communicator of a session's group");
     }
     Error::new(Class::Communicator, format!("{value:#x} is not a communicator, or not any more"))
+}
+
+#[cold]
+fn no_win(win: MPI_Win) -> Error {
+    if win == MPI_WIN_NULL {
+        return Error::new(Class::Window, "the window is MPI_WIN_NULL");
+    }
+    Error::new(Class::Window, format!("{:#x} is not a window, or not any more", win.value()))
 }
 
 /// There are no more handles of a class.

@@ -97,6 +97,21 @@ pub(crate) const fn first(kind: Kind) -> usize {
     value(kind, 0, 0)
 }
 
+/// The handle of a class for an object that is kept elsewhere, under an index and a generation; `None` where the index
+/// is beyond what a handle can say.
+#[inline(always)]
+pub(crate) fn value_of(kind: Kind, index: u32, generation: u32) -> Option<usize> {
+    if index < OBJECTS_MAX { Some(value(kind, index, generation)) } else { None }
+}
+
+/// Index and generation of a handle of [`value_of`]; `None` for those of other classes.
+#[inline(always)]
+pub(crate) fn place_of(kind: Kind, value: usize) -> Option<(u32, u32)> {
+    let (low, generation) = (value as u32, (value >> 32) as u32);
+    let index = low.wrapping_sub((kind as u32 + 1) << 27).wrapping_sub(PREDEFINED_END as u32);
+    if index < OBJECTS_MAX { Some((index, generation)) } else { None }
+}
+
 const fn value(kind: Kind, index: u32, generation: u32) -> usize {
     (generation as usize) << 32 | (kind as usize + 1) << 27 | (index as usize + PREDEFINED_END)
 }
@@ -133,6 +148,21 @@ mod tests {
         for value in [group, 0, 1, 256, PREDEFINED_END, usize::MAX, comm + 1, comm | 1 << 31, comm | 1 << 63]
         {
             assert_eq!(comms.find(value), None, "{value:#x}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_elsewhere_has_handles_of_its_own() {
+        for (index, generation) in [(0, 0), (7, 9), (OBJECTS_MAX - 1, u32::MAX)] {
+            let value = value_of(Kind::Receive, index, generation).unwrap();
+            assert_eq!(place_of(Kind::Receive, value), Some((index, generation)));
+            assert_eq!(place_of(Kind::Request, value), None);
+            assert_eq!(place_of(Kind::Receive, value | 1 << 31), None);
+            assert_eq!(Table::<()>::new(Kind::Request).place(value), None);
+        }
+        assert_eq!(value_of(Kind::Receive, OBJECTS_MAX, 0), None);
+        for value in [0, 1, PREDEFINED_END, first(Kind::Request), first(Kind::Win), usize::MAX] {
+            assert_eq!(place_of(Kind::Receive, value), None, "{value:#x}");
         }
     }
 

@@ -86,12 +86,15 @@ fn after(plan: &Plan, supervisor: Pid, ending: Ending) -> u8 {
     let left = descendants::kill_all();
     if let Ending::Signal(signal) = ending {
         let (name, signal) = (&plan.name, signals::name(signal));
-        eprintln!(
+        weft::tell(format_args!(
             "{name}: its supervisor (process {supervisor}) was killed by {signal}, so the job is ended"
-        );
+        ));
     }
     if !left.is_empty() {
-        eprintln!("{}: these processes cannot be ended: {left:?}\n  they hang in the system", plan.name);
+        let name = &plan.name;
+        weft::tell(format_args!(
+            "{name}: these processes cannot be ended: {left:?}\n  they hang in the system"
+        ));
     }
     supervisor::status_of(ending)
 }

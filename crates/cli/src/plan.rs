@@ -123,7 +123,10 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
         match &variable.value {
             Some(value) => environment.push((variable.name.clone().into(), value.into())),
             None if std::env::var_os(&variable.name).is_none() => {
-                eprintln!("{name}: -x {}: there is no such variable to pass on", variable.name);
+                weft::tell(format_args!(
+                    "{name}: -x {}: there is no such variable to pass on",
+                    variable.name
+                ));
             }
             None => {}
         }

@@ -2,6 +2,9 @@
 //!
 //! **Invariant:** it asks the library and shows the answer; it decides nothing itself.
 
+// `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
+#![deny(clippy::print_stderr)]
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
         Command::Explain(Explain::Lanes { measure }) => match explain::lanes(measure) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("weft: {error}");
+                weft::tell(format_args!("weft: {error}"));
                 ExitCode::FAILURE
             }
         },

@@ -7,6 +7,9 @@
 //! **Invariant:** neither process has a second thread, and neither ever waits without watching the other.
 //! **Invariant:** all unsafe code is in `spawn.rs`.
 
+// `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
+#![deny(clippy::print_stderr)]
+
 use std::process::ExitCode;
 
 use options::Options;
@@ -39,6 +42,6 @@ fn main() -> ExitCode {
 }
 
 fn fail(name: &str, error: &dyn std::error::Error, status: u8) -> ExitCode {
-    eprintln!("{name}: {error}");
+    weft::tell(format_args!("{name}: {error}"));
     ExitCode::from(status)
 }

@@ -240,6 +240,12 @@ impl Execution {
         self.collect(engine);
     }
 
+    /// The ranks whose messages it waits for.
+    pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
+        let receives = self.pending.iter().filter(|pending| pending.activity == Activity::Receiving);
+        receives.map(|pending| pending.with).chain(self.awaited.map(|awaited| awaited.from))
+    }
+
     /// Whether no message of it is under way any more; true for one that is done. After a failure it may take
     /// until the other ranks have given up as well.
     #[must_use]

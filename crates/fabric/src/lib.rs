@@ -17,4 +17,4 @@ pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
-pub use memory::{Heap, Payload, UserMemory, copy};
+pub use memory::{Heap, Payload, Room, UserMemory, copy};

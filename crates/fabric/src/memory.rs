@@ -137,6 +137,13 @@ impl UserMemory {
         self.bytes
     }
 
+    /// The claim alone, where that is all: not for the library's own memory, which lasts while it is kept.
+    #[inline(always)]
+    #[must_use]
+    pub fn room(&self) -> Option<Room> {
+        if self.keeps.is_some() { None } else { Some(Room { start: self.start, bytes: self.bytes }) }
+    }
+
     /// The address, for system calls that write to it.
     #[inline]
     #[must_use]
@@ -194,34 +201,90 @@ impl fmt::Debug for UserMemory {
     }
 }
 
+/// Memory to be written, before a request holds it: nothing but the claim itself, so that it travels in registers.
+#[derive(Clone, Copy)]
+pub struct Room {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Room {
+    /// Claims `bytes` bytes from `start` on.
+    ///
+    /// # Safety
+    /// As for [`UserMemory::claim`]. Of all that is made of a room, one thing at a time is written through.
+    #[inline(always)]
+    pub unsafe fn claim(start: *mut u8, bytes: usize) -> Room {
+        Room { start, bytes }
+    }
+
+    /// The same as memory that can be kept.
+    #[inline(always)]
+    #[must_use]
+    pub fn memory(self) -> UserMemory {
+        UserMemory { start: self.start, bytes: self.bytes, keeps: None }
+    }
+
+    /// Writes `data` if there is room for all of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn take(self, data: Payload<'_>) -> bool {
+        let fits = data.bytes <= self.bytes;
+        if fits {
+            // SAFETY: `data.bytes <= self.bytes`, which `claim` promised; `data` covers them by its own claim.
+            unsafe { copy(data.start, self.start, data.bytes) };
+        }
+        fits
+    }
+}
+
+// SAFETY: as for `UserMemory`.
+unsafe impl Send for Room {}
+
 /// Copies `bytes` bytes, from and to memory that may overlap. Up to 32 go as at most two whole words or vectors,
 /// which spares the call of a general copy in the path of small messages.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the bytes
 /// copied are any mixture of old and new.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
     // `P <= bytes <= 2 * P`; both lie inside what the caller vouches for.
     unsafe {
+        // A double, or two, is what a small message holds most of the time.
+        if bytes >= 8 {
+            match bytes {
+                8..=16 => both_ends::<8>(from, to, bytes),
+                17..=32 => both_ends::<16>(from, to, bytes),
+                _ => copy_many(from, to, bytes),
+            }
+            return;
+        }
         match bytes {
             0 => {}
             1 => to.write(from.read()),
             2..4 => both_ends::<2>(from, to, bytes),
-            4..8 => both_ends::<4>(from, to, bytes),
-            8..16 => both_ends::<8>(from, to, bytes),
-            16..=32 => both_ends::<16>(from, to, bytes),
-            _ => from.copy_to(to, bytes),
+            _ => both_ends::<4>(from, to, bytes),
         }
     }
+}
+
+/// Apart, so that what calls [`copy`] needs to keep nothing in memory for it.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { from.copy_to(to, bytes) }
 }
 
 /// Moves the first and the last P bytes of `bytes`; reads both before it writes either.
 ///
 /// # Safety
 /// As for [`copy`], and `P <= bytes`.
-#[inline]
+#[inline(always)]
 unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.
     unsafe {

@@ -20,6 +20,8 @@ pub(crate) struct Core<L> {
     /// Messages that looks have found since the last turn of progress.
     pub looked: u32,
     pub requests: Requests,
+    /// Some peer is gone.
+    pub any_lost: bool,
     /// Replies to be queued by the next turn.
     pub outbox: VecDeque<(Peer, Outgoing)>,
     /// Matched messages to be fetched from their senders by the next turn.
@@ -60,6 +62,7 @@ impl<L> Core<L> {
             awaited: Awaited::Nobody,
             looked: 0,
             requests: Requests::default(),
+            any_lost: false,
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
             invitations: VecDeque::new(),
@@ -129,6 +132,7 @@ impl<L> Core<L> {
         let state = self.peers.state(peer);
         state.link = None;
         state.lost = Some(error.clone());
+        self.any_lost = true;
         let spared = match (told, state.arriving.take()) {
             (Told::Here, Some(Arriving::Posted(receive))) => {
                 state.arriving = Some(Arriving::Posted(receive));
@@ -161,7 +165,7 @@ impl<L> Core<L> {
             State::Queued { to } | State::AwaitingReceiver { to, .. } => *to == peer,
             State::Posted { from, .. } => *from == Some(peer),
             State::Landing { from, .. } | State::Following { from, .. } => *from == peer,
-            State::Promised | State::Done(_) => false,
+            State::Promised | State::Received(_) | State::Done(_) => false,
         };
         self.requests.pending().filter(|(_, state)| concerned(state)).map(|(id, _)| id).collect()
     }
@@ -174,7 +178,6 @@ impl<L> Core<L> {
     }
 
     /// A whole eager message.
-    #[inline]
     fn eager(
         &mut self,
         from: Peer,
@@ -183,24 +186,31 @@ impl<L> Core<L> {
         payload: Payload<'_>,
     ) {
         let Some(request) = self.take_receive(&envelope) else {
-            let copy = Heap::new(payload.bytes());
-            copy.memory().write_at(0, payload);
-            self.keep(from, envelope, Body::Whole { payload: copy, acknowledge });
-            return;
+            return self.keep_whole(from, envelope, acknowledge, payload);
         };
-        let Some(State::Posted { memory, .. }) = self.requests.find(request) else { return };
-        memory.write_at(0, payload);
-        let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
-        self.requests.complete(request, outcome);
+        self.requests.fill_slowly(request, envelope.source, envelope.tag, payload);
         self.acknowledge(from, acknowledge);
     }
 
-    /// Hands an eager message straight to the receive that is waited for; false where it is another's.
+    /// A whole message before its receive.
+    #[cold]
+    fn keep_whole(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        acknowledge: Option<RequestId>,
+        payload: Payload<'_>,
+    ) {
+        let copy = Heap::new(payload.bytes());
+        copy.memory().write_at(0, payload);
+        self.keep(from, envelope, Body::Whole { payload: copy, acknowledge });
+    }
+
+    /// Hands a message straight to the receive that is waited for; false where it is another's.
     #[inline(always)]
-    fn hand_over(&mut self, header: &Header, payload: Payload<'_>) -> bool {
+    fn hand_over(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
         if let Awaited::Posted { pattern, memory, .. } = &mut self.awaited
-            && let Some(envelope) = Kind::eager_envelope(header)
-            && pattern.matches(&envelope)
+            && pattern.matches(envelope)
         {
             memory.write_at(0, payload);
             let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
@@ -218,10 +228,16 @@ impl<L> Core<L> {
     }
 
     /// Takes the receive that a message belongs to which cannot be received at one stroke.
+    #[inline(always)]
     fn take_receive(&mut self, envelope: &Envelope) -> Option<RequestId> {
         if !self.awaited.wants(envelope) {
             return self.matching.take_posted(envelope);
         }
+        self.take_awaited_as_request()
+    }
+
+    #[cold]
+    fn take_awaited_as_request(&mut self) -> Option<RequestId> {
         let request = self.requests.insert(self.awaited.take().into_state()?);
         self.awaited = Awaited::Goes(request);
         Some(request)
@@ -405,7 +421,7 @@ impl<L> Core<L> {
                     format!("receive from rank {} tag {tag}: {sent_bytes} bytes are on the way", source.0)
                 }
                 State::Promised => "an operation of several messages".to_owned(),
-                State::Done(_) => continue,
+                State::Received(_) | State::Done(_) => continue,
             };
             let _ = writeln!(text, "  request {}: {line}", id.index);
         }
@@ -437,16 +453,19 @@ impl<L> Sink for Core<L> {
         matches!(self.awaited, Awaited::Over(_))
     }
 
-    #[inline]
+    #[inline(always)]
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
-        if self.hand_over(header, payload) {
+        // What is usual: a message for a receive that is posted, and names its source and its tag.
+        if let Some(envelope) = Kind::eager_envelope(header)
+            && !self.awaited.is_posted()
+            && let Some(request) = self.matching.take_exact(envelope)
+        {
+            if !self.requests.fill(request, envelope.source, envelope.tag, payload) {
+                self.requests.fill_slowly(request, envelope.source, envelope.tag, payload);
+            }
             return;
         }
-        match Kind::of(header) {
-            Some(Kind::Eager(envelope)) => self.eager(from, envelope, None, payload),
-            Some(kind) => self.control(from, kind, payload),
-            None => self.reject(from, "a message of a kind that does not exist"),
-        }
+        self.message_slowly(from, *header, payload);
     }
 
     fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory {
@@ -495,6 +514,20 @@ impl<L> Sink for Core<L> {
 }
 
 impl<L> Core<L> {
+    /// Any message.
+    #[inline(never)]
+    fn message_slowly(&mut self, from: Peer, header: Header, payload: Payload<'_>) {
+        if let Some(envelope) = Kind::eager_envelope(&header)
+            && self.hand_over(&envelope, payload)
+        {
+            return;
+        }
+        match Kind::of(&header) {
+            Some(kind) => self.control(from, kind, payload),
+            None => self.reject(from, "a message of a kind that does not exist"),
+        }
+    }
+
     /// Everything but a plain eager message.
     fn control(&mut self, from: Peer, kind: Kind, payload: Payload<'_>) {
         match kind {

@@ -32,6 +32,12 @@ pub enum Ticket {
 }
 
 impl<L> Awaited<L> {
+    /// Whether some message may go here.
+    #[inline(always)]
+    pub(crate) fn is_posted(&self) -> bool {
+        matches!(self, Awaited::Posted { .. })
+    }
+
     /// Whether a message with that envelope goes here.
     #[inline]
     pub(crate) fn wants(&self, envelope: &Envelope) -> bool {

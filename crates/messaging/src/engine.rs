@@ -4,7 +4,7 @@
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
 use fabric::{
-    Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared,
+    Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
     UserMemory,
 };
 
@@ -14,7 +14,7 @@ use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer, encode_exposed};
-use crate::request::{Failure, Mode, Outcome, RequestId, Shared, State};
+use crate::request::{Failure, Lent, Mode, Outcome, RequestId, Shared, State};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -155,19 +155,39 @@ impl<F: Fabric> Engine<F> {
         Receiving::Pending(request)
     }
 
-    /// Posts a receive that no message waits for yet, from a peer that was spoken to; `None` when nothing has happened.
+    /// Posts a receive that no message waits for yet; `None` when nothing has happened. The request's name may be given to whoever likes: [`Engine::end_lent`] takes any.
     #[inline(always)]
-    pub fn receive_later(&mut self, envelope: Envelope, from: Peer, memory: UserMemory) -> Option<RequestId> {
+    pub fn receive_later(&mut self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         let core = &mut self.core;
-        let Envelope { context, source, tag } = envelope;
-        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
-        core.peers.link(from)?;
-        if core.matching.find(&pattern).is_some() {
+        if core.any_lost || core.matching.has_kept(envelope) {
             return None;
         }
-        let request = core.requests.insert(State::Posted { pattern, from: Some(from), memory });
+        let request = core.requests.lend_receive(envelope, from, room);
         core.matching.post_exact(envelope, request);
         Some(request)
+    }
+
+    /// Whether that names a request of [`Engine::receive_later`] that was not ended yet.
+    #[inline(always)]
+    pub fn is_lent(&self, request: RequestId) -> bool {
+        self.core.requests.is_lent(request)
+    }
+
+    /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
+    /// from then on. False where the name is of none, or was taken back before.
+    pub fn reclaim(&mut self, request: RequestId) -> bool {
+        self.core.requests.reclaim(request)
+    }
+
+    /// The request of [`Engine::receive_later`] at a place, if there is one.
+    pub fn lent_at(&self, index: u32) -> Option<RequestId> {
+        self.core.requests.lent_at(index)
+    }
+
+    /// Ends a request of [`Engine::receive_later`], if it is one and is over. Any name may be asked for.
+    #[inline(always)]
+    pub fn end_lent(&mut self, request: RequestId) -> Lent {
+        self.core.requests.end_lent(request)
     }
 
     /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that is
@@ -198,11 +218,11 @@ impl<F: Fabric> Engine<F> {
     /// Where a receive from `from` that was not posted may be looked for by [`Engine::look`]; `None` where the order of
     /// receives and messages asks for more, or the fabric cannot look at one peer alone.
     #[inline(always)]
-    pub fn may_look(&mut self, pattern: &Pattern, from: Peer) -> Option<F::Lane> {
+    pub fn may_look(&mut self, pattern: Pattern, from: Peer) -> Option<F::Lane> {
         let core = &mut self.core;
         let first = matches!(core.awaited, Awaited::Nobody)
             && !core.matching.has_posted()
-            && core.matching.find(pattern).is_none();
+            && core.matching.find(&{ pattern }).is_none();
         if !first || core.looked >= LOOKS_PER_TURN {
             return None;
         }
@@ -213,8 +233,8 @@ impl<F: Fabric> Engine<F> {
     /// for; `None` when nothing has happened. What it finds needs neither a request nor a turn of progress, only
     /// that one is made now and then: [`Engine::may_look`] sees to it.
     #[inline(always)]
-    pub fn look(&mut self, lane: F::Lane, pattern: &Pattern, memory: &mut UserMemory) -> Option<Probed> {
-        look(&mut self.fabric, lane, pattern, memory, &mut self.core.looked)
+    pub fn look(&mut self, lane: F::Lane, pattern: Pattern, room: Room) -> Option<Probed> {
+        look(&mut self.fabric, lane, pattern, |payload| room.take(payload), &mut self.core.looked)
     }
 
     /// Whether a turn of progress must be made before looks find anything.
@@ -239,7 +259,14 @@ impl<F: Fabric> Engine<F> {
                 if self.core.looked < LOOKS_PER_TURN =>
             {
                 let looked = &mut self.core.looked;
-                let Probed { source, tag, bytes } = look(&mut self.fabric, *lane, pattern, memory, looked)?;
+                let write = |payload: Payload<'_>| {
+                    let fits = payload.bytes() <= memory.bytes();
+                    if fits {
+                        memory.write_at(0, payload);
+                    }
+                    fits
+                };
+                let Probed { source, tag, bytes } = look(&mut self.fabric, *lane, *pattern, write, looked)?;
                 self.core.awaited = Awaited::Nobody;
                 return Some(Outcome::received(source, tag, bytes, bytes));
             }
@@ -282,22 +309,12 @@ impl<F: Fabric> Engine<F> {
     /// Whether the request is over; if so, how, and it is gone.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Outcome> {
-        match self.core.requests.find(request)? {
-            State::Done(_) => {}
-            _ => return None,
-        }
-        match self.core.requests.remove(request) {
-            Some(State::Done(outcome)) => Some(outcome),
-            _ => None,
-        }
+        self.core.requests.end(request)
     }
 
     /// How the request ended, if it did; it stays.
-    pub fn peek(&mut self, request: RequestId) -> Option<&Outcome> {
-        match self.core.requests.find(request)? {
-            State::Done(outcome) => Some(outcome),
-            _ => None,
-        }
+    pub fn peek(&mut self, request: RequestId) -> Option<Outcome> {
+        self.core.requests.peek(request)
     }
 
     /// Cancels a receive that nothing has matched; others go on as if nothing was said (MPI 5.0 §3.8.4).
@@ -684,25 +701,21 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
-/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `memory` has room for. Counts the
+/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `write` has room for. Counts the
 /// messages that were taken since the last turn of progress; one that cannot be taken makes it due.
 #[inline(always)]
 fn look<F: Fabric>(
     fabric: &mut F,
     lane: F::Lane,
-    pattern: &Pattern,
-    memory: &mut UserMemory,
+    pattern: Pattern,
+    write: impl FnOnce(Payload<'_>) -> bool,
     looked: &mut u32,
 ) -> Option<Probed> {
     let found = fabric.look(lane, |header, payload| {
         let Envelope { source, tag, .. } =
             Kind::eager_envelope(header).filter(|envelope| pattern.matches(envelope))?;
         let bytes = payload.bytes();
-        if bytes > memory.bytes() {
-            return None;
-        }
-        memory.write_at(0, payload);
-        Some(Probed { source, tag, bytes })
+        write(payload).then_some(Probed { source, tag, bytes })
     });
     match found {
         Looked::Nothing => None,

@@ -22,4 +22,4 @@ pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use matching::Probed;
-pub use request::{Failure, Mode, Outcome, RequestId};
+pub use request::{Failure, Lent, Mode, Outcome, RequestId};

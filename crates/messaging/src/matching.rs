@@ -110,20 +110,29 @@ impl Matching {
         self.exact.push(envelope, (self.post_number, request));
     }
 
+    /// Takes the receive that a message with that envelope belongs to, where none with a wildcard is posted and one
+    /// of that envelope is.
+    #[inline(always)]
+    pub(crate) fn take_exact(&mut self, envelope: Envelope) -> Option<RequestId> {
+        if self.posted == 0 || !self.wild.is_empty() {
+            return None;
+        }
+        let (_, request) = self.exact.find_mut(&envelope)?.pop_front()?;
+        self.posted -= 1;
+        Some(request)
+    }
+
     /// Takes the receive that a message with that envelope belongs to.
-    #[inline]
     pub(crate) fn take_posted(&mut self, envelope: &Envelope) -> Option<RequestId> {
         if self.posted == 0 {
             return None;
         }
         let exact = self.exact.find_mut(envelope);
         let exact_number = exact.as_ref().and_then(|queue| queue.front()).map(|(number, _)| *number);
-        if !self.wild.is_empty() {
-            let wild = self.wild.iter().position(|(_, pattern, _)| pattern.matches(envelope));
-            if let Some(at) = wild.filter(|&at| exact_number.is_none_or(|number| self.wild[at].0 < number)) {
-                self.posted -= 1;
-                return self.wild.remove(at).map(|(_, _, request)| request);
-            }
+        let wild = self.wild.iter().position(|(_, pattern, _)| pattern.matches(envelope));
+        if let Some(at) = wild.filter(|&at| exact_number.is_none_or(|number| self.wild[at].0 < number)) {
+            self.posted -= 1;
+            return self.wild.remove(at).map(|(_, _, request)| request);
         }
         let (_, request) = exact?.pop_front()?;
         self.posted -= 1;
@@ -176,6 +185,18 @@ impl Matching {
     #[inline(always)]
     pub(crate) fn find(&self, pattern: &Pattern) -> Option<u32> {
         if self.waiting == 0 { None } else { self.find_kept(pattern) }
+    }
+
+    /// Whether a message of that envelope is kept.
+    #[inline(always)]
+    pub(crate) fn has_kept(&self, envelope: Envelope) -> bool {
+        let Envelope { context, source, tag } = envelope;
+        self.waiting > 0 && self.look_for_kept(context, source, tag)
+    }
+
+    #[inline(never)]
+    fn look_for_kept(&self, context: u32, source: Rank, tag: i32) -> bool {
+        self.arrived.find(&Envelope { context, source, tag }).is_some_and(|queue| !queue.is_empty())
     }
 
     fn find_kept(&self, pattern: &Pattern) -> Option<u32> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, Rank};
 
 /// A queue for each envelope. The one that was used last is found by a comparison: programs send and receive many
 /// messages of one envelope in a row.
@@ -25,33 +25,44 @@ impl<T> Queues<T> {
     /// The queue of an envelope, if it has had one lately; it may be empty.
     #[inline]
     pub(crate) fn find(&self, envelope: &Envelope) -> Option<&VecDeque<T>> {
-        let place = self.place(envelope)?;
+        if self.is_last(*envelope) {
+            return Some(&self.queues[self.last].1);
+        }
+        let Envelope { context, source, tag } = *envelope;
+        let place = self.look_up(context, source, tag)?;
         Some(&self.queues[place].1)
     }
 
     /// The same, to be changed.
     #[inline]
     pub(crate) fn find_mut(&mut self, envelope: &Envelope) -> Option<&mut VecDeque<T>> {
-        self.last = self.place(envelope)?;
+        if self.is_last(*envelope) {
+            return Some(&mut self.queues[self.last].1);
+        }
+        let Envelope { context, source, tag } = *envelope;
+        self.last = self.look_up(context, source, tag)?;
         Some(&mut self.queues[self.last].1)
     }
 
     /// Adds to the queue of an envelope.
     #[inline]
     pub(crate) fn push(&mut self, envelope: Envelope, entry: T) {
-        self.last = match self.place(&envelope) {
-            Some(place) => place,
-            None => self.open(envelope),
-        };
+        if !self.is_last(envelope) {
+            let Envelope { context, source, tag } = envelope;
+            self.last = self.look_up(context, source, tag).unwrap_or_else(|| self.open(envelope));
+        }
         self.queues[self.last].1.push_back(entry);
     }
 
-    #[inline]
-    fn place(&self, envelope: &Envelope) -> Option<usize> {
-        match self.queues.get(self.last) {
-            Some((last, _)) if last == envelope => Some(self.last),
-            _ => self.places.get(envelope).map(|&place| place as usize),
-        }
+    #[inline(always)]
+    fn is_last(&self, envelope: Envelope) -> bool {
+        self.queues.get(self.last).is_some_and(|(last, _)| *last == envelope)
+    }
+
+    /// Takes the parts, so that whoever asks need not keep the envelope in memory for this.
+    #[inline(never)]
+    fn look_up(&self, context: u32, source: Rank, tag: i32) -> Option<usize> {
+        self.places.get(&Envelope { context, source, tag }).map(|&place| place as usize)
     }
 
     #[cold]
@@ -115,7 +126,6 @@ const QUEUES_KEPT_MAX: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::Rank;
 
     fn envelope(tag: i32) -> Envelope {
         Envelope { context: 1, source: Rank(0), tag }

@@ -1,8 +1,9 @@
 //! Requests: operations that have begun, and how they end.
 
-use fabric::{FabricError, Payload, Peer, UserMemory};
+use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 
-use crate::envelope::{Pattern, Rank};
+use crate::envelope::{Envelope, Pattern, Rank};
+use crate::matching::Probed;
 use crate::peers::Then;
 
 /// Names a request of one engine. A request that is gone leaves a name that names nothing.
@@ -10,6 +11,43 @@ use crate::peers::Then;
 pub struct RequestId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+}
+
+impl RequestId {
+    /// The name that these numbers are; whether it names anything, the engine knows.
+    #[inline]
+    #[must_use]
+    pub fn new(index: u32, generation: u32) -> RequestId {
+        RequestId { index, generation }
+    }
+
+    /// Its place in the table of requests: no two living requests share one.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How many requests have had that place before.
+    #[inline]
+    #[must_use]
+    pub fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// What a request is that somebody else may name.
+#[must_use]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Lent {
+    /// It is not there, or its name was not given away.
+    Unknown,
+    /// It goes on.
+    Under,
+    /// It has received that message, and is gone now.
+    Received(Probed),
+    /// It is over in any other way, and gone now.
+    Over(Outcome),
 }
 
 /// How a send completes (MPI 5.0 §3.4).
@@ -107,8 +145,24 @@ pub(crate) enum State {
     },
     /// Whoever asked for it ends it.
     Promised,
-    /// Over, and not yet asked about.
+    /// A receive that is over and has got all of a message, not yet asked about. The usual end: as few words as it
+    /// takes.
+    Received(Probed),
+    /// Over in any way, and not yet asked about.
     Done(Outcome),
+}
+
+impl State {
+    /// How it ended, if it has.
+    fn outcome(&self) -> Option<Outcome> {
+        match self {
+            State::Received(Probed { source, tag, bytes }) => {
+                Some(Outcome::received(*source, *tag, *bytes, *bytes))
+            }
+            State::Done(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// A message of which the sender brings parts.
@@ -131,26 +185,165 @@ pub(crate) struct Requests {
 
 struct Entry {
     generation: u32,
+    /// Its name was given away, and may come back from anywhere.
+    lent: bool,
     state: Option<State>,
+}
+
+impl Entry {
+    /// Sets a state where the one before holds nothing that must be given back. Spares the question.
+    #[inline(always)]
+    fn put(&mut self, state: State) {
+        std::mem::forget(self.state.replace(state));
+    }
+
+    /// The same with no state.
+    #[inline(always)]
+    fn forget(&mut self) {
+        std::mem::forget(self.state.take());
+    }
 }
 
 impl Requests {
     #[inline]
     pub(crate) fn insert(&mut self, state: State) -> RequestId {
-        if let Some(index) = self.free.pop() {
-            let entry = &mut self.entries[index as usize];
-            entry.state = Some(state);
-            return RequestId { index, generation: entry.generation };
+        let index = self.place();
+        let entry = &mut self.entries[index as usize];
+        entry.lent = false;
+        entry.state = Some(state);
+        RequestId { index, generation: entry.generation }
+    }
+
+    /// Adds a receive whose name is given away: one that comes back from there is looked at twice.
+    #[inline(always)]
+    pub(crate) fn lend_receive(&mut self, envelope: Envelope, from: Peer, room: Room) -> RequestId {
+        let index = self.place();
+        let entry = &mut self.entries[index as usize];
+        let Envelope { context, source, tag } = envelope;
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        entry.lent = true;
+        entry.put(State::Posted { pattern, from: Some(from), memory: room.memory() });
+        RequestId { index, generation: entry.generation }
+    }
+
+    /// A place that is free.
+    #[inline(always)]
+    fn place(&mut self) -> u32 {
+        match self.free.pop() {
+            Some(index) => index,
+            None => self.grow(),
         }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
         let index = u32::try_from(self.entries.len()).expect("four billion requests do not fit into memory");
-        self.entries.push(Entry { generation: 0, state: Some(state) });
-        RequestId { index, generation: 0 }
+        self.entries.push(Entry { generation: 0, lent: false, state: None });
+        index
+    }
+
+    /// Whether that names a request whose name was given away.
+    #[inline(always)]
+    pub(crate) fn is_lent(&self, id: RequestId) -> bool {
+        let entry = self.entries.get(id.index as usize);
+        entry.is_some_and(|entry| entry.lent && entry.generation == id.generation && entry.state.is_some())
+    }
+
+    /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
+    /// this. False where it names none, or not any more.
+    pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
+        let lent = self.is_lent(id);
+        if lent {
+            self.entries[id.index as usize].lent = false;
+        }
+        lent
+    }
+
+    /// The living request at a place, if its name was given away.
+    pub(crate) fn lent_at(&self, index: u32) -> Option<RequestId> {
+        let generation = self.entries.get(index as usize)?.generation;
+        Some(RequestId { index, generation }).filter(|id| self.is_lent(*id))
+    }
+
+    /// Ends a request whose name was given away, if it is over.
+    #[inline(always)]
+    pub(crate) fn end_lent(&mut self, id: RequestId) -> Lent {
+        let Some(entry) = self.entries.get_mut(id.index as usize) else { return Lent::Unknown };
+        if entry.generation != id.generation || !entry.lent {
+            return Lent::Unknown;
+        }
+        if let Some(State::Received(probed)) = &entry.state {
+            let probed = *probed;
+            entry.forget();
+            entry.generation = entry.generation.wrapping_add(1);
+            self.free.push(id.index);
+            return Lent::Received(probed);
+        }
+        self.end_lent_slowly(id)
+    }
+
+    #[inline(never)]
+    fn end_lent_slowly(&mut self, id: RequestId) -> Lent {
+        match self.find(id) {
+            Some(State::Done(_)) => {}
+            Some(_) => return Lent::Under,
+            None => return Lent::Unknown,
+        }
+        match self.remove(id) {
+            Some(State::Done(outcome)) => Lent::Over(outcome),
+            _ => Lent::Unknown,
+        }
+    }
+
+    /// How the request ended, if it did; it stays.
+    pub(crate) fn peek(&mut self, id: RequestId) -> Option<Outcome> {
+        self.find(id)?.outcome()
+    }
+
+    /// How the request ended, if it did; it is gone then.
+    #[inline]
+    pub(crate) fn end(&mut self, id: RequestId) -> Option<Outcome> {
+        match self.find(id)? {
+            State::Done(_) | State::Received(_) => {}
+            _ => return None,
+        }
+        match self.remove(id)? {
+            State::Done(outcome) => Some(outcome),
+            state => state.outcome(),
+        }
     }
 
     #[inline]
     pub(crate) fn find(&mut self, id: RequestId) -> Option<&mut State> {
         let entry = self.entries.get_mut(id.index as usize)?;
         if entry.generation == id.generation { entry.state.as_mut() } else { None }
+    }
+
+    /// Ends a receive that was posted with the message that belongs to it, in the usual case; false where nothing has
+    /// happened.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, id: RequestId, source: Rank, tag: i32, payload: Payload<'_>) -> bool {
+        let Some(entry) = self.entries.get_mut(id.index as usize) else { return false };
+        if entry.generation == id.generation
+            && let Some(State::Posted { memory, .. }) = &entry.state
+            && let Some(room) = memory.room()
+            && room.take(payload)
+        {
+            // The memory that is forgotten keeps nothing: it is a room.
+            entry.put(State::Received(Probed { source, tag, bytes: payload.bytes() }));
+            self.completions += 1;
+            return true;
+        }
+        false
+    }
+
+    /// The same in any case.
+    pub(crate) fn fill_slowly(&mut self, id: RequestId, source: Rank, tag: i32, payload: Payload<'_>) {
+        let Some(state) = self.find(id) else { return };
+        let State::Posted { memory, .. } = state else { return };
+        memory.write_at(0, payload);
+        *state = State::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()));
+        self.completions += 1;
     }
 
     /// Ends the request; its outcome waits to be taken.
@@ -189,7 +382,8 @@ impl Requests {
     pub(crate) fn pending(&self) -> impl Iterator<Item = (RequestId, &State)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let id = RequestId { index: index as u32, generation: entry.generation };
-            entry.state.as_ref().filter(|state| !matches!(state, State::Done(_))).map(|state| (id, state))
+            let goes_on = |state: &&State| !matches!(state, State::Done(_) | State::Received(_));
+            entry.state.as_ref().filter(goes_on).map(|state| (id, state))
         })
     }
 }

@@ -52,12 +52,12 @@ fn tell(what: &str, operation: impl Fn() -> u32) {
 
 fn every(world: &Group, first: i64, stride: i64) -> Group {
     let range = RankRange { first, last: i64::from(RANKS) - 1, stride };
-    world.include_ranges(&[range]).expect("a range of the world")
+    world.include_ranges([range]).expect("a range of the world")
 }
 
 fn backwards(world: &Group) -> Group {
     let range = RankRange { first: i64::from(RANKS) - 1, last: 0, stride: -1 };
-    world.include_ranges(&[range]).expect("a range of the world")
+    world.include_ranges([range]).expect("a range of the world")
 }
 
 /// Every `stride`-th rank of a sixteenth of all.

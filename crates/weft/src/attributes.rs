@@ -1,16 +1,17 @@
-//! Attributes: what a library hangs on a communicator that a program gives it (MPI 5.0 §7.7).
+//! Attributes: what a library hangs on a communicator or a window that a program gives it (MPI 5.0 §7.7).
 //!
 //! A key is a value of the type [`Key<T>`], and what hangs under it is a `T`: nobody can take it for something else,
 //! and nobody without the key can reach it. A value is dropped when it is replaced or taken away, and with its
-//! communicator, the latest first; whether the duplicate of a communicator gets a copy is the key's to say. Nothing
-//! is locked while a value is copied or dropped, so that may use the communicator.
+//! communicator or window, the latest first; whether the duplicate of a communicator gets a copy is the key's to say.
+//! Nothing is locked while a value is copied or dropped, so that may use the communicator.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::communicator::Communicator;
+use crate::window::Window;
 
-/// Under which values of type `T` hang on communicators. Clones are the same key.
+/// Under which values of type `T` hang on communicators and windows. Clones are the same key.
 ///
 /// ```
 /// use weft::{Key, Operator};
@@ -91,7 +92,7 @@ struct Hung {
     value: Arc<dyn Any + Send + Sync>,
 }
 
-/// The attributes of a communicator, in the order in which they were hung.
+/// The attributes of a communicator or a window, in the order in which they were hung.
 #[derive(Default)]
 pub(crate) struct Attributes {
     hung: Mutex<Vec<Hung>>,
@@ -104,7 +105,12 @@ impl Attributes {
 
     /// Takes over what the keys of another communicator's attributes let duplicates have.
     pub(crate) fn inherit(&self, from: &Attributes) {
-        let hung = from.lock().clone();
+        let hung = from.lock();
+        if hung.is_empty() {
+            return;
+        }
+        // Nothing is locked while values are copied.
+        let hung = Vec::clone(&hung);
         let copies = hung.iter().filter_map(|Hung { key, value }| {
             let value = key.copy(&**value)?;
             Some(Hung { key: key.clone(), value })
@@ -122,29 +128,62 @@ impl Drop for Attributes {
     }
 }
 
+impl Attributes {
+    fn set<T: Send + Sync + 'static>(&self, key: &Key<T>, value: T) -> Option<Arc<T>> {
+        let former = self.take(key);
+        let hung = Hung { key: key.copier.clone(), value: Arc::new(value) };
+        self.lock().push(hung);
+        former
+    }
+
+    fn find<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
+        let hung = self.lock().iter().find(|hung| key.is(hung)).cloned();
+        hung.and_then(|hung| hung.value.downcast().ok())
+    }
+
+    fn take<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
+        let mut list = self.lock();
+        let place = list.iter().position(|hung| key.is(hung))?;
+        let hung = list.remove(place);
+        drop(list);
+        hung.value.downcast().ok()
+    }
+}
+
 impl Communicator {
     /// Hangs a value on this communicator, and answers the one that it replaces.
     pub fn set_attribute<T: Send + Sync + 'static>(&self, key: &Key<T>, value: T) -> Option<Arc<T>> {
-        let former = self.take_attribute(key);
-        let hung = Hung { key: key.copier.clone(), value: Arc::new(value) };
-        self.attributes().lock().push(hung);
-        former
+        self.attributes().set(key, value)
     }
 
     /// What hangs under a key.
     #[must_use]
     pub fn attribute<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
-        let hung = self.attributes().lock().iter().find(|hung| key.is(hung)).cloned();
-        hung.and_then(|hung| hung.value.downcast().ok())
+        self.attributes().find(key)
     }
 
     /// Takes away what hangs under a key.
     pub fn take_attribute<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
-        let mut list = self.attributes().lock();
-        let place = list.iter().position(|hung| key.is(hung))?;
-        let hung = list.remove(place);
-        drop(list);
-        hung.value.downcast().ok()
+        self.attributes().take(key)
+    }
+}
+
+impl Window {
+    /// Hangs a value on this window, and answers the one that it replaces (MPI 5.0 §7.7.3). Windows have no
+    /// duplicates, so what the key says of copies does not matter here.
+    pub fn set_attribute<T: Send + Sync + 'static>(&self, key: &Key<T>, value: T) -> Option<Arc<T>> {
+        self.attributes().set(key, value)
+    }
+
+    /// What hangs under a key.
+    #[must_use]
+    pub fn attribute<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
+        self.attributes().find(key)
+    }
+
+    /// Takes away what hangs under a key.
+    pub fn take_attribute<T: Send + Sync + 'static>(&self, key: &Key<T>) -> Option<Arc<T>> {
+        self.attributes().take(key)
     }
 }
 

@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod duplicate;
 mod inter;
+mod objections;
 mod split;
 mod strangers;
 
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
-use fabric::{FabricError, Payload, Peer, UserMemory};
+use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
 
 use crate::attributes::Attributes;
@@ -28,6 +29,7 @@ use crate::error::{Class, Error, Result};
 use crate::group::Group;
 pub(crate) use agree::Counts;
 use inter::Inter;
+pub(crate) use objections::Objections;
 
 use crate::lock::{Lock, Threads};
 use crate::process::{Process, failure_text};
@@ -49,7 +51,7 @@ struct Inner {
     inter: Option<Box<Inter>>,
     /// Keeps the context from others while anything uses it.
     #[expect(dead_code, reason = "it is there to be dropped with the last user")]
-    lease: Arc<Lease>,
+    lease: Kept,
     /// Where the numbers of communicators made from this one come from; the same at all members.
     identity: u64,
     /// Counts those.
@@ -82,6 +84,16 @@ pub struct Status {
     pub cancelled: bool,
 }
 
+impl Status {
+    /// What an outcome tells of the message.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Status {
+        let Outcome { source, tag, bytes, cancelled, .. } = *outcome;
+        Status { source, tag, bytes, cancelled }
+    }
+}
+
 /// How a receive ended: what is known of the message, and what went wrong.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Received {
@@ -91,13 +103,30 @@ pub struct Received {
     pub error: Option<Error>,
 }
 
+/// A context number, by who uses it.
+enum Kept {
+    /// One communicator.
+    Own(Lease),
+    /// An inter-communicator and its bridge.
+    Shared(Arc<Lease>),
+}
+
+impl Kept {
+    fn number(&self) -> u32 {
+        match self {
+            Kept::Own(lease) => lease.number(),
+            Kept::Shared(lease) => lease.number(),
+        }
+    }
+}
+
 /// What a communicator is made of.
 struct Parts {
     process: Arc<Process>,
     /// The members; the local group where there are two.
     group: Group,
     inter: Option<Inter>,
-    lease: Arc<Lease>,
+    lease: Kept,
     identity: u64,
     label: Label,
 }
@@ -126,7 +155,7 @@ impl Communicator {
         context: u32,
         label: &str,
     ) -> Option<Communicator> {
-        let lease = Lease::new(process.clone(), context);
+        let lease = Kept::Own(Lease::new(process.clone(), context));
         let identity = mix(u64::from(context));
         Communicator::assemble(Parts {
             process,
@@ -268,11 +297,11 @@ impl Communicator {
     /// and [`Communicator::receive_outcome`] knows what to do.
     #[inline(always)]
     #[must_use]
-    pub fn receive_at_once(&self, memory: &mut UserMemory, from: Rank, tag: Option<i32>) -> Option<Status> {
+    pub fn receive_at_once(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
         let inner = &*self.inner;
         let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
         let Probed { source, tag, bytes } =
-            inner.process.receive_at_once(&pattern, inner.group.peer(from)?, memory)?;
+            inner.process.receive_at_once(pattern, inner.group.peer(from)?, room)?;
         Some(Status { source, tag, bytes, cancelled: false })
     }
 
@@ -313,10 +342,10 @@ impl Communicator {
     /// lost, and [`Communicator::start_receive`] knows what to do.
     #[inline(always)]
     #[must_use]
-    pub fn receive_later(&self, memory: UserMemory, from: Rank, tag: i32) -> Option<RequestId> {
+    pub fn receive_later(&self, room: Room, from: Rank, tag: i32) -> Option<RequestId> {
         let inner = &*self.inner;
         let envelope = Envelope { context: inner.context * 2, source: from, tag };
-        inner.process.receive_later(envelope, inner.group.peer(from)?, memory)
+        inner.process.receive_later(envelope, inner.group.peer(from)?, room)
     }
 
     /// Receives and waits.
@@ -409,8 +438,7 @@ impl Communicator {
     /// What became of a receive, in words where something failed.
     #[inline]
     pub fn conclude_receive(&self, outcome: &Outcome) -> Received {
-        let Outcome { source, tag, bytes, cancelled, .. } = *outcome;
-        let status = Status { source, tag, bytes, cancelled };
+        let status = Status::of(outcome);
         Received { status, error: outcome.failure.as_ref().map(|_| self.receive_failed(outcome)) }
     }
 
@@ -559,16 +587,21 @@ fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: R
         Advance::Pending => None,
         end => Some(end),
     });
+    settle(process, execution);
+    match end {
+        Advance::Failed(failed) => Err(collective_failed(&failed)),
+        Advance::Done | Advance::Pending => Ok(()),
+    }
+}
+
+/// The buffers are in use until what was begun is over.
+#[inline]
+fn settle(process: &Process, execution: &mut Execution) {
     if !execution.is_settled() {
-        // The program's buffers are in use until what was begun is over.
         process.until(|engine| {
             execution.abandon(engine);
             execution.is_settled().then_some(())
         });
-    }
-    match end {
-        Advance::Failed(failed) => Err(collective_failed(&failed)),
-        Advance::Done | Advance::Pending => Ok(()),
     }
 }
 

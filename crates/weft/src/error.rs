@@ -66,6 +66,14 @@ pub enum Class {
     Spawn,
     Abi,
     NotSame,
+    Base,
+    Size,
+    Displacement,
+    Assertion,
+    RmaSync,
+    RmaAttach,
+    RmaShared,
+    RmaFlavor,
     /// What a function of the program returned when it was called back.
     Callback(i32),
 }

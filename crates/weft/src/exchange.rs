@@ -166,8 +166,9 @@ impl Exchange {
     /// Ends the job; for threads that is ending the process, which the caller does.
     pub(crate) fn abort(&mut self, code: i32) {
         if let Exchange::Manager(manager) = self {
-            if std::env::var_os("SLURM_STEP_ID").is_some() {
-                // Slurm kills the step at once, and what its tasks have just written, as why they abort, is lost.
+            if std::env::var_os("WEFT_LAUNCHER").is_none() {
+                // Slurm and Hydra kill the ranks and themselves at once, and what a rank has just written, as why it
+                // aborts, is lost.
                 std::thread::sleep(PASSED_ON);
             }
             // An abort that cannot be told still ends this process, and the manager sees that.
@@ -234,7 +235,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A daemon passes on what a task has written within this time.
+/// A launcher passes on what a rank has written within this time.
 const PASSED_ON: Duration = Duration::from_millis(100);
 
 /// The name under which each process's card is kept.

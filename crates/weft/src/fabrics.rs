@@ -15,6 +15,7 @@ use fabric::{
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
 
+pub(crate) use shm::Common;
 pub use shm::SharedHeap;
 use tcp::Tcp;
 
@@ -173,7 +174,7 @@ impl Fabrics {
         let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
         // Once for each node.
         if let Some(warning) = found.warning.as_ref().filter(|_| seat == 0) {
-            eprintln!("weft: {warning}");
+            crate::tell(format_args!("weft: {warning}"));
         }
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
         let eager_bytes_max = found.constants.eager_bytes_max();
@@ -485,6 +486,34 @@ fn share_segment(
     shm::fetch(lowest_offer, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
 }
 
+/// Memory in common that another process makes, by the card that came from it.
+pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
+    let file = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+    Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
+}
+
+/// Memory in common that this process makes, and others will fetch.
+pub(crate) struct CommonOffer {
+    file: OwnedFd,
+    offer: shm::Offer,
+    bytes: usize,
+}
+
+impl CommonOffer {
+    /// Makes it; the second value is the card to fetch it with.
+    pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
+        let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
+        let (offer, card) = shm::Offer::open().map_err(|error| not_shared(&error))?;
+        Ok((CommonOffer { file, offer, bytes }, card))
+    }
+
+    /// Waits until so many others have fetched it, and maps it.
+    pub(crate) fn serve(self, others: usize) -> Result<Common> {
+        self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+        Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
+    }
+}
+
 fn random_token() -> Result<Token> {
     let mut token = Token::default();
     getrandom::fill(&mut token)
@@ -553,6 +582,14 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
+}
+
+/// Memory in common did not come from one process to another.
+fn not_shared(error: &shm::HandoutError) -> Error {
+    let what = error.to_string();
+    let what = what.lines().next().unwrap_or_default();
+    Error::new(Class::RmaShared, what)
+        .remedy("processes of one node that run in different containers cannot share memory so")
 }
 
 fn segment_refused(error: &SegmentError) -> Error {

@@ -144,7 +144,15 @@ impl Group {
     /// The same in a form that answers quickest, for a group that messages go by.
     #[must_use]
     pub(crate) fn settled(&self) -> Group {
-        self.members.plain().clone()
+        self.plain().clone()
+    }
+
+    /// The same group, with no ranks to be left out.
+    fn plain(&self) -> &Group {
+        match &self.members {
+            Members::Without(without) => without.expanded(),
+            _ => self,
+        }
     }
 
     /// First peer, number of members and stride, where that is all there is to say.

@@ -29,6 +29,9 @@
 //! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
 //! `fabrics.rs`, names the fabrics.
 
+// `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
+#![deny(clippy::print_stderr)]
+
 mod attributes;
 mod background;
 mod card;
@@ -53,8 +56,10 @@ mod process;
 mod recent;
 mod session;
 pub mod sets;
+mod tell;
 mod typed;
 mod wait;
+mod window;
 
 pub use attributes::Key;
 pub use collectives;
@@ -69,16 +74,18 @@ pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
 pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
-pub use memory::Transferable;
+pub use memory::{Allocation, Shareable, Transferable};
 pub use messaging::Rank;
-pub use process::Process;
+pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use session::{Session, run_threads};
+pub use tell::tell;
 pub use topology::Level;
 pub use typed::Request;
+pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use fabric::{Heap, Payload, UserMemory};
-    pub use messaging::{Message, Mode, Outcome, Receiving, RequestId, Sending};
+    pub use fabric::{Heap, Payload, Room, UserMemory};
+    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }

@@ -64,6 +64,17 @@ impl<T> Lock<T> {
         Guard { lock: self, _locked: None }
     }
 
+    /// The value in owned mode, for the owner; `None` where [`Lock::hold`] is to be asked. As few steps as it takes.
+    #[inline(always)]
+    pub fn hold_owned(&self) -> Option<OwnedGuard<'_, T>> {
+        // No thread has the number 0.
+        if self.owner != this_thread() || self.busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.busy.store(true, Ordering::Relaxed);
+        Some(OwnedGuard { lock: self })
+    }
+
     /// Whether any thread may take it.
     pub fn is_shared(&self) -> bool {
         self.owner == 0
@@ -74,6 +85,35 @@ impl<T> Lock<T> {
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
     _locked: Option<MutexGuard<'a, ()>>,
+}
+
+/// The value, while its owner holds it.
+pub struct OwnedGuard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for OwnedGuard<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one, as said at `Sync`: only the owner gets one, and `busy` refuses it a second.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for OwnedGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for OwnedGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.busy.store(false, Ordering::Relaxed);
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -154,7 +194,13 @@ mod tests {
     fn the_owner_may_and_others_may_not() {
         let lock = Lock::new(Threads::One, 1u32);
         *lock.hold() += 1;
-        *lock.hold() += 1;
+        *lock.hold_owned().expect("the owner asks") += 1;
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| lock.hold_owned().is_none()).join());
+        assert!(elsewhere.unwrap(), "another thread got the value");
+        assert!(Lock::new(Threads::Many, ()).hold_owned().is_none());
+        let held = lock.hold_owned();
+        assert!(lock.hold_owned().is_none(), "held twice");
+        drop(held);
         let other = std::thread::scope(|scope| scope.spawn(|| *lock.hold()).join());
         let message = *other.unwrap_err().downcast::<&str>().unwrap();
         assert!(message.contains("MPI_THREAD_MULTIPLE"), "{message}");

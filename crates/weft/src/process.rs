@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use collectives::Cores;
-use fabric::{Bell, Fabric, FabricError, Payload, Peer, UserMemory};
+use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
-    Engine, Envelope, Failure, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
+    Engine, Envelope, Failure, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
 };
 
 use crate::background::{Background, Operation};
-use crate::communicator::Counts;
+use crate::communicator::{Counts, Objections, Status};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads};
+use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
@@ -43,6 +44,8 @@ pub struct Process {
     contexts: Mutex<Contexts>,
     /// Counts communicators that were made from no other, by their arguments.
     made: Counts,
+    /// Calls of processes without a communicator that came to nothing.
+    objections: Mutex<Objections>,
     /// Operations that go on with each turn.
     background: Background,
     /// The processes that share memory with this one, and this one.
@@ -77,6 +80,7 @@ impl Process {
             exchange: Mutex::new(exchange),
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
+            objections: Mutex::default(),
             background: Background::default(),
             node,
             finished: AtomicBool::new(false),
@@ -143,6 +147,19 @@ impl Process {
         if to == self.here {
             return None;
         }
+        match self.engine.hold_owned() {
+            Some(mut engine) => engine.send_at_once(to, envelope, payload),
+            None => self.send_at_once_among_threads(to, envelope, payload),
+        }
+    }
+
+    #[inline(never)]
+    fn send_at_once_among_threads(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+    ) -> Option<Sending> {
         self.hold().send_at_once(to, envelope, payload)
     }
 
@@ -154,27 +171,43 @@ impl Process {
 
     /// Posts a receive that no message waits for yet; `None` when nothing has happened.
     #[inline(always)]
-    pub(crate) fn receive_later(
-        &self,
-        envelope: Envelope,
-        from: Peer,
-        memory: UserMemory,
-    ) -> Option<RequestId> {
-        self.hold().receive_later(envelope, from, memory)
+    pub(crate) fn receive_later(&self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
+        match self.engine.hold_owned() {
+            Some(mut engine) => engine.receive_later(envelope, from, room),
+            None => self.receive_later_among_threads(envelope, from, room),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_later_among_threads(&self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
+        self.hold().receive_later(envelope, from, room)
     }
 
     /// Receives if the message comes within a few looks; `None` when nothing has happened.
     #[inline(always)]
-    pub(crate) fn receive_at_once(
+    pub(crate) fn receive_at_once(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
+        match self.engine.hold_owned() {
+            Some(mut engine) => self.look_for(&mut engine, pattern, from, room),
+            None => self.receive_at_once_among_threads(pattern, from, room),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_at_once_among_threads(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
+        self.look_for(&mut self.hold(), pattern, from, room)
+    }
+
+    #[inline(always)]
+    fn look_for(
         &self,
-        pattern: &Pattern,
+        engine: &mut Engine<Fabrics>,
+        pattern: Pattern,
         from: Peer,
-        memory: &mut UserMemory,
+        room: Room,
     ) -> Option<Probed> {
-        let mut engine = self.hold();
         let lane = engine.may_look(pattern, from)?;
         for _ in 0..self.looks {
-            if let Some(found) = engine.look(lane, pattern, memory) {
+            if let Some(found) = engine.look(lane, pattern, room) {
                 return Some(found);
             }
             if engine.is_turn_due() {
@@ -211,6 +244,85 @@ impl Process {
         self.until(|engine| engine.test(request))
     }
 
+    /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not
+    /// been ended.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_lent(&self, request: RequestId) -> bool {
+        self.hold().is_lent(request)
+    }
+
+    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
+    /// told that it has it.
+    #[must_use]
+    pub fn reclaim(&self, request: RequestId) -> bool {
+        self.hold().reclaim(request)
+    }
+
+    /// The receive of that kind at a place in the engine's table, if there is one.
+    #[must_use]
+    pub fn lent_at(&self, index: u32) -> Option<RequestId> {
+        self.hold().lent_at(index)
+    }
+
+    /// How many places there are, from the first, at which such receives stand or nothing.
+    #[inline(always)]
+    pub fn count_lent(&self, mut name: impl FnMut(usize) -> Wanted) -> usize {
+        let engine = self.hold();
+        let known = |place: &usize| match name(*place) {
+            Wanted::Stop => false,
+            Wanted::Nothing => true,
+            Wanted::Receive(request) => engine.is_lent(request),
+        };
+        (0..).take_while(known).count()
+    }
+
+    /// Ends such a receive if it is over, after a turn of progress where it is not yet.
+    #[inline(always)]
+    pub fn test_lent(&self, request: RequestId) -> Lent {
+        let ended = self.look(|engine| match engine.end_lent(request) {
+            Lent::Under => None,
+            ended => Some(ended),
+        });
+        ended.unwrap_or(Lent::Under)
+    }
+
+    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
+    /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
+    /// nothing where it had ended before, or `ended` in what other way it has ended.
+    #[inline(always)]
+    pub fn wait_lent(
+        &self,
+        mut name: impl FnMut(usize) -> Wanted,
+        mut received: impl FnMut(usize, Option<Status>),
+        mut ended: impl FnMut(usize, Outcome),
+    ) -> usize {
+        let mut place = 0;
+        self.until(|engine| {
+            loop {
+                let status = match name(place) {
+                    Wanted::Stop => return Some(()),
+                    Wanted::Nothing => None,
+                    Wanted::Receive(request) => match engine.end_lent(request) {
+                        Lent::Received(Probed { source, tag, bytes }) => {
+                            Some(Status { source, tag, bytes, cancelled: false })
+                        }
+                        Lent::Under => return None,
+                        Lent::Unknown => None,
+                        Lent::Over(outcome) => {
+                            ended(place, outcome);
+                            place += 1;
+                            continue;
+                        }
+                    },
+                };
+                received(place, status);
+                place += 1;
+            }
+        });
+        place
+    }
+
     /// One turn of progress, then whether the request is over.
     pub(crate) fn test(&self, request: RequestId) -> Option<Outcome> {
         self.look(|engine| engine.test(request))
@@ -223,7 +335,7 @@ impl Process {
 
     /// Looks at how a request ended without taking it.
     pub fn peek(&self, request: RequestId) -> Option<Outcome> {
-        self.look(|engine| engine.peek(request).cloned())
+        self.look(|engine| engine.peek(request))
     }
 
     /// One turn of progress, then the positions of the requests that are over; `None` counts as over.
@@ -335,8 +447,10 @@ impl Process {
         drop(engine);
         match next {
             Next::Look | Next::Yield => std::thread::yield_now(),
-            // What came before is seen by the look that follows, what comes later makes the sleep short.
+            // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
+            // asked now, and not after the sleep: whoever wakes is waited for.
             Next::Arm => {
+                self.die_with_the_manager();
                 self.sleepers.fetch_add(1, Ordering::SeqCst);
                 patience.armed(self.bell.arm());
             }
@@ -345,7 +459,6 @@ impl Process {
                     self.bell.sleep(armed, SLEEP_MAX);
                 }
                 self.disarm();
-                self.die_with_the_manager();
             }
         }
         self.hold()
@@ -361,7 +474,7 @@ impl Process {
     fn die_with_the_manager(&self) {
         let lost = self.exchange.try_lock().is_ok_and(|exchange| exchange.lost());
         if lost && !self.finished.load(Ordering::Relaxed) {
-            eprintln!("weft: process {}: the process manager is gone; ending", self.here.0);
+            tell(format_args!("weft: process {}: the process manager is gone; ending", self.here.0));
             std::process::exit(EXIT_MANAGER_LOST);
         }
     }
@@ -461,14 +574,22 @@ impl Process {
         &self.made
     }
 
+    /// Calls of processes without a communicator that came to nothing.
+    pub(crate) fn objections(&self) -> std::sync::MutexGuard<'_, Objections> {
+        lock(&self.objections)
+    }
+
     /// Numbers for a new communicator that come into question here.
     pub(crate) fn propose_context(&self, seed: u64) -> Proposal {
-        if self.contexts().is_overdue() {
+        let mut contexts = self.contexts();
+        if contexts.is_overdue() {
+            drop(contexts);
             let waiting =
                 self.with_engine(|engine| engine.unexpected_contexts().map(|context| context / 2).collect());
-            self.contexts().wake(&waiting);
+            contexts = self.contexts();
+            contexts.wake(&waiting);
         }
-        self.contexts().propose(seed)
+        contexts.propose(seed)
     }
 
     /// Lets an operation go on with each turn of progress, until it is over.
@@ -512,6 +633,17 @@ impl Process {
     pub(crate) fn exchange(&self) -> std::sync::MutexGuard<'_, Exchange> {
         lock(&self.exchange)
     }
+}
+
+/// What [`Process::wait_lent`] is to wait for at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// This receive.
+    Receive(RequestId),
+    /// Nothing; go on to the next place.
+    Nothing,
+    /// This is where it ends.
+    Stop,
 }
 
 /// The positions of the requests that are over.

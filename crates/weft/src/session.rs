@@ -16,6 +16,7 @@ use crate::group::Group;
 use crate::lock::Threads;
 use crate::process::Process;
 use crate::sets::ProcessSets;
+use crate::tell::tell;
 use crate::wait::Policy;
 
 /// A process's part in a job: joins it when started, leaves it when dropped.
@@ -198,11 +199,11 @@ impl Drop for Job {
     fn drop(&mut self) {
         if std::thread::panicking() {
             if self.world.size() > 1 && !self.left {
-                eprintln!("weft: rank {} panicked; ending the job", self.world.rank().0);
+                tell(format_args!("weft: rank {} panicked; ending the job", self.world.rank().0));
                 self.world.process().abort(PANIC_STATUS);
             }
         } else if let Err(error) = self.leave() {
-            eprintln!("weft: while leaving the job: {error}");
+            tell(format_args!("weft: while leaving the job: {error}"));
         }
     }
 }

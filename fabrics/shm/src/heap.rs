@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::layout::PAGE;
 use crate::memory::{Mapped, Memory};
-use crate::segment::Segment;
+use crate::segment::{self, Segment};
 
 /// The heap of this process's seat. Clones are the same heap.
 #[derive(Clone)]
@@ -101,6 +101,10 @@ impl Blocks {
         let Some(room) = bytes.checked_next_multiple_of(PAGE) else { return Ok(None) };
         let Some(at) = self.gap(room as u64) else { return Ok(None) };
         let refused = |reason: String| NoBlock { bytes, reason };
+        // Reserving more would take all there is before it failed.
+        if room as u64 > segment::machine_bytes() {
+            return Err(refused("the whole machine has less".to_owned()));
+        }
         if let Err(errno) = self.segment.reserve(at as usize, room) {
             // What was reserved before memory ran out.
             self.punch(at, room);
@@ -347,6 +351,18 @@ mod tests {
             error.to_string().lines().nth(1).is_some_and(|remedy| remedy.contains("more memory")),
             "{error}"
         );
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_not_even_tried() {
+        let segment = segment();
+        let beyond = segment::machine_bytes() + 1;
+        let fits = beyond <= segment.layout().heap_bytes;
+        let taken = SharedHeap::new(segment, 0).take(beyond as usize, 8).map(|block| block.is_some());
+        match taken {
+            Err(error) => assert!(fits && error.to_string().contains("the whole machine"), "{error}"),
+            Ok(there) => assert!(!fits && !there, "a heap is never wider than its area"),
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync` names
 //! atomics. What a peer writes is checked before use, and no peer can make another wait or fail by dying.
 
+// A fabric tells its caller, who tells the person.
+#![deny(clippy::print_stderr)]
 #![cfg_attr(loom, allow(dead_code, reason = "the models use the lock-free parts only"))]
 
 mod layout;
@@ -24,6 +26,8 @@ mod sync;
 mod bell;
 #[cfg(not(loom))]
 mod cma;
+#[cfg(not(loom))]
+mod common;
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -47,6 +51,7 @@ mod loom_tests;
 pub use crate::{
     bell::ShmBell,
     cma::Refusal,
+    common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     measure::{Measured, measure},

@@ -266,6 +266,13 @@ fn receive(consumer: &mut Consumer, memory: &Arc<Lines>) -> Vec<u8> {
 
 /// One line, if there is one.
 fn try_receive(consumer: &mut Consumer, memory: &Arc<Lines>) -> Option<Vec<u8>> {
+    if consumer.look(&**memory) == Look::Ready
+        && let Some((_, bytes)) = consumer.short(&**memory)
+    {
+        let mut taken = Vec::new();
+        consumer.take_short(&**memory, bytes, |payload| taken = payload.to_vec());
+        return Some(taken);
+    }
     let Some(arrival) = consumer.front(&**memory).unwrap() else {
         consumer.idle(&**memory);
         return None;

@@ -13,9 +13,7 @@
 
 use fabric::{Header, Payload};
 
-use crate::layout::{
-    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_PAYLOAD_BYTES_MAX,
-};
+use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_PAYLOAD_BYTES_MAX};
 use crate::memory::Memory;
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
@@ -125,7 +123,7 @@ impl Mailbox {
         for line in 1..=usize::from(self.ahead) {
             memory.prefetch(self.at + line * LINE);
         }
-        let found = memory.word(self.at + LINE_SEQUENCE).load(Ordering::Acquire);
+        let found = memory.number(self.at).load(Ordering::Acquire);
         if found == self.number.wrapping_add(1) {
             return Look::Ready;
         }
@@ -155,7 +153,7 @@ impl Mailbox {
         memory: &impl Memory,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> Result<Option<R>, Wild> {
-        let [what, words @ ..] = memory.take_words::<7>(self.at + LINE_FRONT);
+        let [what, words @ ..] = memory.take_front(self.at);
         let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });

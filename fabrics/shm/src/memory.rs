@@ -33,6 +33,25 @@ pub trait Memory {
         self.word(offset + LINE_SEQUENCE).store(sequence, Ordering::Release);
     }
 
+    /// The number of the line at `offset`, a multiple of 64.
+    #[inline(always)]
+    fn number(&self, offset: usize) -> &Word {
+        self.word(offset + LINE_SEQUENCE)
+    }
+
+    /// What follows the number of the line at `offset`.
+    #[inline(always)]
+    fn take_front(&self, offset: usize) -> [u32; 7] {
+        self.take_words(offset + LINE_FRONT)
+    }
+
+    /// Lends the payload of `bytes` bytes, at most [`LINE_PAYLOAD_BYTES_MAX`](crate::layout::LINE_PAYLOAD_BYTES_MAX), of
+    /// the line at `offset` to `reader`.
+    #[inline(always)]
+    fn read_line<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        self.read(offset + LINE_PAYLOAD, bytes, reader)
+    }
+
     /// Copies a payload in at `offset`.
     fn put(&self, offset: usize, payload: Payload<'_>);
 
@@ -104,6 +123,11 @@ mod mapped {
             Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), _owner: Owner::Mapping(mapping) }
         }
 
+        /// Where it begins in this process.
+        pub fn start(&self) -> *mut u8 {
+            self.start
+        }
+
         /// Length in bytes.
         pub fn bytes(&self) -> usize {
             self.bytes
@@ -149,6 +173,29 @@ mod mapped {
                 line.add(LINE_FRONT).cast::<[u32; 7]>().write_unaligned(front);
                 Word::from_ptr(line.add(LINE_SEQUENCE).cast()).store(sequence, Ordering::Release);
             }
+        }
+
+        // The three below ask the same of the same line, so that one check serves for all of them.
+        #[inline(always)]
+        fn number(&self, offset: usize) -> &Word {
+            if !offset.is_multiple_of(LINE) {
+                askew(offset);
+            }
+            // SAFETY: `place` checked the bounds of the line, which is aligned; every process touches the word atomically.
+            unsafe { Word::from_ptr(self.place(offset, LINE).add(LINE_SEQUENCE).cast()) }
+        }
+
+        #[inline(always)]
+        fn take_front(&self, offset: usize) -> [u32; 7] {
+            // SAFETY: `place` checked the bounds of the line; any bit pattern is a `u32`.
+            unsafe { self.place(offset, LINE).add(LINE_FRONT).cast::<[u32; 7]>().read_unaligned() }
+        }
+
+        #[inline(always)]
+        fn read_line<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+            let bytes = bytes.min(LINE_PAYLOAD_BYTES_MAX);
+            // SAFETY: `place` checked the bounds of the line, and the payload stays inside; as in `read`.
+            reader(unsafe { Payload::claim(self.place(offset, LINE).add(LINE_PAYLOAD), bytes) })
         }
 
         #[inline(always)]

@@ -13,8 +13,8 @@
 use fabric::{Header, Payload, Posted};
 
 use crate::layout::{
-    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE, MAILBOX_OFFERED, RING_CONSUMED,
-    RING_LINES, RING_MAILED, RING_WAITING, RingShape, WAITING,
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_LINES,
+    RING_MAILED, RING_WAITING, RingShape, WAITING,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};
@@ -189,7 +189,7 @@ impl Producer {
     #[inline(always)]
     pub fn post_short(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
         let bytes = payload.bytes();
-        if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || self.bytes_left > 0 || self.waiting {
+        if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || !self.is_whole() || self.waiting {
             return false;
         }
         self.publish(memory, Kind::Whole, bytes, header, payload);
@@ -382,7 +382,7 @@ impl Consumer {
     #[inline(always)]
     pub fn whole(&self, memory: &impl Memory) -> Option<(Header, Piece)> {
         let line = self.spot.line();
-        let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
+        let [what, words @ ..] = memory.take_front(line);
         let bytes = (what & !KIND_MASK) as usize;
         let whole = what & KIND_MASK == Kind::Whole as u32
             && bytes <= self.spot.shape.piece_bytes_max as usize
@@ -390,10 +390,33 @@ impl Consumer {
         whole.then(|| (Header { words }, self.piece(line, bytes)))
     }
 
+    /// The same, with the length of the payload, for a message that is whole in its line.
+    #[inline(always)]
+    pub fn short(&self, memory: &impl Memory) -> Option<(Header, usize)> {
+        let [what, words @ ..] = memory.take_front(self.spot.line());
+        // The bits above the length say that it is whole.
+        let short = what <= LINE_PAYLOAD_BYTES_MAX as u32 && self.bytes_left == 0;
+        if short { Some((Header { words }, what as usize)) } else { None }
+    }
+
+    /// Lends the payload of a message that [`Consumer::short`] has told of to `reader`, and gives its line back. The
+    /// answer is that of [`Consumer::release`].
+    #[inline(always)]
+    pub fn take_short(
+        &mut self,
+        memory: &impl Memory,
+        bytes: usize,
+        reader: impl FnOnce(Payload<'_>),
+    ) -> u32 {
+        memory.read_line(self.spot.line(), bytes, reader);
+        self.pass_line();
+        if self.lines_unpublished >= self.spot.shape.lines / 4 { self.publish(memory) } else { 0 }
+    }
+
     /// Whether a line stands at the front.
     #[inline(always)]
     pub fn look(&self, memory: &impl Memory) -> Look {
-        let found = memory.word(self.spot.line() + LINE_SEQUENCE).load(Ordering::Acquire);
+        let found = memory.number(self.spot.line()).load(Ordering::Acquire);
         if found == self.spot.sequence {
             return Look::Ready;
         }
@@ -421,16 +444,21 @@ impl Consumer {
     /// woken, and [`MAILBOX_OFFERED`].
     #[inline(always)]
     pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
-        let slot_before = self.spot.slot;
-        self.spot.next_line();
-        self.first_lap &= slot_before < self.spot.slot;
+        self.pass_line();
         self.spot.pass(piece.span);
-        self.lines_unpublished += 1;
         self.units_unpublished += piece.span.units;
         let shape = self.spot.shape;
         let due = self.lines_unpublished >= shape.lines / 4
             || self.units_unpublished >= units(shape.data_bytes as usize) / 8;
         if due { self.publish(memory) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn pass_line(&mut self) {
+        let slot_before = self.spot.slot;
+        self.spot.next_line();
+        self.first_lap &= slot_before < self.spot.slot;
+        self.lines_unpublished += 1;
     }
 
     /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. The answer is

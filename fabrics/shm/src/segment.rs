@@ -222,7 +222,7 @@ fn check(file: &OwnedFd, layout: &Layout) -> Result<[u8; 16], SegmentError> {
 
 /// An anonymous file. That it is never executed must be said where the kernel knows of it (6.3 and later), and
 /// some refuse to make one that could be.
-fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
+pub(crate) fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
@@ -231,13 +231,10 @@ fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {
-    let refused = |error: std::io::Error| SegmentError::Resources {
-        doing: "mapping the segment",
-        bytes,
-        reason: error.to_string(),
-        remedy: "This is address space, not memory: lift the limit on it (ulimit -v unlimited)",
-    };
-    let mapping = MmapOptions::new().len(bytes as usize).map_raw(file).map_err(refused)?;
+    let mapping = MmapOptions::new()
+        .len(bytes as usize)
+        .map_raw(file)
+        .map_err(|error| no_address_space("mapping the segment", bytes, &error))?;
     // A child that the program forks has no business here, and would break the rings if it tried.
     mapping.advise(Advice::DontFork).map_err(|error| system("keeping the segment from children", error))?;
     Ok(mapping)
@@ -256,7 +253,7 @@ fn made_with(file: &OwnedFd, layout: Layout) -> Layout {
 }
 
 /// Sets the length. A limit on the size of files would otherwise end the process with a signal.
-fn resize(file: &OwnedFd, bytes: u64) -> Result<(), SegmentError> {
+pub(crate) fn resize(file: &OwnedFd, bytes: u64) -> Result<(), SegmentError> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < bytes) {
         return Err(SegmentError::Resources {
@@ -267,6 +264,13 @@ fn resize(file: &OwnedFd, bytes: u64) -> Result<(), SegmentError> {
         });
     }
     rustix::fs::ftruncate(file, bytes).map_err(|errno| exhausted("making anonymous memory", bytes, errno))
+}
+
+/// The memory of this machine, with what it can swap.
+pub(crate) fn machine_bytes() -> u64 {
+    let about = rustix::system::sysinfo();
+    let units = about.totalram.saturating_add(about.totalswap);
+    units.saturating_mul(u64::from(about.mem_unit))
 }
 
 fn write_head(file: &OwnedFd, layout: &Layout) -> Result<(), SegmentError> {
@@ -281,7 +285,7 @@ fn write_head(file: &OwnedFd, layout: &Layout) -> Result<(), SegmentError> {
 }
 
 /// Takes memory for a range of the file, at once and not at first touch.
-fn reserve(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+pub(crate) fn reserve(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
             Err(Errno::INTR) => {}
@@ -306,7 +310,7 @@ fn word_at(head: &[u8; HEAD_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
-fn exhausted(doing: &'static str, bytes: u64, errno: Errno) -> SegmentError {
+pub(crate) fn exhausted(doing: &'static str, bytes: u64, errno: Errno) -> SegmentError {
     if !is_exhaustion(errno) {
         return system(doing, errno);
     }
@@ -321,7 +325,17 @@ fn is_exhaustion(errno: Errno) -> bool {
     [Errno::NOSPC, Errno::NOMEM, Errno::FBIG, Errno::MFILE, Errno::NFILE, Errno::DQUOT].contains(&errno)
 }
 
-fn system(doing: &'static str, reason: impl ToString) -> SegmentError {
+/// A file cannot be mapped.
+pub(crate) fn no_address_space(doing: &'static str, bytes: u64, error: &std::io::Error) -> SegmentError {
+    SegmentError::Resources {
+        doing,
+        bytes,
+        reason: error.to_string(),
+        remedy: "This is address space, not memory: lift the limit on it (ulimit -v unlimited)",
+    }
+}
+
+pub(crate) fn system(doing: &'static str, reason: impl ToString) -> SegmentError {
     SegmentError::System { doing, reason: reason.to_string() }
 }
 

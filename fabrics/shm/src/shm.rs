@@ -45,6 +45,11 @@ pub struct Shm {
     windows: BTreeMap<u32, Window>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
+    /// Where a peer is in both lists, by seat.
+    pairs: Vec<Pair>,
+    /// How often a pair was looked at, for the test that counts it.
+    #[cfg(test)]
+    paired: usize,
     /// Where the next poll begins, so that a busy ring cannot starve the others.
     next_incoming: usize,
     /// The ring that spoke last is asked first.
@@ -93,6 +98,13 @@ struct Outgoing {
     pull: Cell<Pull>,
 }
 
+/// Where the two sides of one pair are; [`NOWHERE`] before they are there.
+#[derive(Clone, Copy)]
+struct Pair {
+    outgoing: u32,
+    incoming: u32,
+}
+
 /// How much of a ring's memory is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Opened {
@@ -136,6 +148,9 @@ impl Shm {
         Ok(Shm {
             here: seat,
             seat: here,
+            pairs: vec![Pair { outgoing: NOWHERE, incoming: NOWHERE }; peers.len()],
+            #[cfg(test)]
+            paired: 0,
             peers,
             settings,
             _probe: probe,
@@ -173,6 +188,7 @@ impl Shm {
     }
 
     /// Everything about a post that is not the path of a small message to a peer with room.
+    #[cold]
     #[inline(never)]
     fn post_any(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let needs = if payload.bytes() <= LINE_PAYLOAD_BYTES_MAX { Opened::Lines } else { Opened::All };
@@ -205,7 +221,7 @@ impl Shm {
         } else if mailbox.is_unused()
             && self.here < outgoing.seat_number
             && outgoing.producer.lines_passed() >= LINES_BEFORE_MAILBOX
-            && self.incoming.iter().any(|incoming| incoming.lane == Some(lane))
+            && outgoing.incoming != NOWHERE
             && self.segment.reserve(mailbox.at(), PAGE).is_ok()
         {
             mailbox.reserved(PAGE - LINE_PAYLOAD);
@@ -297,39 +313,61 @@ impl Shm {
     fn answer_knocks(&mut self) {
         let layout = *self.segment.layout();
         let words = layout.knock_words();
-        let Shm { segment, seat, peers, incoming, outgoing, known, here, .. } = self;
+        let (seat, segment) = (self.seat, self.segment.clone());
         seat.answer_knocks(segment.memory(), words, |from| {
+            let Shm { peers, incoming, pairs, known, here, .. } = self;
             let Some(peer) = peers.get(from as usize) else { return };
             let (word, bit) = (from / u32::BITS, 1 << (from % u32::BITS));
             if known[word as usize] & bit != 0 {
                 return;
             }
             known[word as usize] |= bit;
+            pairs[from as usize].incoming = incoming.len() as u32;
             incoming.push(Incoming {
                 peer: *peer,
                 seat: Seat::at(layout.seat_at(from)),
+                seat_number: from,
                 consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
                 landing: None,
-                lane: lane_to(outgoing, *peer),
+                lane: None,
             });
+            self.pair_up(from);
         });
-        self.pair_up();
     }
 
-    /// Notes for every lane where the ring from the same peer is.
-    fn pair_up(&mut self) {
-        let Shm { outgoing, incoming, .. } = self;
-        for outgoing in outgoing {
-            let place = incoming.iter().position(|incoming| incoming.peer == outgoing.peer);
-            outgoing.incoming = place.map_or(NOWHERE, |place| place as u32);
+    /// Notes for the lane to the peer on a seat where the ring from it is, and the other way round.
+    fn pair_up(&mut self, seat: u32) {
+        #[cfg(test)]
+        {
+            self.paired += 1;
+        }
+        let Pair { outgoing, incoming } = self.pairs[seat as usize];
+        if let Some(incoming) = self.incoming.get_mut(incoming as usize) {
+            incoming.lane = (outgoing != NOWHERE).then_some(ShmLane { index: outgoing });
+        }
+        if let Some(outgoing) = self.outgoing.get_mut(outgoing as usize) {
+            outgoing.incoming = incoming;
+        }
+    }
+
+    /// Nothing more is heard of the peer on a seat. The rings behind it in the list move up.
+    fn forget_incoming(&mut self, seat: usize) {
+        let place = std::mem::replace(&mut self.pairs[seat].incoming, NOWHERE);
+        self.pair_up(seat as u32);
+        if place == NOWHERE {
+            return;
+        }
+        self.incoming.remove(place as usize);
+        for place in place as usize..self.incoming.len() {
+            let seat = self.incoming[place].seat_number;
+            self.pairs[seat as usize].incoming = place as u32;
+            self.pair_up(seat);
         }
     }
 
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
-        self.incoming.retain(|incoming| incoming.peer != peer);
-        self.pair_up();
         for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.peer == peer) {
             outgoing.opened = Opened::Never;
             outgoing.producer.close();
@@ -338,6 +376,7 @@ impl Shm {
         }
         // Its knocks are not answered any more, should it not have knocked yet.
         if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
+            self.forget_incoming(seat);
             self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
         }
         self.faults.push_back((peer, error));
@@ -428,9 +467,10 @@ impl Shm {
         format!("process {} (seat {seat} of this node{pid})", peer.0)
     }
 
-    /// The copy that `peer` sends and this process receives, by the ring from there.
-    fn share_from(&self, peer: Peer, ticket: u16, bytes: usize) -> Option<Share> {
-        let incoming = self.incoming.iter().find(|incoming| incoming.peer == peer)?;
+    /// The copy that the peer of a lane sends and this process receives, by the ring from there.
+    fn share_from(&self, lane: ShmLane, ticket: u16, bytes: usize) -> Option<Share> {
+        let place = self.outgoing[lane.index as usize].incoming;
+        let incoming = self.incoming.get(place as usize)?;
         Some(Share { ring_at: incoming.consumer.at(), ticket, bytes })
     }
 
@@ -465,9 +505,8 @@ impl Fabric for Shm {
 
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<ShmLane, FabricError> {
         let seat_number = self.seat_of(peer, address).ok_or_else(|| not_here(peer))?;
-        let index = match self.outgoing.iter().position(|outgoing| outgoing.peer == peer) {
-            Some(index) => index,
-            None => {
+        let index = match self.pairs[seat_number as usize].outgoing {
+            NOWHERE => {
                 let layout = self.segment.layout();
                 let (lower, higher) = (self.here.min(seat_number), self.here.max(seat_number));
                 self.outgoing.push(Outgoing {
@@ -480,15 +519,14 @@ impl Fabric for Shm {
                     incoming: NOWHERE,
                     pull: Cell::new(Pull::Untried),
                 });
-                self.outgoing.len() - 1
+                let index = self.outgoing.len() as u32 - 1;
+                self.pairs[seat_number as usize].outgoing = index;
+                self.pair_up(seat_number);
+                index
             }
+            index => index,
         };
-        let lane = ShmLane { index: index as u32 };
-        if let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.peer == peer) {
-            incoming.lane = Some(lane);
-        }
-        self.pair_up();
-        Ok(lane)
+        Ok(ShmLane { index })
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
@@ -594,9 +632,8 @@ impl Fabric for Shm {
         if heap::place(exposed).is_some() || bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
             return None;
         }
-        let peer = self.outgoing[lane.index as usize].peer;
         self.tickets = self.tickets.wrapping_add(1);
-        let share = self.share_from(peer, self.tickets, bytes)?;
+        let share = self.share_from(lane, self.tickets, bytes)?;
         share.begin(self.segment.memory());
         Some(invitation(into.start().expose_provenance() as u64, &share))
     }
@@ -608,9 +645,8 @@ impl Fabric for Shm {
         invitation: Exposed,
         into: &mut UserMemory,
     ) -> PulledShared {
-        let outgoing = &self.outgoing[lane.index as usize];
         let (ticket, bytes) = ticket_and_bytes(invitation);
-        let Some(share) = self.share_from(outgoing.peer, ticket, bytes) else {
+        let Some(share) = self.share_from(lane, ticket, bytes) else {
             return PulledShared::Refused { peer_brings: false };
         };
         let mut own = 0;
@@ -671,19 +707,13 @@ impl Outgoing {
     /// Sends a message through the mailbox, if it is our turn there and the message fits.
     #[inline(always)]
     fn post_letter(&mut self, memory: &Mapped, header: &Header, payload: Payload<'_>) -> bool {
-        if !self.mailbox.takes(payload.bytes()) || !self.producer.is_whole() {
+        if !self.mailbox.is_ours() || !self.mailbox.takes(payload.bytes()) || !self.producer.is_whole() {
             return false;
         }
         self.mailbox.post(memory, header, payload, self.producer.lines_passed());
         wake_if_asleep(memory, self.seat);
         true
     }
-}
-
-/// The lane to a peer, if there is one.
-fn lane_to(outgoing: &[Outgoing], peer: Peer) -> Option<ShmLane> {
-    let index = outgoing.iter().position(|outgoing| outgoing.peer == peer)?;
-    Some(ShmLane { index: index as u32 })
 }
 
 /// Wakes the threads of a seat, if any sleep, after something was published for them.

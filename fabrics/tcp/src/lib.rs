@@ -10,6 +10,9 @@
 //! To read it: `frame`, `card` and `handshake` say what travels; `door` and `opening` are the two ends
 //! of a connection that is being made, `knock` tells a silent peer from a stranger, `link` is one that is made; `tcp` holds them all together.
 
+// A fabric tells its caller, who tells the person.
+#![deny(clippy::print_stderr)]
+
 mod card;
 mod door;
 mod entrances;

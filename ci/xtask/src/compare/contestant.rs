@@ -201,6 +201,12 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
         Contestant::OpenmpiUcx => words.extend(["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any"]),
         Contestant::Openmpi | Contestant::Impi => {}
     }
+    // A second of each start goes into looking for networks that nothing is sent over; only starting itself is
+    // measured with that.
+    let unused = contestant == Contestant::OpenmpiUcx || contestant == Contestant::Openmpi && !sockets;
+    if unused && job.program != STARTUP {
+        words.extend(["--mca", "btl", "^ofi"]);
+    }
     if contestant.peer() == Some(Peer::Openmpi) {
         words.extend(if job.shared_cpus {
             ["--map-by", ":oversubscribe", "--bind-to", "none"]
@@ -228,6 +234,9 @@ fn environment(contestant: Contestant, job: &Job<'_>) -> Vec<(&'static str, &'st
         Contestant::Impi => vec![("I_MPI_FABRICS", "shm")],
     }
 }
+
+/// The program that measures the start.
+const STARTUP: &str = "startup";
 
 /// It refuses to run as root, which is what people are in containers, unless told twice.
 const OPEN_MPI_AS_ROOT: &[(&str, &str)] =
@@ -302,6 +311,13 @@ mod tests {
         assert!(words(Contestant::Weft, Way::NodeWithoutPull, false).contains("WEFT_CMA=0"));
         let (mine, theirs) = (Way::NodeWithoutPull, Way::Node);
         assert_eq!(words(Contestant::Mpich, mine, false), words(Contestant::Mpich, theirs, false));
+    }
+
+    #[test]
+    fn open_mpi_looks_for_networks_only_where_its_start_is_measured() {
+        assert!(words(Contestant::Openmpi, Way::Node, false).contains("--mca btl ^ofi"));
+        let job = Job { program: STARTUP, ranks: 2, way: Way::Node, shared_cpus: false };
+        assert!(!flavour(Contestant::Openmpi, &job).contains(&"^ofi"));
     }
 
     #[test]

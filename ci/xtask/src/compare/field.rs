@@ -155,7 +155,7 @@ impl Field {
     /// On shared cpus some libraries take thousands of times as long as others. A first run that does
     /// not count finds out, and the slow ones get fewer operations.
     fn patience(&self, one: Contestant, row: &Row) -> Option<Vec<String>> {
-        if !row.shared_cpus || row.unit != Unit::Microseconds {
+        if !row.shared_cpus || !matches!(row.unit, Unit::Microseconds | Unit::Allreduces) {
             return None;
         }
         let few: Vec<String> = ["--iterations", "20", "--warmup", "1"].map(str::to_owned).into();
@@ -180,7 +180,7 @@ impl Field {
         for &ranks in row.ranks {
             let job = Job { program: row.program, ranks, way: row.way, shared_cpus: row.shared_cpus };
             let rows = self.launch(one, &job, &arguments)?;
-            all.extend(samples::points(&rows, row.unit, row.program, ranks)?);
+            all.extend(samples::points(&rows, row.unit, row.result.unwrap_or(row.program), ranks)?);
         }
         Ok(all)
     }

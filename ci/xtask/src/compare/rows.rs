@@ -12,8 +12,10 @@ pub struct Row {
     pub id: &'static str,
     /// For people.
     pub title: &'static str,
-    /// The program in `bench/`, and the name in its results.
+    /// The program in `bench/`, and the name in its results, where that is no other.
     pub program: &'static str,
+    /// The name of the results that count, where the program tells several.
+    pub result: Option<&'static str>,
     /// Its arguments.
     pub arguments: &'static [&'static str],
     /// Further arguments in a quick run.
@@ -53,6 +55,8 @@ pub enum Unit {
     Memory,
     /// Share of a cpu that a waiting rank uses.
     Cpu,
+    /// Time of an operation, in times of a small allreduce of the same run.
+    Allreduces,
 }
 
 impl Unit {
@@ -65,6 +69,7 @@ impl Unit {
             Unit::Launch => "ms",
             Unit::Memory => "MB",
             Unit::Cpu => "% of a cpu",
+            Unit::Allreduces => "× allreduce",
         }
     }
 
@@ -156,6 +161,7 @@ const PAIR: Row = Row {
     id: "latency",
     title: "Latency: half a round trip",
     program: "latency",
+    result: None,
     arguments: &["--min", "1", "--iterations", "10000"],
     quick: &["--iterations", "4000"],
     ranks: &[2],
@@ -209,6 +215,36 @@ const CROWD: Row = Row {
     quick: &[],
     shared_cpus: true,
     peers: ON_SHARED_CPUS,
+    shown: &[],
+    rounds: 3,
+    ..PAIR
+};
+
+/// Making a communicator of two ranks, each with a cpu.
+const MAKING: Row = Row {
+    program: "communicators",
+    arguments: &["--iterations", "4000"],
+    quick: &[],
+    peers: ON_SHARED_CPUS,
+    shown: &[],
+    ..PAIR
+};
+
+/// The same of eight ranks on two cpus.
+const MAKING_IN_A_CROWD: Row = Row { ranks: &[8], shared_cpus: true, ..MAKING };
+
+/// MPI 5.0 asks for no more: a duplicate is one small reduction.
+const DUPLICATE: &[Gate] = &[gate("dup", 8, 8, Rule::Value(1.2)), stretch("dup", 8, 8, Rule::Value(1.1))];
+
+/// Calls of group algebra on one rank, by the number of ranks.
+const ALGEBRA: Row = Row {
+    program: "groups",
+    arguments: &["--iterations", "20000"],
+    quick: &[],
+    ranks: &[1, 8],
+    shared_cpus: true,
+    peers: ON_SHARED_CPUS,
+    gates: &[gate("groups", 1, 8, Rule::Best(1.0))],
     shown: &[],
     rounds: 3,
     ..PAIR
@@ -416,6 +452,60 @@ pub const ROWS: &[Row] = &[
         gates: &[gate("G12", 8, 8, Rule::Best(0.8))],
         rounds: 3,
         ..CROWD
+    },
+    Row { id: "comm-dup", title: "MPI_Comm_dup, 2 ranks", result: Some("comm_dup"), ..MAKING },
+    Row { id: "comm-split", title: "MPI_Comm_split, 2 ranks", result: Some("comm_split"), ..MAKING },
+    Row { id: "comm-create", title: "MPI_Comm_create, 2 ranks", result: Some("comm_create"), ..MAKING },
+    Row {
+        id: "comm-dup-cost",
+        title: "MPI_Comm_dup in times of a small allreduce, 2 ranks",
+        result: Some("comm_dup_by_allreduce"),
+        unit: Unit::Allreduces,
+        gates: DUPLICATE,
+        ..MAKING
+    },
+    Row {
+        id: "comm-dup-8",
+        title: "MPI_Comm_dup, 8 ranks on 2 cpus",
+        result: Some("comm_dup"),
+        ..MAKING_IN_A_CROWD
+    },
+    Row {
+        id: "comm-split-8",
+        title: "MPI_Comm_split, 8 ranks on 2 cpus",
+        result: Some("comm_split"),
+        ..MAKING_IN_A_CROWD
+    },
+    Row {
+        id: "comm-create-8",
+        title: "MPI_Comm_create, 8 ranks on 2 cpus",
+        result: Some("comm_create"),
+        ..MAKING_IN_A_CROWD
+    },
+    Row {
+        id: "comm-dup-cost-8",
+        title: "MPI_Comm_dup in times of a small allreduce, 8 ranks on 2 cpus",
+        result: Some("comm_dup_by_allreduce"),
+        unit: Unit::Allreduces,
+        gates: DUPLICATE,
+        ..MAKING_IN_A_CROWD
+    },
+    Row { id: "group-range-incl", title: "MPI_Group_range_incl", result: Some("range_incl"), ..ALGEBRA },
+    Row { id: "group-range-excl", title: "MPI_Group_range_excl", result: Some("range_excl"), ..ALGEBRA },
+    Row { id: "group-incl", title: "MPI_Group_incl, shuffled", result: Some("incl"), ..ALGEBRA },
+    Row { id: "group-union", title: "MPI_Group_union", result: Some("union"), ..ALGEBRA },
+    Row { id: "group-difference", title: "MPI_Group_difference", result: Some("difference"), ..ALGEBRA },
+    Row {
+        id: "group-compare",
+        title: "MPI_Group_compare of shuffled groups",
+        result: Some("compare_shuffled"),
+        ..ALGEBRA
+    },
+    Row {
+        id: "group-translate",
+        title: "MPI_Group_translate_ranks of a shuffled group",
+        result: Some("translate_shuffled"),
+        ..ALGEBRA
     },
     TCP_LATENCY,
     TCP_BANDWIDTH,

@@ -141,6 +141,10 @@ fn target(function: &Function) -> String {
     if function.name.starts_with("MPI_T_") {
         return "Target::Tools".to_string();
     }
+    // MPI 5.0 section 14.7: where no file is open yet, the handler that files begin with hears of errors.
+    if NO_FILE_YET.contains(&function.name.trim_end_matches("_c")) {
+        return "Target::File(crate::generated::constants::MPI_FILE_NULL)".to_string();
+    }
     let owner = function.parameters.iter().find_map(|parameter| {
         let kind = OWNERS.iter().find(|owner| parameter.ctype.key() == format!("MPI_{owner}"))?;
         Some(format!("Target::{kind}({})", parameter.name))
@@ -163,6 +167,8 @@ const WIDTH_MAX: usize = 110;
 const ENDING_MAX: usize = 20;
 /// The classes of objects that carry an error handler.
 const OWNERS: [&str; 4] = ["Comm", "Win", "File", "Session"];
+/// Functions of files that have no file.
+const NO_FILE_YET: [&str; 3] = ["MPI_File_open", "MPI_File_delete", "MPI_Register_datarep"];
 
 #[cfg(test)]
 mod tests {
@@ -187,6 +193,9 @@ mod tests {
     fn the_first_owner_by_value_hears_of_errors() {
         assert_eq!(target(&function("int", "int assert; MPI_Win win; MPI_Comm comm")), "Target::Win(win)");
         assert_eq!(target(&function("int", "MPI_Comm* comm")), "Target::World");
+        let mut opening = function("int", "MPI_Comm comm; MPI_File* fh");
+        opening.name = "MPI_File_open".into();
+        assert!(target(&opening).starts_with("Target::File("), "its communicator's is not asked");
         let mut tool = function("int", "MPI_Comm comm");
         tool.name = "MPI_T_some".into();
         assert_eq!(target(&tool), "Target::Tools");

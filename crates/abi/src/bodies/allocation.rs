@@ -1,16 +1,15 @@
 //! Memory that the library allocates for the program (MPI 5.0 §9.2).
 //!
-//! Larger pieces come from memory that the other processes of the node can map, where there is such. What was handed
-//! out is kept in a table, so that a foreign address is an error and not a broken heap.
+//! What was handed out is kept in a table, so that a foreign address is an error and not a broken heap.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use weft::{Class, Error, Result, SharedHeap};
+use weft::{Allocation, Class, Error, Result};
 
-use crate::bodies::info;
+use crate::bodies::info::{self, Pairs};
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::objects::lock;
@@ -19,12 +18,6 @@ use crate::types::*;
 
 /// What is handed out, by address.
 static ALLOCATED: Mutex<Option<HashMap<usize, Allocation>>> = Mutex::new(None);
-
-/// Where memory was taken, and is given back.
-enum Allocation {
-    Private(Layout),
-    Shared(SharedHeap),
-}
 
 /// Allocates memory, at least at the beginning of a cache line, or aligned as the info key
 /// `mpi_minimum_memory_alignment` asks.
@@ -35,47 +28,28 @@ pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void
     call("MPI_Alloc_mem", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(baseptr.cast::<*mut c_void>(), "baseptr")? };
-        let heap = runtime.process().shared_heap();
-        place.set(allocate(layout(size, info)?, heap)?);
+        let memory = Allocation::new(layout(size, &info::pairs(info)?)?, runtime.process().shared_heap())?;
+        let start = memory.start();
+        lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), memory);
+        place.set(start.cast());
         Ok(())
     })
 }
 
-fn layout(size: MPI_Aint, info: MPI_Info) -> Result<Layout> {
-    let asked = info::pairs(info)?;
+/// How memory is aligned where the program gives these hints.
+pub(crate) fn alignment_bytes(hints: &Pairs) -> usize {
     // What cannot be read as a number is a hint that is not understood, and ignored (MPI 5.0 §10).
-    let asked = asked
+    let asked = hints
         .value("mpi_minimum_memory_alignment")
         .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
-    let alignment_bytes =
-        asked.filter(|bytes: &usize| bytes.is_power_of_two()).unwrap_or(1).max(CACHE_LINE_BYTES);
+    asked.filter(|bytes: &usize| bytes.is_power_of_two()).unwrap_or(1).max(CACHE_LINE_BYTES)
+}
+
+fn layout(size: MPI_Aint, hints: &Pairs) -> Result<Layout> {
     // An allocation of no bytes has an address of its own all the same, so that it can be freed.
     let bytes = usize::try_from(size).map(|bytes| bytes.max(1));
-    let layout = bytes.ok().and_then(|bytes| Layout::from_size_align(bytes, alignment_bytes).ok());
+    let layout = bytes.ok().and_then(|bytes| Layout::from_size_align(bytes, alignment_bytes(hints)).ok());
     layout.ok_or_else(|| Error::new(Class::Argument, format!("the size is {size} bytes")))
-}
-
-fn allocate(layout: Layout, heap: Option<&SharedHeap>) -> Result<*mut c_void> {
-    let (start, allocation) = match heap {
-        Some(heap) => match heap.take(layout.size(), layout.align()) {
-            Ok(Some(start)) => (start, Allocation::Shared(heap.clone())),
-            Ok(None) => allocate_private(layout)?,
-            Err(error) => return Err(Error::of_text(Class::NoMemory, &error.to_string())),
-        },
-        None => allocate_private(layout)?,
-    };
-    lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), allocation);
-    Ok(start.cast())
-}
-
-fn allocate_private(layout: Layout) -> Result<(*mut u8, Allocation)> {
-    // SAFETY: the layout has at least one byte.
-    let start = unsafe { alloc(layout) };
-    if start.is_null() {
-        let what = format!("{} bytes, aligned to {}, cannot be allocated", layout.size(), layout.align());
-        return Err(Error::new(Class::NoMemory, what).remedy("ask for less, or give the job more memory"));
-    }
-    Ok((start, Allocation::Private(layout)))
 }
 
 /// Frees memory of [`mpi_alloc_mem`]. A null pointer is nothing to free.
@@ -88,18 +62,8 @@ pub unsafe fn mpi_free_mem(base: *mut c_void) -> c_int {
             return Ok(());
         }
         let allocation = lock(&ALLOCATED).as_mut().and_then(|allocated| allocated.remove(&base.addr()));
-        match allocation {
-            None => {
-                let what = format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
-                return Err(Error::new(Class::Argument, what));
-            }
-            // SAFETY: the table says that this address was allocated with this layout and not freed since.
-            Some(Allocation::Private(layout)) => unsafe { dealloc(base.cast(), layout) },
-            Some(Allocation::Shared(heap)) => {
-                heap.give_back(base.cast());
-            }
-        }
-        Ok(())
+        let what = || format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
+        allocation.map(drop).ok_or_else(|| Error::new(Class::Base, what()))
     })
 }
 
@@ -133,7 +97,7 @@ mod tests {
             assert_eq!(base.addr() % CACHE_LINE_BYTES, 0);
             // SAFETY: so many bytes were asked for.
             unsafe { base.write_bytes(7, bytes as usize) };
-            assert_eq!([free(base), free(base)], [MPI_SUCCESS, MPI_ERR_ARG]);
+            assert_eq!([free(base), free(base)], [MPI_SUCCESS, MPI_ERR_BASE]);
         }
     }
 
@@ -157,6 +121,6 @@ mod tests {
         assert_eq!(new(8, MPI_Info::from_value(0x5000)), Err(MPI_ERR_INFO));
         // SAFETY: null is refused.
         assert_eq!(unsafe { mpi_alloc_mem(8, MPI_INFO_NULL, null_mut()) }, MPI_ERR_ARG);
-        assert_eq!([free(null_mut()), free(without_provenance_mut(0x1000))], [MPI_SUCCESS, MPI_ERR_ARG]);
+        assert_eq!([free(null_mut()), free(without_provenance_mut(0x1000))], [MPI_SUCCESS, MPI_ERR_BASE]);
     }
 }

@@ -1,4 +1,5 @@
-//! Attributes: what programs and libraries hang on communicators and datatypes, and will on windows (MPI 5.0 §7.7).
+//! Attributes: what programs and libraries hang on communicators, datatypes and windows (MPI 5.0 §7.7). Those of windows
+//! stand in `window_attributes`.
 //!
 //! A key lives in a table of the process; it is gone when it was freed and nothing is hung on it any more. Callbacks
 //! are called with no lock held, so they may use MPI.
@@ -26,7 +27,7 @@ pub(crate) type Attributes = Mutex<Vec<(c_int, usize)>>;
 
 /// The object that attributes hang on, as callbacks are told.
 #[derive(Clone, Copy)]
-enum Owner {
+pub(crate) enum Owner {
     Comm(MPI_Comm),
     Type(MPI_Datatype),
     Win(MPI_Win),
@@ -43,7 +44,7 @@ enum Callbacks {
 
 /// A key that the program made.
 #[derive(Clone, Copy)]
-struct Key {
+pub(crate) struct Key {
     callbacks: Callbacks,
     /// A pointer of the program's, handed to its callbacks.
     extra_state: usize,
@@ -125,7 +126,7 @@ fn check_callback(which: &str, number: c_int, code: c_int) -> Result<()> {
 }
 
 /// A key that serves such an object. One that was freed serves as long as something hangs on it.
-fn usable(number: c_int, owner: Owner) -> Result<Key> {
+pub(crate) fn usable(number: c_int, owner: Owner) -> Result<Key> {
     let key = lock(&KEYS).get(&number).copied();
     key.filter(|key| key.serves(owner)).ok_or_else(|| no_key(number))
 }
@@ -160,37 +161,39 @@ fn detach(number: c_int) {
     }
 }
 
-fn value_of(attributes: &Attributes, number: c_int) -> Option<usize> {
+pub(crate) fn value_of(attributes: &Attributes, number: c_int) -> Option<usize> {
     lock(attributes).iter().find(|(key, _)| *key == number).map(|&(_, value)| value)
 }
 
-fn take(attributes: &Attributes, number: c_int) {
+/// Takes an attribute away whose delete function has been called, unless that has put another value in its place.
+fn take(attributes: &Attributes, number: c_int, value: usize) {
     let mut list = lock(attributes);
     let before = list.len();
-    list.retain(|(key, _)| *key != number);
+    list.retain(|there| *there != (number, value));
     if list.len() < before {
         detach(number);
     }
 }
 
-fn set(attributes: &Attributes, owner: Owner, number: c_int, value: usize) -> Result<()> {
+pub(crate) fn set(attributes: &Attributes, owner: Owner, number: c_int, value: usize) -> Result<()> {
     let key = usable(number, owner)?;
     // Before the former value goes, so that a key that was freed does not go along with it.
     attach(number);
-    if let Some(former) = value_of(attributes, number) {
+    // More than one where a delete function sets a value of the key that it is called for.
+    while let Some(former) = value_of(attributes, number) {
         key.delete(owner, number, former).inspect_err(|_| detach(number))?;
-        take(attributes, number);
+        take(attributes, number, former);
     }
     lock(attributes).push((number, value));
     Ok(())
 }
 
 /// Deleting what is not there is no error.
-fn delete(attributes: &Attributes, owner: Owner, number: c_int) -> Result<()> {
+pub(crate) fn delete(attributes: &Attributes, owner: Owner, number: c_int) -> Result<()> {
     let key = usable(number, owner)?;
     if let Some(value) = value_of(attributes, number) {
         key.delete(owner, number, value)?;
-        take(attributes, number);
+        take(attributes, number, value);
     }
     Ok(())
 }
@@ -221,14 +224,19 @@ fn copy_attributes((from, owner): (&Attributes, Owner), (to, copy): (&Attributes
 
 /// The latest goes first (MPI 5.0 §11.4.2 asks so of `MPI_COMM_SELF` at finalize). Stops at a callback that fails;
 /// its attribute stays.
-fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result<()> {
+pub(crate) fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result<()> {
     loop {
         let Some((number, value)) = lock(attributes).last().copied() else { return Ok(()) };
         if let Some(key) = attached(number) {
             key.delete(owner, number, value)?;
         }
-        take(attributes, number);
+        take(attributes, number, value);
     }
+}
+
+/// Whether anything hangs on a communicator.
+pub(crate) fn has_any(on: &CommObject) -> bool {
+    !lock(&on.attributes).is_empty()
 }
 
 /// Copies the attributes of a communicator that want to be copied to its duplicate.
@@ -390,7 +398,7 @@ pub unsafe fn mpi_type_free_keyval(type_keyval: *mut c_int) -> c_int {
     unsafe { free("MPI_Type_free_keyval", Owner::Type(MPI_DATATYPE_NULL), type_keyval) }
 }
 
-/// A key for attributes of windows. Windows themselves are not there yet.
+/// A key for attributes of windows. Its copy function is never called, since windows have no duplicates.
 ///
 /// # Safety
 /// As for [`mpi_comm_create_keyval`].
@@ -451,7 +459,7 @@ unsafe fn get_of_comm(
 
 /// # Safety
 /// As for [`get_of_comm`].
-unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+pub(crate) unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's promise is handed on.
     let (value, flag) =
         unsafe { (Place::new(value.cast::<*mut c_void>(), "attribute_val")?, Place::new(flag, "flag")?) };

@@ -20,8 +20,8 @@ use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject, lock};
-use crate::state::{Runtime, call, too_many};
-use crate::status;
+use crate::requests::SENT;
+use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// Where a buffer may be attached.
@@ -146,12 +146,10 @@ unsafe fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: *mut MPI_
     let place = unsafe { Place::new(request, "request")? };
     reap(runtime.process(), slot);
     let under_way = take_under_way(slot);
-    let object = match under_way.is_empty() {
-        true => RequestObject::Over(status::EMPTY),
-        false => RequestObject::Flush(under_way),
-    };
-    let handle = runtime.objects().requests.insert(object).ok_or_else(too_many)?;
-    place.set(MPI_Request::from_value(handle));
+    place.set(match under_way.is_empty() {
+        true => SENT,
+        false => runtime.adopt_request(RequestObject::Flush(under_way))?,
+    });
     Ok(())
 }
 
@@ -317,9 +315,7 @@ pub unsafe fn mpi_ibsend(
             send(runtime, Message { buf, count, datatype, dest, tag, comm })?;
             place
         };
-        let over = RequestObject::Over(status::EMPTY);
-        let handle = runtime.objects().requests.insert(over).ok_or_else(too_many)?;
-        place.set(MPI_Request::from_value(handle));
+        place.set(SENT);
         Ok(())
     })
 }

@@ -62,9 +62,9 @@ unsafe fn duplicate(
         }
         runtime.comm(handle)?.add_hints(info)?;
         let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made: handle };
-        let entry = runtime.objects().requests.insert(entry).ok_or_else(too_many)?;
+        let entry = runtime.adopt_request(entry)?;
         place.set(handle);
-        request.set(MPI_Request::from_value(entry));
+        request.set(entry);
         Ok(())
     })
 }

@@ -193,7 +193,7 @@ unsafe fn hand_out(
     with_attributes: bool,
 ) -> Result<()> {
     let handle = runtime.adopt_comm(new, parent)?;
-    if with_attributes {
+    if with_attributes && attributes::has_any(parent) {
         let copied = runtime
             .comm(handle)
             .and_then(|made| attributes::copy_all((parent, parent_handle), (&made, handle)));

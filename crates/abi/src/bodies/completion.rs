@@ -3,16 +3,18 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use weft::claims::{Outcome, RequestId};
-use weft::{Class, Communicator, Error, Process, Result};
+use weft::claims::{Lent, Outcome, Probed};
+use weft::{Class, Error, Result, Wanted};
 
 use crate::bodies::communicator_creation;
 use crate::bodies::point_to_point::conclude;
+use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::generated::constants::*;
-use crate::objects::{RequestObject, SENT};
+use crate::objects::RequestObject;
+use crate::requests::{Look, named_receive, no_request};
 use crate::state::{Runtime, call, runtime};
 use crate::status;
 use crate::types::*;
@@ -32,57 +34,31 @@ impl Ended {
     }
 }
 
-/// The part of a request that is needed to look whether it is over.
-enum Look {
-    Over,
-    Under(Communicator, RequestId),
-    /// Several operations of the engine, all of which must be over.
-    Several(Communicator, Vec<RequestId>),
-}
-
-fn look(runtime: &'static Runtime, request: MPI_Request) -> Result<Look> {
-    match runtime.objects().requests.find(request.value()) {
-        Some(RequestObject::Over(_) | RequestObject::Failed { .. }) => Ok(Look::Over),
-        Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
-            Ok(Look::Under(comm.clone(), *id))
-        }
-        Some(RequestObject::Duplicate { duplicating, .. }) => {
-            Ok(Look::Under(duplicating.original().clone(), duplicating.request()))
-        }
-        Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
-            Some(first) => {
-                Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())
-            }
-            None => Look::Over,
-        }),
-        None => Err(no_request(request)),
-    }
-}
-
-#[cold]
-fn no_request(request: MPI_Request) -> Error {
-    Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
-}
-
-/// Takes the request out of the table; whoever does so concludes it.
-fn take(runtime: &'static Runtime, request: MPI_Request) -> Result<RequestObject> {
-    if request == SENT {
-        return Ok(RequestObject::Over(status::EMPTY));
-    }
-    runtime.objects().requests.remove(request.value()).ok_or_else(|| no_request(request))
-}
-
 /// Waits for a request and takes it. Where several threads call, it stays in the table until it is over: others may
 /// cancel it or look at it meanwhile.
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
+    if let Some(id) = named_receive(request) {
+        let (mut received, mut failed) = (None, None);
+        let wanted = |place| if place == 0 { Wanted::Receive(id) } else { Wanted::Stop };
+        runtime.process().wait_lent(
+            wanted,
+            |_, status| received = status,
+            |_, outcome| failed = Some(outcome),
+        );
+        return match (received, failed) {
+            (Some(status), _) => Ok(Ended { status: status::of(&status), error: None }),
+            (_, Some(outcome)) => Ok(end_receive(runtime, &outcome)),
+            (None, None) => Err(no_request(request)),
+        };
+    }
     if runtime.is_shared() {
-        match look(runtime, request)? {
+        match runtime.look_at_request(request)? {
             Look::Over => {}
             Look::Under(comm, id) => drop(comm.process().wait_ready(&[Some(id)])),
             several @ Look::Several(..) => drop(wait_ready(&[(0, several)])),
         }
     }
-    take(runtime, request).map(wait_taken)
+    runtime.take_request(request).map(wait_taken)
 }
 
 /// Waits for a request that was taken.
@@ -134,148 +110,38 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     }
 }
 
+/// What a usual receive that is over comes to.
+#[inline(always)]
+fn end_receive(runtime: &'static Runtime, outcome: &Outcome) -> Ended {
+    let received = runtime.world().conclude_receive(outcome);
+    let error = received.error.map(|error| (error, MPI_COMM_WORLD));
+    Ended { status: status::of(&received.status), error }
+}
+
 /// Whether the request is over; if so it is taken and concluded.
 fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<Ended>> {
-    match look(runtime, request)? {
-        Look::Over => Ok(Some(wait_taken(take(runtime, request)?))),
+    if let Some(id) = named_receive(request) {
+        return match runtime.process().test_lent(id) {
+            Lent::Under => Ok(None),
+            Lent::Received(Probed { source, tag, bytes }) => {
+                let status = weft::Status { source, tag, bytes, cancelled: false };
+                Ok(Some(Ended { status: status::of(&status), error: None }))
+            }
+            Lent::Over(outcome) => Ok(Some(end_receive(runtime, &outcome))),
+            Lent::Unknown => Err(no_request(request)),
+        };
+    }
+    match runtime.look_at_request(request)? {
+        Look::Over => Ok(Some(wait_taken(runtime.take_request(request)?))),
         Look::Under(comm, id) => match comm.process().peek(id) {
             None => Ok(None),
-            Some(_) => Ok(Some(wait_taken(take(runtime, request)?))),
+            Some(_) => Ok(Some(wait_taken(runtime.take_request(request)?))),
         },
         several @ Look::Several(..) => match ready(&[(0, several)]).is_empty() {
             true => Ok(None),
-            false => Ok(Some(wait_taken(take(runtime, request)?))),
+            false => Ok(Some(wait_taken(runtime.take_request(request)?))),
         },
     }
-}
-
-/// A list of requests that the program handed over.
-#[derive(Clone, Copy)]
-struct List {
-    start: *mut MPI_Request,
-    count: usize,
-}
-
-impl List {
-    fn check(count: c_int, start: *mut MPI_Request) -> Result<List> {
-        let Ok(count) = usize::try_from(count) else {
-            return Err(Error::new(Class::Count, format!("the number of requests is {count}")));
-        };
-        if start.is_null() && count > 0 {
-            return Err(null("array_of_requests"));
-        }
-        Ok(List { start, count })
-    }
-
-    /// # Safety
-    /// The program's array has that many entries.
-    unsafe fn at(self, index: usize) -> MPI_Request {
-        // SAFETY: the caller's promise is handed on; `index < count` at every call.
-        unsafe { self.start.add(index).read() }
-    }
-
-    /// # Safety
-    /// The program's array has that many entries, writable.
-    unsafe fn clear(self, index: usize) {
-        // SAFETY: as in `at`.
-        unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
-    }
-
-    /// An error if one of the entries is neither null nor a request.
-    ///
-    /// # Safety
-    /// See [`List::at`].
-    unsafe fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
-        let objects = runtime.objects();
-        for index in 0..self.count {
-            // SAFETY: the caller's promise is handed on.
-            let request = unsafe { self.at(index) };
-            let known = matches!(request, MPI_REQUEST_NULL | SENT);
-            if !known && objects.requests.find(request.value()).is_none() {
-                return Err(no_request(request));
-            }
-        }
-        Ok(())
-    }
-
-    /// The entries that are not null, with their positions; an error if one of them is no request.
-    ///
-    /// # Safety
-    /// See [`List::at`].
-    unsafe fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
-        let mut active = Vec::new();
-        for index in 0..self.count {
-            // SAFETY: the caller's promise is handed on.
-            let request = unsafe { self.at(index) };
-            if request != MPI_REQUEST_NULL {
-                active.push((index, look(runtime, request)?));
-            }
-        }
-        Ok(active)
-    }
-}
-
-/// Positions in `active` of requests that are over; after a turn of progress.
-fn ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let (owners, ids) = ids_of(active);
-    match process_of(active) {
-        Some(process) => complete(active.len(), &owners, &process.ready(&ids)),
-        None => (0..active.len()).collect(),
-    }
-}
-
-/// The same, waiting until there is at least one.
-fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
-    let (owners, ids) = ids_of(active);
-    let Some(process) = process_of(active) else { return ready(active) };
-    if active.iter().any(|(_, look)| matches!(look, Look::Over)) {
-        return ready(active);
-    }
-    let mut over = vec![false; ids.len()];
-    loop {
-        // Those that are over are asked for no more, or there would be no waiting for the others of their request.
-        let left: Vec<usize> = (0..ids.len()).filter(|&place| !over[place]).collect();
-        let asked: Vec<Option<RequestId>> = left.iter().map(|&place| ids[place]).collect();
-        process.wait_ready(&asked).into_iter().for_each(|place| over[left[place]] = true);
-        let places: Vec<usize> = (0..ids.len()).filter(|&place| over[place]).collect();
-        let found = complete(active.len(), &owners, &places);
-        if !found.is_empty() {
-            return found;
-        }
-    }
-}
-
-/// The engine's requests, `None` for what is over, and to which entry each belongs.
-fn ids_of(active: &[(usize, Look)]) -> (Vec<usize>, Vec<Option<RequestId>>) {
-    let (mut owners, mut ids) = (Vec::with_capacity(active.len()), Vec::with_capacity(active.len()));
-    for (owner, (_, look)) in active.iter().enumerate() {
-        match look {
-            Look::Over => ids.push(None),
-            Look::Under(_, id) => ids.push(Some(*id)),
-            Look::Several(_, several) => ids.extend(several.iter().copied().map(Some)),
-        }
-        owners.resize(ids.len(), owner);
-    }
-    (owners, ids)
-}
-
-/// The entries all of whose requests are among those that are over.
-fn complete(entries: usize, owners: &[usize], over: &[usize]) -> Vec<usize> {
-    if owners.len() == entries {
-        return over.to_vec();
-    }
-    let mut left = vec![0usize; entries];
-    owners.iter().for_each(|&owner| left[owner] += 1);
-    over.iter().for_each(|&place| left[owners[place]] -= 1);
-    (0..entries).filter(|&entry| left[entry] == 0).collect()
-}
-
-/// The process whose engine has them; none where all are over.
-fn process_of(active: &[(usize, Look)]) -> Option<&Process> {
-    active.iter().find_map(|(_, look)| match look {
-        Look::Under(comm, _) | Look::Several(comm, _) => Some(&**comm.process()),
-        Look::Over => None,
-    })
 }
 
 /// Reports what ended alone: its own error on its own communicator.
@@ -423,14 +289,8 @@ unsafe fn end_all(
     statuses: *mut MPI_Status,
 ) -> c_int {
     let mut failures = Vec::new();
-    for index in 0..list.count {
-        // SAFETY: the caller's promise is handed on.
-        let request = unsafe { list.at(index) };
-        let ended = match request {
-            MPI_REQUEST_NULL | SENT => Ended::NOTHING,
-            _ => wait_and_take(runtime, request).unwrap_or(Ended::NOTHING),
-        };
-        // SAFETY: as above; the caller promised room for all statuses.
+    let mut end = |index, ended: Ended| {
+        // SAFETY: the caller's promise is handed on; it promised room for all statuses.
         unsafe {
             list.clear(index);
             if !statuses.is_null() {
@@ -439,6 +299,35 @@ unsafe fn end_all(
         }
         if ended.error.is_some() {
             failures.push((index, ended));
+        }
+    };
+    let (mut index, mut unusual) = (0, Vec::new());
+    while index < list.count {
+        // What the engine alone knows of is waited for together.
+        // SAFETY: the caller's promise is handed on.
+        let ended = runtime.process().wait_lent(
+            |place| unsafe { list.wanted(index + place) },
+            |place, status| {
+                // SAFETY: as above; the caller promised room for all statuses.
+                unsafe {
+                    list.clear(index + place);
+                    if !statuses.is_null() {
+                        let status = status.as_ref().map_or(status::EMPTY, status::of);
+                        status::write(statuses.add(index + place), &status);
+                    }
+                }
+            },
+            |place, outcome| unusual.push((index + place, outcome)),
+        );
+        for (index, outcome) in unusual.drain(..) {
+            end(index, end_receive(runtime, &outcome));
+        }
+        index += ended;
+        if index < list.count {
+            // SAFETY: as above.
+            let request = unsafe { list.at(index) };
+            end(index, wait_and_take(runtime, request).unwrap_or(Ended::NOTHING));
+            index += 1;
         }
     }
     if failures.is_empty() {
@@ -564,7 +453,7 @@ unsafe fn end_any(
             status::write(status, &status::EMPTY);
             return MPI_SUCCESS;
         };
-        let ended = take(runtime, list.at(at)).map(wait_taken);
+        let ended = runtime.take_request(list.at(at)).map(wait_taken);
         list.clear(at);
         index.write(at as c_int);
         if let Ok(ended) = &ended {
@@ -652,7 +541,7 @@ unsafe fn some(
             let mut ends = Vec::with_capacity(found.len());
             for (at, place) in found.into_iter().enumerate() {
                 let index = active[place].0;
-                ends.push(take(runtime, list.at(index)).map_or(Ended::NOTHING, wait_taken));
+                ends.push(runtime.take_request(list.at(index)).map_or(Ended::NOTHING, wait_taken));
                 list.clear(index);
                 indices.add(at).write(index as c_int);
             }
@@ -688,8 +577,12 @@ pub unsafe fn mpi_request_get_status(
 
 /// The status of a request that is over; the request stays.
 fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_Status>> {
-    if let several @ Look::Several(..) = look(runtime, request)? {
+    if let several @ Look::Several(..) = runtime.look_at_request(request)? {
         return Ok((!ready(&[(0, several)]).is_empty()).then_some(status::EMPTY));
+    }
+    if let Some(id) = named_receive(request) {
+        let outcome = runtime.process().peek(id);
+        return Ok(outcome.map(|outcome| status::of(&runtime.world().conclude_receive(&outcome).status)));
     }
     let (comm, id, is_send) = match runtime.objects().requests.find(request.value()) {
         Some(RequestObject::Over(status) | RequestObject::Failed { status, .. }) => return Ok(Some(*status)),
@@ -718,7 +611,7 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
             return Err(null("request"));
         }
         // SAFETY: not null, and the program promised a request.
-        let object = take(runtime, unsafe { request.read() })?;
+        let object = runtime.take_request(unsafe { request.read() })?;
         // SAFETY: as above.
         unsafe { request.write(MPI_REQUEST_NULL) };
         detach(runtime, object);
@@ -767,6 +660,14 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
         }
         // SAFETY: not null, and the program promised a request.
         let request = unsafe { request.read() };
+        if let Some(id) = named_receive(request) {
+            let known = runtime.process().is_lent(id);
+            if !known {
+                return Err(no_request(request));
+            }
+            runtime.world().cancel(id);
+            return Ok(());
+        }
         let receive = match runtime.objects().requests.find(request.value()) {
             Some(RequestObject::Receive { comm, id, .. }) => Some((comm.clone(), *id)),
             Some(_) => None,

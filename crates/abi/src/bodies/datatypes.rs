@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use datatype::{Datatype, DatatypeError, Predefined};
@@ -27,6 +28,17 @@ struct Known {
     datatype: Option<&'static Datatype>,
     /// Bytes per element, where any number of them is one row of bytes from the very address on; otherwise 0.
     row_bytes: u32,
+}
+
+/// The bytes per element of those datatypes of which any number is one row of bytes from the very address on, by the
+/// same byte; 0 for all others, and before the library runs.
+static ROW_BYTES: [AtomicU32; ROWS] = [const { AtomicU32::new(0) }; ROWS];
+
+/// Fills the table that messages of predefined datatypes are looked up in.
+pub(crate) fn prepare() {
+    for (row, known) in ROW_BYTES.iter().zip(&*KNOWN) {
+        row.store(known.map_or(0, |known| known.row_bytes), Ordering::Relaxed);
+    }
 }
 
 /// The predefined datatypes by the low byte of their handles.
@@ -53,10 +65,10 @@ fn known(handle: MPI_Datatype) -> Option<Known> {
 /// Bytes of `count` elements of a predefined datatype that stand in one row; `None` for everything else.
 #[inline(always)]
 pub(crate) fn row_bytes(handle: MPI_Datatype, count: MPI_Count) -> Option<usize> {
-    let known = KNOWN.get(handle.value().wrapping_sub(FIRST_HANDLE))?.as_ref()?;
+    let row_bytes = ROW_BYTES.get(handle.value().wrapping_sub(FIRST_HANDLE))?.load(Ordering::Relaxed);
     // Thus the product stays far below an overflow.
-    let usual = known.row_bytes > 0 && (0..=i64::from(u32::MAX)).contains(&count);
-    usual.then_some(known.row_bytes as usize * count as usize)
+    let usual = row_bytes > 0 && (0..=i64::from(u32::MAX)).contains(&count);
+    usual.then_some(row_bytes as usize * count as usize)
 }
 
 /// The predefined datatype of a handle.

@@ -87,6 +87,14 @@ pub(crate) fn resolve(errhandler: MPI_Errhandler) -> Result<Handler> {
     resolve_for("communicator", errhandler, |function| matches!(function, Function::Comm(_)))
 }
 
+/// What errors of files that are not open do.
+pub(crate) fn of_files() -> Handler {
+    let errhandler = *lock(&OF_NEW_FILES);
+    // One that only this place refers to has no name any more, and still serves.
+    let function = || lock(&HANDLERS).find(errhandler.value()).map(|handler| handler.function);
+    predefined(errhandler).or_else(|| function().map(Handler::User)).unwrap_or(Handler::Return)
+}
+
 /// What a handle does, for sessions.
 pub(crate) fn resolve_for_session(errhandler: MPI_Errhandler) -> Result<Handler> {
     resolve_for("session", errhandler, |function| matches!(function, Function::Session(_)))
@@ -260,6 +268,60 @@ pub unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_in
     call(NAME, Target::Comm(comm), |runtime| {
         runtime.comm(comm)?;
         call_handler(NAME, Target::Comm(comm), errorcode);
+        Ok(())
+    })
+}
+
+/// Attaches an error handler to a window.
+///
+/// # Safety
+/// None: both arguments are handles.
+pub unsafe fn mpi_win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
+    call("MPI_Win_set_errhandler", Target::Win(win), |runtime| {
+        let object = runtime.win(win)?;
+        let handler = resolve_for("window", errhandler, |function| matches!(function, Function::Win(_)))?;
+        retain(errhandler);
+        release(object.replace_errhandler(errhandler, handler));
+        Ok(())
+    })
+}
+
+/// The error handler of a window, as a new reference.
+///
+/// # Safety
+/// `errhandler` is null or writable.
+pub unsafe fn mpi_win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
+    call("MPI_Win_get_errhandler", Target::Win(win), |runtime| {
+        let object = runtime.win(win)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        place.set(another_reference(object.errhandler()));
+        Ok(())
+    })
+}
+
+/// Calls the error handler of a window with an error code.
+///
+/// # Safety
+/// None: the arguments are a handle and a number.
+pub unsafe fn mpi_win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
+    const NAME: &str = "MPI_Win_call_errhandler";
+    call(NAME, Target::Win(win), |runtime| {
+        runtime.win(win)?;
+        call_handler(NAME, Target::Win(win), errorcode);
+        Ok(())
+    })
+}
+
+/// Calls the error handler that files begin with, for `MPI_FILE_NULL`.
+///
+/// # Safety
+/// None: the arguments are a handle and a number.
+pub unsafe fn mpi_file_call_errhandler(file: MPI_File, errorcode: c_int) -> c_int {
+    const NAME: &str = "MPI_File_call_errhandler";
+    call(NAME, Target::File(file), |_| {
+        check_no_file(file)?;
+        call_handler(NAME, Target::File(file), errorcode);
         Ok(())
     })
 }

@@ -21,6 +21,28 @@ pub(crate) fn resolve(runtime: &'static Runtime, group: MPI_Group) -> Result<Gro
     runtime.objects().groups.find(group.value()).cloned().ok_or_else(|| no_group(group))
 }
 
+/// What the groups of some handles come to. A program of one thread has them looked at where they are; otherwise other
+/// threads would wait meanwhile, and copies are looked at.
+fn look<R, const N: usize>(
+    runtime: &'static Runtime,
+    handles: [MPI_Group; N],
+    look: impl FnOnce([&Group; N]) -> R,
+) -> Result<R> {
+    let (objects, empty) = (runtime.objects(), Group::empty());
+    let mut found = [&empty; N];
+    for (place, handle) in found.iter_mut().zip(handles) {
+        if handle != MPI_GROUP_EMPTY {
+            *place = objects.groups.find(handle.value()).ok_or_else(|| no_group(handle))?;
+        }
+    }
+    if !runtime.is_shared() {
+        return Ok(look(found));
+    }
+    let copies = found.map(Group::clone);
+    drop(objects);
+    Ok(look(copies.each_ref()))
+}
+
 #[cold]
 fn no_group(group: MPI_Group) -> Error {
     if group == MPI_GROUP_NULL {
@@ -57,9 +79,9 @@ pub unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
 /// `size` is null or writable.
 pub unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     call("MPI_Group_size", Target::World, |runtime| {
-        let group = resolve(runtime, group)?;
+        let members = look(runtime, [group], |[group]| group.size() as c_int)?;
         // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(size, "size")? }.set(group.size() as c_int);
+        unsafe { Place::new(size, "size")? }.set(members);
         Ok(())
     })
 }
@@ -70,10 +92,10 @@ pub unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int {
 /// `rank` is null or writable.
 pub unsafe fn mpi_group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     call("MPI_Group_rank", Target::World, |runtime| {
-        let group = resolve(runtime, group)?;
+        let found = look(runtime, [group], |[group]| number(group.rank(runtime.process().here())))?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(rank, "rank")? };
-        place.set(number(group.rank(runtime.process().here())));
+        place.set(found);
         Ok(())
     })
 }
@@ -94,26 +116,32 @@ pub unsafe fn mpi_group_translate_ranks(
     ranks2: *mut c_int,
 ) -> c_int {
     call("MPI_Group_translate_ranks", Target::World, |runtime| {
-        let (from, to) = (resolve(runtime, group1)?, resolve(runtime, group2)?);
-        // SAFETY: the program's promise is handed on.
-        let given = unsafe { array(ranks1, i64::from(n), "ranks1")? };
-        check_array(ranks2, i64::from(n), "ranks2")?;
-        let translated: Result<Vec<c_int>> = given.iter().map(|&rank| translate(&from, rank, &to)).collect();
-        for (index, rank) in translated?.into_iter().enumerate() {
-            // SAFETY: not null where there are ranks, and the program promised `n` elements. They may be the very
-            // elements of `ranks1`, of which no reference is used any more.
-            unsafe { ranks2.add(index).write(rank) };
-        }
-        Ok(())
+        look(runtime, [group1, group2], |[from, to]| {
+            // SAFETY: the program's promise is handed on.
+            let given = unsafe { array(ranks1, i64::from(n), "ranks1")? };
+            check_array(ranks2, i64::from(n), "ranks2")?;
+            // Nothing is written where a rank is wrong.
+            given.iter().try_for_each(|&rank| check_translated(from, rank))?;
+            for index in 0..given.len() {
+                // SAFETY: not null where there are ranks, and the program promised `n` elements of both. They may be
+                // the very same elements, of which no reference is used any more.
+                unsafe { ranks2.add(index).write(translate(from, ranks1.add(index).read(), to)) };
+            }
+            Ok(())
+        })?
     })
 }
 
-fn translate(from: &Group, rank: c_int, to: &Group) -> Result<c_int> {
+fn check_translated(from: &Group, rank: c_int) -> Result<()> {
+    if rank == MPI_PROC_NULL { Ok(()) } else { check_rank(from, i64::from(rank)).map(drop) }
+}
+
+/// For a rank that was checked.
+fn translate(from: &Group, rank: c_int, to: &Group) -> c_int {
     if rank == MPI_PROC_NULL {
-        return Ok(MPI_PROC_NULL);
+        return MPI_PROC_NULL;
     }
-    let peer = from.peer(check_rank(from, i64::from(rank))?);
-    Ok(number(peer.and_then(|peer| to.rank(peer))))
+    number(from.peer(Rank(rank as u32)).and_then(|peer| to.rank(peer)))
 }
 
 fn check_rank(group: &Group, rank: i64) -> Result<Rank> {
@@ -129,9 +157,9 @@ fn check_rank(group: &Group, rank: i64) -> Result<Rank> {
 /// `result` is null or writable.
 pub unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
     call("MPI_Group_compare", Target::World, |runtime| {
-        let (first, second) = (resolve(runtime, group1)?, resolve(runtime, group2)?);
+        let comparison = look(runtime, [group1, group2], |[first, second]| first.compare(second))?;
         // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(result, "result")? }.set(match first.compare(&second) {
+        unsafe { Place::new(result, "result")? }.set(match comparison {
             Comparison::Identical => MPI_IDENT,
             Comparison::Similar => MPI_SIMILAR,
             Comparison::Unequal => MPI_UNEQUAL,
@@ -149,11 +177,13 @@ unsafe fn combine(
     combination: impl FnOnce(&Group, &Group) -> Group,
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        let [first, second] = groups;
-        let (first, second) = (resolve(runtime, first)?, resolve(runtime, second)?);
         // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newgroup, "newgroup")? };
-        place.set(adopt(runtime, combination(&first, &second))?);
+        let place = unsafe { Place::new(newgroup, "newgroup") };
+        let made = look(runtime, groups, |[first, second]| -> Result<_> {
+            Ok((place?, combination(first, second)))
+        });
+        let (place, group) = made??;
+        place.set(adopt(runtime, group)?);
         Ok(())
     })
 }
@@ -198,10 +228,11 @@ unsafe fn choose(
     choice: impl FnOnce(&Group) -> Result<Group>,
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        let group = resolve(runtime, group)?;
         // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newgroup, "newgroup")? };
-        place.set(adopt(runtime, choice(&group)?)?);
+        let place = unsafe { Place::new(newgroup, "newgroup") };
+        let made = look(runtime, [group], |[group]| -> Result<_> { Ok((place?, choice(group)?)) });
+        let (place, group) = made??;
+        place.set(adopt(runtime, group)?);
         Ok(())
     })
 }
@@ -219,7 +250,9 @@ pub unsafe fn mpi_group_incl(
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_incl", group, newgroup, |group| {
-            group.include(&listed(group, array(ranks, i64::from(n), "ranks")?)?)
+            let ranks = array(ranks, i64::from(n), "ranks")?;
+            ranks.iter().try_for_each(|&rank| check_rank(group, i64::from(rank)).map(drop))?;
+            group.include(ranks.iter().map(|&rank| Rank(rank as u32)))
         })
     }
 }
@@ -255,7 +288,7 @@ pub unsafe fn mpi_group_range_incl(
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_range_incl", group, newgroup, |group| {
-            group.include_ranges(&ranges_of(array(ranges, i64::from(n), "ranges")?))
+            group.include_ranges(ranges_of(array(ranges, i64::from(n), "ranges")?))
         })
     }
 }
@@ -273,7 +306,7 @@ pub unsafe fn mpi_group_range_excl(
     // SAFETY: the program's promise is handed on.
     unsafe {
         choose("MPI_Group_range_excl", group, newgroup, |group| {
-            group.exclude_ranges(&ranges_of(array(ranges, i64::from(n), "ranges")?))
+            group.exclude_ranges(ranges_of(array(ranges, i64::from(n), "ranges")?))
         })
     }
 }
@@ -283,12 +316,12 @@ fn listed(group: &Group, ranks: &[c_int]) -> Result<Vec<Rank>> {
 }
 
 /// `first, last, stride` triples (MPI 5.0 §7.3.2).
-fn ranges_of(ranges: &[[c_int; 3]]) -> Vec<RankRange> {
+fn ranges_of(ranges: &[[c_int; 3]]) -> impl Iterator<Item = RankRange> + '_ {
     let range = |range: &[c_int; 3]| {
         let [first, last, stride] = range.map(i64::from);
         RankRange { first, last, stride }
     };
-    ranges.iter().map(range).collect()
+    ranges.iter().map(range)
 }
 
 /// Frees a group.

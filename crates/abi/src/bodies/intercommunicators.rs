@@ -90,6 +90,7 @@ pub unsafe fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm
     call("MPI_Intercomm_merge", Target::Comm(intercomm), |runtime| {
         let object = check(runtime, intercomm, newintracomm)?;
         object.comm.check(|| "MPI_Intercomm_merge".to_owned())?;
+        object.comm.check_sides(|| format!("MPI_Intercomm_merge, high {}", i32::from(high != 0)))?;
         let new = object.comm.merge(high != 0)?;
         // SAFETY: as in `mpi_intercomm_create`.
         unsafe { hand_out_if(runtime, Some(new), &object, intercomm, newintracomm) }

@@ -29,6 +29,7 @@ pub(crate) mod pointers;
 pub mod probes;
 pub mod profiling;
 pub mod reductions;
+mod request_lists;
 pub mod sessions;
 pub mod statuses;
 #[cfg(test)]
@@ -36,4 +37,8 @@ mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;
+pub mod window_attributes;
+pub mod window_epochs;
+pub mod window_hints;
+pub mod windows;
 pub mod world;

@@ -11,8 +11,9 @@ use crate::bodies::usual;
 use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::{CommObject, RequestObject, SENT, Unpack};
-use crate::state::{Runtime, call, too_many};
+use crate::objects::{CommObject, RequestObject, Unpack};
+use crate::requests::SENT;
+use crate::state::{Runtime, call};
 use crate::status;
 use crate::types::*;
 
@@ -214,9 +215,9 @@ unsafe fn hand_out(
         }
         Begun::Receiving { id, unpack } => RequestObject::Receive { comm, errors_to, id, unpack },
     };
-    let handle = runtime.objects().requests.insert(entry).ok_or_else(too_many)?;
+    let handle = runtime.adopt_request(entry)?;
     // SAFETY: the caller promised that it is writable.
-    unsafe { request.write(MPI_Request::from_value(handle)) };
+    unsafe { request.write(handle) };
     Ok(())
 }
 

@@ -257,9 +257,9 @@ pub unsafe fn mpi_imrecv(
         Err(code) => return code,
     };
     call("MPI_Imrecv", Target::Comm(errors_to), |runtime| {
-        let handle = runtime.objects().requests.insert(object).ok_or_else(too_many)?;
+        let handle = runtime.adopt_request(object)?;
         // SAFETY: not null, and the program promised that it is writable.
-        unsafe { request.write(MPI_Request::from_value(handle)) };
+        unsafe { request.write(handle) };
         Ok(())
     })
 }

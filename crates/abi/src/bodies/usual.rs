@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::claims::{Outcome, Payload, RequestId, Sending, UserMemory};
+use weft::claims::{Outcome, Payload, RequestId, Room, Sending};
 use weft::{Communicator, Rank, Result};
 
 use crate::arguments::is_plain;
@@ -15,7 +15,8 @@ use crate::bodies::datatypes::row_bytes;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
-use crate::objects::{RequestObject, SENT};
+use crate::objects::RequestObject;
+use crate::requests::{SENT, receive_handle};
 use crate::state;
 use crate::status;
 use crate::types::*;
@@ -33,10 +34,11 @@ fn usual(
     is_plain(buffer).then_some((comm, bytes))
 }
 
-/// A member of the communicator.
+/// The rank of a number; one that is no rank, and `MPI_PROC_NULL` and `MPI_ANY_SOURCE` with it, is no member of any
+/// communicator.
 #[inline(always)]
-fn member(comm: &Communicator, rank: c_int) -> Option<Rank> {
-    (rank as u32 <= i32::MAX as u32 && (rank as u32) < comm.size()).then_some(Rank(rank as u32))
+fn rank(number: c_int) -> Rank {
+    Rank(number as u32)
 }
 
 /// Sends as `MPI_Send` does; `None` when nothing has happened.
@@ -53,7 +55,10 @@ pub(crate) unsafe fn send(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let (object, bytes) = usual(buffer, count, datatype, comm)?;
-    let to = member(object, to).filter(|_| tag >= 0)?;
+    if tag < 0 {
+        return None;
+    }
+    let to = rank(to);
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
     match object.send_at_once(payload, to, tag)? {
@@ -83,18 +88,21 @@ pub(crate) unsafe fn isend(
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let (object, bytes) = usual(buffer, count, datatype, comm)?;
-    let to = member(object, to).filter(|_| tag >= 0 && !request.is_null())?;
+    if tag < 0 || request.is_null() {
+        return None;
+    }
+    let to = rank(to);
     // SAFETY: the program's promise.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
     let begun = match object.send_at_once(payload, to, tag)? {
-        Sending::Done => Ok(SENT),
-        Sending::Pending(id) => {
-            let sends =
-                RequestObject::Send { comm: object.clone(), errors_to: comm, id, to, tag, keeps: None };
-            enter(sends)
+        Sending::Done => {
+            // SAFETY: not null, and the caller promised that it is writable.
+            unsafe { request.write(SENT) };
+            return Some(MPI_SUCCESS);
         }
+        Sending::Pending(id) => enter_send(object, comm, id, to, tag),
     };
-    // SAFETY: not null, and the caller promised that it is writable.
+    // SAFETY: as above.
     Some(unsafe { hand_out("MPI_Isend", begun, request, comm) })
 }
 
@@ -114,24 +122,49 @@ pub(crate) unsafe fn irecv(
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let (object, bytes) = usual(buffer, count, datatype, comm)?;
-    let from = member(object, from).filter(|_| tag >= 0 && !request.is_null())?;
+    if tag < 0 || request.is_null() {
+        return None;
+    }
     // SAFETY: the program's promise.
-    let memory = unsafe { UserMemory::claim(buffer.cast(), bytes) };
-    let id = object.receive_later(memory, from, tag)?;
-    let receives = RequestObject::Receive { comm: object.clone(), errors_to: comm, id, unpack: None };
-    // SAFETY: not null, and the caller promised that it is writable.
-    Some(unsafe { hand_out("MPI_Irecv", enter(receives), request, comm) })
+    let room = unsafe { Room::claim(buffer.cast(), bytes) };
+    let id = object.receive_later(room, rank(from), tag)?;
+    if let Some(handle) = receive_handle(id) {
+        // SAFETY: not null, and the caller promised that it is writable.
+        unsafe { request.write(handle) };
+        return Some(MPI_SUCCESS);
+    }
+    let begun = enter_receive(object, comm, id);
+    // SAFETY: as above.
+    Some(unsafe { hand_out("MPI_Irecv", begun, request, comm) })
+}
+
+/// A send that goes on.
+#[cold]
+fn enter_send(
+    object: &Communicator,
+    comm: MPI_Comm,
+    id: RequestId,
+    to: Rank,
+    tag: c_int,
+) -> Result<MPI_Request> {
+    enter(RequestObject::Send { comm: object.clone(), errors_to: comm, id, to, tag, keeps: None })
+}
+
+/// More receives than there are handles of their kind.
+#[cold]
+fn enter_receive(object: &Communicator, comm: MPI_Comm, id: RequestId) -> Result<MPI_Request> {
+    enter(RequestObject::Receive { comm: object.clone(), errors_to: comm, id, unpack: None })
 }
 
 /// A handle for an operation that goes on.
+#[cold]
 fn enter(object: RequestObject) -> Result<MPI_Request> {
-    let runtime = state::runtime().expect("an operation was begun");
-    runtime.objects().requests.insert(object).map(MPI_Request::from_value).ok_or_else(state::too_many)
+    state::runtime().expect("an operation was begun").adopt_request(object)
 }
 
 /// # Safety
 /// `request` is writable.
-#[inline(always)]
+#[cold]
 unsafe fn hand_out(
     name: &'static str,
     begun: Result<MPI_Request>,
@@ -163,39 +196,39 @@ pub(crate) unsafe fn receive(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     let (object, bytes) = usual(buffer, count, datatype, comm)?;
-    let from = if from == MPI_ANY_SOURCE { None } else { Some(member(object, from)?) };
+    let from = if from == MPI_ANY_SOURCE { None } else { Some(rank(from)) };
     let tag = match tag {
         MPI_ANY_TAG => None,
         0.. => Some(tag),
         _ => return None,
     };
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
-    let mut memory = unsafe { UserMemory::claim(buffer.cast(), bytes) };
+    let room = unsafe { Room::claim(buffer.cast(), bytes) };
     if let Some(from) = from
-        && let Some(received) = object.receive_at_once(&mut memory, from, tag)
+        && let Some(received) = object.receive_at_once(room, from, tag)
     {
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write_received(status, &received) };
         return Some(MPI_SUCCESS);
     }
     // SAFETY: the program's promise and the caller's are handed on.
-    unsafe { wait_and_receive(object, memory, from, tag, status, comm) }
+    unsafe { wait_and_receive(object, room, from, tag, status, comm) }
 }
 
 /// A receive that must wait, or is in any way unusual.
 ///
 /// # Safety
-/// `memory` is writable; `status` is null or writable.
+/// `room` is writable; `status` is null or writable.
 #[inline(never)]
 unsafe fn wait_and_receive(
     object: &Communicator,
-    memory: UserMemory,
+    room: Room,
     from: Option<Rank>,
     tag: Option<c_int>,
     status: *mut MPI_Status,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let outcome = object.receive_outcome(memory, from, tag)?;
+    let outcome = object.receive_outcome(room.memory(), from, tag)?;
     if outcome.failure.is_some() || outcome.cancelled {
         // SAFETY: the caller's promise.
         return Some(unsafe { finish_receive(object, &outcome, status, comm) });

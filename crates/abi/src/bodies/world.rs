@@ -6,7 +6,7 @@ use weft::{Class, Error};
 
 use crate::bodies::{attributes, buffered, completion};
 use crate::entry::Target;
-use crate::errors::{finish, raise, tell};
+use crate::errors::{finish, raise};
 use crate::generated::constants::*;
 use crate::state::{self, call};
 use crate::types::*;
@@ -124,11 +124,13 @@ pub fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
             let place =
                 runtime.find_comm(comm).map_or_else(|| format!("{comm:?}"), |object| object.comm.label());
             let (rank, host) = (runtime.rank(), state::host_name());
-            tell(&format!("weft: MPI_Abort({place}, {errorcode}) was called by rank {rank} on {host}\n"));
+            weft::tell(format_args!(
+                "weft: MPI_Abort({place}, {errorcode}) was called by rank {rank} on {host}"
+            ));
             runtime.abort(errorcode)
         }
         None => {
-            tell(&format!("weft: MPI_Abort({errorcode}) was called outside of MPI\n"));
+            weft::tell(format_args!("weft: MPI_Abort({errorcode}) was called outside of MPI"));
             state::exit(errorcode)
         }
     }

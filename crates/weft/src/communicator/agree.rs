@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
 
-use super::{Communicator, Label, Parts};
+use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -28,7 +28,7 @@ impl Ballot {
     }
 
     /// Takes the number that was agreed on; none where the attempt was in vain, at all members alike.
-    pub(super) fn settle(&self, process: &Arc<Process>, proposal: &Proposal) -> Option<Arc<Lease>> {
+    pub(super) fn settle(&self, process: &Arc<Process>, proposal: &Proposal) -> Option<Lease> {
         let number = process.contexts().settle(proposal, self.free)?;
         Some(Lease::new(process.clone(), number))
     }
@@ -75,16 +75,24 @@ pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
 /// How often something was done, by what.
 #[derive(Default)]
 pub(crate) struct Counts {
-    times: Mutex<HashMap<u64, u64, BuildHasherDefault<Spread>>>,
+    times: Mutex<Times>,
 }
+
+type Times = HashMap<u64, u64, BuildHasherDefault<Spread>>;
 
 impl Counts {
     /// How often it was done before.
-    pub(crate) fn next(&self, what: u64) -> u64 {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = times.entry(what).or_default();
-        *times += 1;
-        *times - 1
+    pub(crate) fn of(&self, what: u64) -> u64 {
+        self.hold().get(&what).copied().unwrap_or_default()
+    }
+
+    /// It was done once more. What was tried in vain does not count: not all who are needed have tried it.
+    pub(crate) fn add(&self, what: u64) {
+        *self.hold().entry(what).or_default() += 1;
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +105,7 @@ impl Communicator {
 
     /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one reduction
     /// is all that it costs.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Arc<Lease>, u64)> {
+    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(&self.inner.process, seed, sum, |ballot| self.reduce_ballot(ballot))
     }
 
@@ -111,14 +119,9 @@ impl Communicator {
     }
 
     /// A communicator of those members, made from this one.
-    pub(super) fn child(
-        &self,
-        group: Group,
-        lease: Arc<Lease>,
-        seed: u64,
-        label: Label,
-    ) -> Option<Communicator> {
+    pub(super) fn child(&self, group: Group, lease: Lease, seed: u64, label: Label) -> Option<Communicator> {
         let process = self.inner.process.clone();
+        let lease = Kept::Own(lease);
         Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label })
     }
 
@@ -133,7 +136,7 @@ pub(super) fn agree_by(
     seed: u64,
     sum: u64,
     mut reduce: impl FnMut(Ballot) -> Result<Ballot>,
-) -> Result<(Arc<Lease>, u64)> {
+) -> Result<(Lease, u64)> {
     for attempt in 0.. {
         let proposal = process.propose_context(attempt_of(seed, attempt));
         match reduce(Ballot::of(&proposal, sum)) {

@@ -10,12 +10,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
 use crate::error::{Class, Error, Result};
-use crate::memory::{reading, writing};
+use crate::fabrics::Fabrics;
 use crate::process::failure_text;
+use crate::tell::tell;
 
 impl Communicator {
     /// With checks on, compares what the members have called. `operation` names it and all arguments that must be
@@ -28,101 +30,190 @@ impl Communicator {
         if !self.inner.process.checks() {
             return Ok(());
         }
-        // Across an inter-communicator both groups compare, where they meet.
-        let meeting = self.meeting();
-        if meeting.size() > 1 { meeting.compare_calls(&operation()) } else { Ok(()) }
+        self.compare_calls(operation(), false)
+    }
+
+    /// The same for what the members of each group of an inter-communicator must give alike.
+    ///
+    /// # Errors
+    /// As [`Communicator::check`].
+    pub fn check_sides(&self, operation: impl FnOnce() -> String) -> Result<()> {
+        if self.inner.process.checks() { self.compare_calls(operation(), true) } else { Ok(()) }
     }
 
     #[cold]
-    fn compare_calls(&self, operation: &str) -> Result<()> {
-        let verdict = if self.rank() == JUDGE { self.judge(operation)? } else { self.ask(operation)? };
+    fn compare_calls(&self, operation: String, by_side: bool) -> Result<()> {
+        let process = &self.inner.process;
+        let mut comparison = process.with_engine(|engine| Comparison::new(self, operation, by_side, engine));
+        process.until(|engine| comparison.advance(engine))
+    }
+}
+
+/// The members tell each other what they have called.
+pub(super) struct Comparison {
+    /// Where all members are: across an inter-communicator both groups compare.
+    meeting: Communicator,
+    operation: String,
+    /// Whether the operation has taken the numbers of what it makes before it is known whether it will.
+    is_ahead: bool,
+    /// Members before that rank are compared with each other, and the others with each other.
+    parted_at: usize,
+    /// At rank 0 the cards of all; elsewhere this one's, and then room for the verdict.
+    room: Heap,
+    /// What has still to come or go.
+    left: Vec<(Rank, RequestId)>,
+    failure: Option<Error>,
+    /// What it has come to, where that is known and being told.
+    verdict: Option<(String, Heap)>,
+    /// When it began, until it was told that it takes long.
+    since: Option<Instant>,
+}
+
+impl Comparison {
+    /// Begins it; nobody has to wait for it at once.
+    pub(super) fn new(
+        of: &Communicator,
+        operation: String,
+        by_side: bool,
+        engine: &mut Engine<Fabrics>,
+    ) -> Comparison {
+        let meeting = of.meeting().clone();
+        let parted_at = if by_side { of.first_part() as usize } else { 0 };
+        let (rank, size) = (meeting.rank(), meeting.size());
+        let bytes = if rank == JUDGE { size as usize * CARD_BYTES } else { CARD_BYTES + VERDICT_BYTES };
+        let room = Heap::new(bytes);
+        room.memory().write_at(0, Payload::from(&card(&operation)[..]));
+        let since = Some(Instant::now());
+        let (left, failure, verdict) = (Vec::new(), None, None);
+        let mut comparison = Comparison {
+            meeting,
+            operation,
+            is_ahead: false,
+            parted_at,
+            room,
+            left,
+            failure,
+            verdict,
+            since,
+        };
+        let mut memory = comparison.room.memory();
+        if rank == JUDGE {
+            for other in 1..size {
+                let room = memory.part(other as usize * CARD_BYTES, CARD_BYTES);
+                comparison.receive(engine, Rank(other), CARDS, room);
+            }
+        } else {
+            comparison.receive(engine, JUDGE, VERDICTS, memory.part(CARD_BYTES, VERDICT_BYTES));
+            comparison.send(engine, JUDGE, CARDS, memory.part(0, CARD_BYTES).reading());
+        }
+        comparison
+    }
+
+    /// For an operation that takes the numbers of what it makes before it is known whether it will.
+    pub(super) fn ahead(mut self) -> Comparison {
+        self.is_ahead = true;
+        self
+    }
+
+    /// Goes as far as it can without waiting: the outcome, when it is over.
+    pub(super) fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Result<()>> {
+        let failure = &mut self.failure;
+        let (meeting, operation) = (&self.meeting, &self.operation);
+        self.left.retain(|(_, request)| match engine.test(*request) {
+            Some(outcome) => {
+                note(failure, meeting, operation, &outcome);
+                false
+            }
+            None => true,
+        });
+        if !self.left.is_empty() {
+            self.tell();
+            return None;
+        }
+        if let Some(failure) = self.failure.take() {
+            return Some(Err(failure));
+        }
+        if self.meeting.rank() != JUDGE {
+            return Some(self.outcome(&words(&self.bytes()[CARD_BYTES..])));
+        }
+        let Some((verdict, _)) = &self.verdict else {
+            self.judge(engine);
+            return self.advance(engine);
+        };
+        Some(self.outcome(verdict))
+    }
+
+    /// Rank 0: all cards are there.
+    fn judge(&mut self, engine: &mut Engine<Fabrics>) {
+        let bytes = self.bytes();
+        let verdict = verdict(bytes.as_chunks::<CARD_BYTES>().0, self.parted_at);
+        let room = Heap::new(verdict.len());
+        room.memory().write_at(0, Payload::from(verdict.as_bytes()));
+        for other in 1..self.meeting.size() {
+            self.send(engine, Rank(other), VERDICTS, room.memory().reading());
+        }
+        self.verdict = Some((verdict, room));
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.room.payload().to_vec()
+    }
+
+    fn outcome(&self, verdict: &str) -> Result<()> {
         if verdict.is_empty() {
             return Ok(());
         }
-        let what = format!("{}: the members have not called the same: {verdict}", self.place());
+        if !self.is_ahead {
+            // Another may have begun to make a communicator already; all go on to count alike.
+            let _ = (self.meeting.next_seed(), self.meeting.next_nonblocking_tag());
+        }
+        let what = format!("{}: the members have not called the same: {verdict}", self.meeting.place());
         Err(Error::new(Class::NotSame, what)
             .remedy("all members must call the same operations in the same order, with arguments that agree"))
     }
 
-    /// Rank 0: waits for all cards, and tells what they come to.
-    fn judge(&self, operation: &str) -> Result<String> {
-        let mut cards = vec![[0; CARD_BYTES]; self.size() as usize];
-        cards[0] = card(operation);
-        let others = (1..self.size()).map(Rank);
-        let mut receiving = Vec::new();
-        for (rank, card) in others.clone().zip(&mut cards[1..]) {
-            receiving.push((rank, self.begin(rank, CARDS, card)?));
-        }
-        self.await_all(operation, receiving)?;
-        let verdict = verdict(&cards);
-        for rank in others {
-            self.tell(rank, VERDICTS, verdict.as_bytes())?;
-        }
-        Ok(verdict)
-    }
-
-    /// Any other rank.
-    fn ask(&self, operation: &str) -> Result<String> {
-        let mut verdict = [0; VERDICT_BYTES];
-        let receiving = vec![(JUDGE, self.begin(JUDGE, VERDICTS, &mut verdict)?)];
-        let sent = self.tell(JUDGE, CARDS, &card(operation));
-        self.await_all(operation, receiving)?;
-        sent?;
-        Ok(words(&verdict))
-    }
-
-    fn tell(&self, to: Rank, tag: i32, bytes: &[u8]) -> Result<()> {
-        let inner = &*self.inner;
-        let peer = inner.group.peer(to).ok_or_else(|| self.no_rank(to))?;
+    fn send(&mut self, engine: &mut Engine<Fabrics>, to: Rank, tag: i32, bytes: Payload<'static>) {
+        let inner = &*self.meeting.inner;
+        let Some(peer) = inner.group.peer(to) else { return };
         let envelope = Envelope { context: inner.context * 2 + 1, source: inner.rank, tag };
-        match inner.process.send(peer, envelope, reading(bytes), Mode::Standard) {
-            Ok(Sending::Done) => Ok(()),
-            Ok(Sending::Pending(request)) => self.conclude_send(&self.wait(request), to, tag),
-            Err(error) => Err(self.send_failed(error, to, tag)),
+        match engine.send(peer, envelope, bytes, Mode::Standard) {
+            Ok(Sending::Done) => {}
+            Ok(Sending::Pending(request)) => self.left.push((to, request)),
+            Err(error) => {
+                self.failure.get_or_insert(self.meeting.send_failed(error, to, tag));
+            }
         }
     }
 
-    fn begin(&self, from: Rank, tag: i32, room: &mut [u8]) -> Result<Receiving> {
-        let inner = &*self.inner;
-        let peer = inner.group.peer(from).ok_or_else(|| self.no_rank(from))?;
+    fn receive(&mut self, engine: &mut Engine<Fabrics>, from: Rank, tag: i32, room: UserMemory) {
+        let inner = &*self.meeting.inner;
+        let Some(peer) = inner.group.peer(from) else { return };
         let pattern = Pattern { context: inner.context * 2 + 1, source: Some(from), tag: Some(tag) };
-        Ok(inner.process.receive(pattern, Some(peer), writing(room)))
+        match engine.receive(pattern, Some(peer), room) {
+            Receiving::Done(outcome) => {
+                note(&mut self.failure, &self.meeting, &self.operation, &outcome);
+            }
+            Receiving::Pending(request) => self.left.push((from, request)),
+        }
     }
 
-    /// Waits for all; when that takes long, tells once who has not come.
-    fn await_all(&self, operation: &str, receiving: Vec<(Rank, Receiving)>) -> Result<()> {
-        let mut over: Vec<Outcome> = Vec::new();
-        let mut left: Vec<(Rank, RequestId)> = Vec::new();
-        for (rank, receiving) in receiving {
-            match receiving {
-                Receiving::Done(outcome) => over.push(outcome),
-                Receiving::Pending(request) => left.push((rank, request)),
-            }
+    /// When it takes long, tells once who has not come.
+    fn tell(&mut self) {
+        if self.since.is_some_and(|since| PATIENCE <= since.elapsed()) {
+            self.since = None;
+            let (place, seconds) = (self.meeting.place(), PATIENCE.as_secs());
+            let missing = ranks(self.left.iter().map(|(rank, _)| rank.0));
+            let operation = &self.operation;
+            tell(format_args!("weft: {place}: {operation}: waiting {seconds} s for {missing}"));
         }
-        let (start, mut told) = (Instant::now(), false);
-        self.inner.process.until(|engine| {
-            left.retain(|(_, request)| match engine.test(*request) {
-                Some(outcome) => {
-                    over.push(outcome);
-                    false
-                }
-                None => true,
-            });
-            if !told && !left.is_empty() && PATIENCE <= start.elapsed() {
-                told = true;
-                let missing = ranks(left.iter().map(|(rank, _)| rank.0));
-                let seconds = PATIENCE.as_secs();
-                eprintln!("weft: {}: {operation}: waiting {seconds} s for {missing}", self.place());
-            }
-            left.is_empty().then_some(())
-        });
-        match over.into_iter().find_map(|outcome| outcome.failure) {
-            None => Ok(()),
-            Some(failure) => {
-                let what = format!("{}: {operation}: {}", self.place(), failure_text(&failure));
-                Err(Error::new(Class::ProcessAborted, what))
-            }
-        }
+    }
+}
+
+/// The first failure stays.
+fn note(failure: &mut Option<Error>, meeting: &Communicator, operation: &str, outcome: &Outcome) {
+    if let Some(lost) = &outcome.failure {
+        let what = format!("{}: {operation}: {}", meeting.place(), failure_text(lost));
+        failure.get_or_insert(Error::new(Class::ProcessAborted, what));
     }
 }
 
@@ -139,9 +230,10 @@ fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Empty if all cards are the same.
-fn verdict(cards: &[[u8; CARD_BYTES]]) -> String {
-    if cards.iter().all(|card| *card == cards[0]) {
+/// Empty if all cards of each of the two parts are the same.
+fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize) -> String {
+    let (first, second) = cards.split_at(parted_at);
+    if [first, second].into_iter().all(|part| part.iter().all(|card| *card == part[0])) {
         return String::new();
     }
     let mut callers: BTreeMap<&[u8; CARD_BYTES], Vec<u32>> = BTreeMap::new();
@@ -164,7 +256,7 @@ fn verdict(cards: &[[u8; CARD_BYTES]]) -> String {
 }
 
 /// `rank 3`, or `ranks 0-2, 5`.
-fn ranks(members: impl Iterator<Item = u32>) -> String {
+pub(super) fn ranks(members: impl Iterator<Item = u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in members {
         match runs.last_mut() {
@@ -189,7 +281,7 @@ const VERDICTS: i32 = CARDS + 1;
 const CARD_BYTES: usize = 256;
 const VERDICT_BYTES: usize = 2048;
 /// How long members may keep others waiting before that is told.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -199,12 +291,15 @@ mod tests {
 
     #[test]
     fn verdicts_say_who_called_what() {
-        assert_eq!(verdict(&[card("barrier"), card("barrier")]), "");
+        assert_eq!(verdict(&[card("barrier"), card("barrier")], 0), "");
         let cards = ["bcast, root 1", "barrier", "bcast, root 1", "bcast, root 1", "barrier"].map(card);
-        assert_eq!(verdict(&cards), "bcast, root 1 at ranks 0, 2-3; barrier at ranks 1, 4");
+        assert_eq!(verdict(&cards, 0), "bcast, root 1 at ranks 0, 2-3; barrier at ranks 1, 4");
+        let sides = ["high 0", "high 0", "high 1", "high 1"].map(card);
+        assert_eq!(verdict(&sides, 2), "", "the two sides may differ");
+        assert_eq!(verdict(&sides, 1), "high 0 at ranks 0-1; high 1 at ranks 2-3");
         let long = "x".repeat(1000);
         let cards: Vec<_> = (0..50).map(|rank| card(&format!("{rank} {long}"))).collect();
-        assert_eq!(verdict(&cards).len(), VERDICT_BYTES - 1);
+        assert_eq!(verdict(&cards, 0).len(), VERDICT_BYTES - 1);
     }
 
     fn checked() -> Config {

@@ -8,6 +8,7 @@ use fabric::Heap;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
+use super::check::Comparison;
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
@@ -21,12 +22,17 @@ impl Communicator {
     /// # Errors
     /// When a member is lost.
     pub fn duplicate(&self) -> Result<Communicator> {
+        let copy = self.duplicate_bare(COPY)?;
+        copy.attributes().inherit(self.attributes());
+        Ok(copy)
+    }
+
+    /// The same without attributes, called as `made` says: what an object with a context of its own is built on.
+    pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
         let (lease, _) = meeting.agree(seed, 0)?;
-        let copy = self.copy(lease, seed)?;
-        copy.attributes().inherit(self.attributes());
-        Ok(copy)
+        self.copy(lease, seed, made)
     }
 
     /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
@@ -37,9 +43,13 @@ impl Communicator {
         let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::default();
         let seed = meeting.next_seed();
+        let checking = process.checks().then(|| {
+            let words = "MPI_Comm_idup".to_owned();
+            process.with_engine(|engine| Comparison::new(self, words, false, engine).ahead())
+        });
         let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)));
-        let duplication =
-            Duplication { original: self.clone(), seed, attempts: 1, attempt, id, ended: Arc::clone(&ended) };
+        let (original, ended_by) = (self.clone(), Arc::clone(&ended));
+        let duplication = Duplication { original, checking, seed, attempts: 1, attempt, id, ended: ended_by };
         process.entrust(Box::new(duplication));
         Duplicating { original: self.clone(), id, ended }
     }
@@ -48,11 +58,11 @@ impl Communicator {
     #[must_use]
     pub fn placeholder(&self) -> Communicator {
         let lease = Lease::new(self.inner.process.clone(), contexts::NOWHERE);
-        self.copy(lease, 0).unwrap_or_else(|_| self.clone())
+        self.copy(lease, 0, COPY).unwrap_or_else(|_| self.clone())
     }
 
-    fn copy(&self, lease: Arc<Lease>, seed: u64) -> Result<Communicator> {
-        let label = self.label_of_child(COPY);
+    fn copy(&self, lease: Lease, seed: u64, made: &'static str) -> Result<Communicator> {
+        let label = self.label_of_child(made);
         let copy = match &self.inner.inter {
             None => self.child(self.group().clone(), lease, seed, label),
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
@@ -144,6 +154,8 @@ impl Attempt {
 /// A copy under way.
 struct Duplication {
     original: Communicator,
+    /// With checks on, what the members have called; nothing else is done before that is known.
+    checking: Option<Comparison>,
     seed: u64,
     attempts: u64,
     attempt: Attempt,
@@ -153,6 +165,16 @@ struct Duplication {
 
 impl Operation for Duplication {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        if let Some(checking) = &mut self.checking {
+            match checking.advance(engine) {
+                None => return false,
+                Some(Ok(())) => self.checking = None,
+                Some(Err(error)) => {
+                    self.original.process().contexts().settle(&self.attempt.proposal, 0);
+                    return self.end(engine, Err(error));
+                }
+            }
+        }
         loop {
             let meeting = self.original.meeting();
             let place =
@@ -169,17 +191,21 @@ impl Operation for Duplication {
                         self.attempt = Attempt::new(meeting, proposal);
                         continue;
                     };
-                    self.original.copy(lease, self.seed)
+                    self.original.copy(lease, self.seed, COPY)
                 }
             };
-            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-            engine.fulfil(self.id);
-            return true;
+            return self.end(engine, ended);
         }
     }
 }
 
 impl Duplication {
+    fn end(&self, engine: &mut Engine<Fabrics>, ended: Result<Communicator>) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        engine.fulfil(self.id);
+        true
+    }
+
     #[cold]
     fn failed(&mut self, engine: &mut Engine<Fabrics>, failed: &Failed) -> Error {
         self.attempt.execution.abandon(engine);

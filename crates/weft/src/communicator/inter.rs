@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use collectives::Collective;
 use fabric::{Heap, Payload, Peer, UserMemory};
-use messaging::{Envelope, Mode, Pattern, Rank, Receiving, Sending};
+use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
-use super::strangers::{Strangers, numbers_of, tag_of};
-use super::{Communicator, Label, Parts};
+use super::objections::{Encounter, Kind, Purpose};
+use super::strangers::{Strangers, Told, count_of, length_of, numbers_of};
+use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
@@ -156,20 +157,15 @@ impl Communicator {
         let mut told = None;
         if self.rank() == local_leader {
             let met = self.check_tag(tag).and_then(|()| self.meet(peers, tag, seed));
-            told = Some(met.unwrap_or_else(|error| {
-                failed = Some(error);
-                Vec::new()
-            }));
+            told = Some(met.map_err(|error| failed.insert(error).class));
         }
-        let numbers = self.broadcast_numbers(told, local_leader)?;
+        let told = self.broadcast_told(told, local_leader)?;
         if let Some(error) = failed {
-            return Err(error);
+            return Err(error.during(self.place()));
         }
-        // Nothing is told where the leader could not reach the other one.
-        let Some((&their_seed, encoded)) = numbers.split_first() else {
-            let what = format!("{}: rank {} could not meet the other leader", self.place(), local_leader.0);
-            return Err(Error::new(Class::Communicator, what));
-        };
+        let numbers = told.map_err(|class| not_met(class, local_leader).during(self.place()))?;
+        let (&their_seed, encoded) =
+            numbers.split_first().ok_or_else(|| self.nonsense("the other leader told"))?;
         let remote = Group::decode(encoded, self.inner.process.peers());
         let remote = remote.ok_or_else(|| self.nonsense("the other leader told"))?;
         let both = Both { process: &self.inner.process, local: self.group(), remote: &remote };
@@ -189,22 +185,23 @@ impl Communicator {
         let line = Line {
             process: &self.inner.process,
             peer,
-            // Beside the tags of collective operations, which are not negative.
-            envelope: Envelope { context: peers.inner.context * 2 + 1, source: peers.rank(), tag: !tag },
-            from: remote,
+            purpose: Purpose { kind: Kind::Meet, base: peers.inner.identity, group: 0, tag: tag as u64 },
         };
         let mine: Vec<i64> = [seed as i64].into_iter().chain(self.group().encode()).collect();
         line.exchange(&mine)
     }
 
-    /// Brings numbers of the root to all, who need not know how many there are.
-    fn broadcast_numbers(&self, numbers: Option<Vec<i64>>, root: Rank) -> Result<Vec<i64>> {
-        let mut length = [numbers.as_ref().map_or(0, Vec::len) as i64];
+    /// Brings what the root has found out to all, who need not know how many numbers it is.
+    fn broadcast_told(&self, told: Option<Told>, root: Rank) -> Result<Told> {
+        let mut length = [told.as_ref().map_or(0, length_of)];
         self.broadcast(&mut length, root)?;
-        let count = self.process().count_told(length[0])?;
-        let mut numbers = numbers.unwrap_or_else(|| vec![0; count]);
+        let count = match count_of(self.process(), length[0])? {
+            Ok(count) => count,
+            Err(class) => return Ok(Err(class)),
+        };
+        let mut numbers = told.and_then(std::result::Result::ok).unwrap_or_else(|| vec![0; count]);
         self.broadcast(&mut numbers, root)?;
-        Ok(numbers)
+        Ok(Ok(numbers))
     }
 
     fn check_leader(&self, group: &Group, leader: Rank) -> Result<()> {
@@ -249,6 +246,12 @@ impl Communicator {
         })
     }
 
+    /// The number of members of the group that comes first in the bridge; 0 where there is but one group.
+    pub(super) fn first_part(&self) -> u32 {
+        let remote = self.remote_group().map(Group::size);
+        remote.map_or(0, |remote| if self.is_first() { self.size() } else { remote })
+    }
+
     /// Whether the local group comes first in the bridge.
     fn is_first(&self) -> bool {
         self.meeting().group().peer(Rank(0)) == self.group().peer(Rank(0))
@@ -259,7 +262,7 @@ impl Communicator {
         &self,
         local: Group,
         remote: Group,
-        lease: Arc<Lease>,
+        lease: Lease,
         seed: u64,
         label: Label,
     ) -> Option<Communicator> {
@@ -273,12 +276,12 @@ impl Communicator {
         let bridge = &inter.bridge;
         let seed = bridge.next_seed();
         // The first of each group tells its side's part to all.
-        let second = if self.is_first() { self.size() } else { inter.remote.size() };
+        let second = self.first_part();
         let mine = if part.is_ok() { group.encode() } else { Vec::new() };
         let mut told = Vec::new();
         for root in [Rank(0), Rank(second)] {
-            let numbers = (bridge.rank() == root).then(|| mine.clone());
-            told.push(bridge.broadcast_numbers(numbers, root)?);
+            let numbers = (bridge.rank() == root).then(|| Ok(mine.clone()));
+            told.push(bridge.broadcast_told(numbers, root)?.unwrap_or_default());
         }
         if !self.is_first() {
             told.swap(0, 1);
@@ -308,8 +311,7 @@ impl Communicator {
         let seed = bridge.next_seed();
         let (lease, _) = bridge.agree(seed, 0)?;
         let Some(mine) = color else { return Ok(None) };
-        let (first, second) =
-            choices.split_at(if self.is_first() { self.size() } else { inter.remote.size() } as usize);
+        let (first, second) = choices.split_at(self.first_part() as usize);
         let (here, there) = if self.is_first() { (first, second) } else { (second, first) };
         // Choices name ranks of the bridge.
         let [local, remote] = [here, there].map(|choices| bridge.group().chosen(choices, mine));
@@ -358,36 +360,31 @@ impl Process {
             return Err(Error::new(Class::Group, "this process is not in its own group"));
         };
         check_leader(local, local_leader)?;
-        let purpose = mix(mix_text(tag) ^ 1);
+        let tag = mix_text(tag);
         let mut failed = None;
         let mut told = None;
         if rank == local_leader {
-            let met = self.meet_stranger(local, remote, purpose);
-            told = Some(met.unwrap_or_else(|error| {
-                failed = Some(error);
-                Vec::new()
-            }));
+            let met = self.meet_stranger(local, remote, tag);
+            told = Some(met.map_err(|error| failed.insert(error).class));
         }
-        let side =
-            Strangers { process: self, group: local, rank, purpose: mix(purpose ^ local.fingerprint()) };
-        let numbers = side.broadcast(told.as_deref(), local_leader)?;
+        let purpose = Purpose { kind: Kind::Side, base: 0, group: local.fingerprint(), tag };
+        let side = Strangers { process: self, group: local, rank, purpose };
+        let told = side.broadcast(told.as_ref(), local_leader)?;
         if let Some(error) = failed {
             return Err(error);
         }
-        let remote = Group::decode(&numbers, self.peers()).ok_or_else(|| {
-            Error::new(
-                Class::Communicator,
-                format!("rank {} could not meet the other leader", local_leader.0),
-            )
-        })?;
-        let both = local.fingerprint().wrapping_add(remote.fingerprint());
-        let seed = mix(purpose ^ both);
-        Both { process: self, local, remote: &remote }
-            .connect(mix(seed ^ self.made().next(seed)), Label::own("connected groups"))
+        let numbers = told.map_err(|class| not_met(class, local_leader))?;
+        let remote = Group::decode(&numbers, self.peers())
+            .ok_or_else(|| Error::new(Class::Internal, "the other leader told no group"))?;
+        let number = mix(tag ^ local.fingerprint().wrapping_add(remote.fingerprint()));
+        let both = Both { process: self, local, remote: &remote };
+        let made = both.connect(mix(number ^ self.made().of(number)), Label::own("connected groups"))?;
+        self.made().add(number);
+        Ok(made)
     }
 
     /// Makes sure that the other leader means the same groups; the answer is the other group, to be told.
-    fn meet_stranger(&self, local: &Group, remote: Option<(&Group, Rank)>, purpose: u64) -> Result<Vec<i64>> {
+    fn meet_stranger(&self, local: &Group, remote: Option<(&Group, Rank)>, tag: u64) -> Result<Vec<i64>> {
         let Some((remote, leader)) = remote else {
             return Err(Error::new(Class::Group, "the leader gives no group to connect with"));
         };
@@ -395,9 +392,8 @@ impl Process {
         check_leader(remote, leader)?;
         check_apart(local, remote)?;
         let peer = remote.peer(leader).ok_or_else(|| Error::new(Class::Rank, "no leader"))?;
-        let context = contexts::STRANGERS * 2 + 1;
-        let envelope = Envelope { context, source: Rank(self.here().0), tag: tag_of(purpose) };
-        let line = Line { process: self, peer, envelope, from: Rank(peer.0) };
+        let purpose = Purpose { kind: Kind::MeetStranger, base: 0, group: 0, tag };
+        let line = Line { process: self, peer, purpose };
         let theirs = line.exchange(&local.encode())?;
         if Group::decode(&theirs, self.peers()).as_ref() != Some(remote) {
             return Err(Error::new(Class::Group, "the leaders do not mean the same groups"));
@@ -420,7 +416,7 @@ impl Both<'_> {
         let group = self.bridged();
         let missing = || Error::new(Class::Internal, "this process is not in its own group");
         let rank = group.rank(self.process.here()).ok_or_else(missing)?;
-        let purpose = mix(seed ^ group.fingerprint());
+        let purpose = Purpose { kind: Kind::Join, base: seed, group: group.fingerprint(), tag: 0 };
         let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.agree(seed, 0)?;
         self.assemble(lease, seed, label).ok_or_else(missing)
     }
@@ -431,12 +427,13 @@ impl Both<'_> {
         if local.peer(Rank(0)) < remote.peer(Rank(0)) { local | remote } else { remote | local }
     }
 
-    fn assemble(&self, lease: Arc<Lease>, seed: u64, label: Label) -> Option<Communicator> {
+    fn assemble(&self, lease: Lease, seed: u64, label: Label) -> Option<Communicator> {
+        let lease = Arc::new(lease);
         let bridge = Communicator::assemble(Parts {
             process: self.process.clone(),
             group: self.bridged(),
             inter: None,
-            lease: lease.clone(),
+            lease: Kept::Shared(lease.clone()),
             identity: mix(seed),
             label: label.clone(),
         })?;
@@ -445,7 +442,7 @@ impl Both<'_> {
             process: self.process.clone(),
             group: self.local.clone(),
             inter: Some(inter),
-            lease,
+            lease: Kept::Shared(lease),
             identity: mix(seed),
             label,
         })
@@ -455,51 +452,94 @@ impl Both<'_> {
 /// The way between two leaders.
 struct Line<'a> {
     process: &'a Process,
+    /// The other one.
     peer: Peer,
-    /// Of what this one sends.
-    envelope: Envelope,
-    /// The other's name in its envelopes.
-    from: Rank,
+    purpose: Purpose,
 }
 
 impl Line<'_> {
-    /// Each tells the other some numbers.
+    /// Each tells the other some numbers: a few with the first message, and the others with a second one.
     fn exchange(&self, numbers: &[i64]) -> Result<Vec<i64>> {
-        let theirs = self.exchange_some(&[numbers.len() as i64], 1)?;
-        self.exchange_some(numbers, self.process.count_told(theirs[0])?)
+        let pair: Group = [self.process.here(), self.peer].into_iter().collect();
+        let mut encounter = Encounter::new(self.process, &pair, &self.purpose)?;
+        let mut card = vec![0; CARD_NUMBERS];
+        card[0] = numbers.len() as i64;
+        let first = numbers.len().min(CARD_NUMBERS - 1);
+        card[1..=first].copy_from_slice(&numbers[..first]);
+        let mut theirs = self.swap(&mut encounter, &card, CARD_NUMBERS)?;
+        let count = self.process.count_told(theirs[0])?;
+        theirs.remove(0);
+        let rest = self.swap(&mut encounter, &numbers[first..], count.saturating_sub(CARD_NUMBERS - 1))?;
+        theirs.extend(rest);
+        theirs.truncate(count);
+        Ok(theirs)
     }
 
-    fn exchange_some(&self, numbers: &[i64], count: usize) -> Result<Vec<i64>> {
+    /// Sends numbers and receives so many.
+    fn swap(&self, encounter: &mut Encounter<'_>, numbers: &[i64], count: usize) -> Result<Vec<i64>> {
+        let (context, tag) = (contexts::STRANGERS * 2 + 1, encounter.tag());
         let (mine, theirs) = (Heap::new(8 * numbers.len()), Heap::new(8 * count));
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         mine.memory().write_at(0, Payload::from(&bytes[..]));
-        let Envelope { context, tag, .. } = self.envelope;
-        let pattern = Pattern { context, source: Some(self.from), tag: Some(tag) };
-        let receiving = self.process.receive(pattern, Some(self.peer), theirs.memory());
-        let sending = self.process.send(self.peer, self.envelope, mine.memory().reading(), Mode::Standard);
+        let source = Rank(self.peer.0);
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        let receiving = (count > 0).then(|| self.process.receive(pattern, Some(self.peer), theirs.memory()));
+        let envelope = Envelope { context, source: Rank(self.process.here().0), tag };
+        let sending = match numbers {
+            [] => Ok(Sending::Done),
+            _ => self.process.send(self.peer, envelope, mine.memory().reading(), Mode::Standard),
+        };
         let received = match (receiving, &sending) {
-            (Receiving::Done(outcome), _) => outcome,
-            (Receiving::Pending(request), Ok(_)) => self.process.wait(request),
-            (Receiving::Pending(request), Err(_)) => {
-                self.process.cancel(request);
-                self.process.wait(request)
-            }
+            (None, _) => None,
+            (Some(Receiving::Done(outcome)), _) => Some(outcome),
+            (Some(Receiving::Pending(request)), Ok(_)) => match self.await_other(encounter, request) {
+                Ok(outcome) => Some(outcome),
+                Err(error) => {
+                    // Nobody will ever receive what was sent; it may still be read.
+                    std::mem::forget(mine);
+                    return Err(error);
+                }
+            },
+            (Some(Receiving::Pending(request)), Err(_)) => Some(self.give_up(request)),
         };
         let sent = match sending? {
             Sending::Done => None,
             Sending::Pending(request) => self.process.wait(request).failure,
         };
-        match received.failure.or(sent) {
+        let bytes = received.as_ref().map_or(0, |outcome| outcome.bytes);
+        match received.and_then(|outcome| outcome.failure).or(sent) {
             Some(failure) => {
                 let what = format!("the other leader: {}", crate::process::failure_text(&failure));
                 Err(Error::new(Class::ProcessAborted, what))
             }
-            None if received.bytes != 8 * count => {
+            None if bytes != 8 * count => {
                 Err(Error::new(Class::Internal, "the other leader tells something else"))
             }
             None => Ok(numbers_of(theirs.payload())),
         }
     }
+
+    fn await_other(&self, encounter: &mut Encounter<'_>, request: RequestId) -> Result<Outcome> {
+        let end = encounter.until(|engine, awaited| {
+            if let Some(awaited) = awaited {
+                awaited.push(self.peer);
+            }
+            engine.test(request)
+        });
+        end.inspect_err(|_| drop(self.give_up(request)))
+    }
+
+    fn give_up(&self, request: RequestId) -> Outcome {
+        self.process.cancel(request);
+        self.process.wait(request)
+    }
+}
+
+/// What those who are led hear.
+#[cold]
+fn not_met(class: Class, leader: Rank) -> Error {
+    let what = format!("rank {}, which leads, could not meet the other leader", leader.0);
+    Error::new(class, what).remedy("its own error says why")
 }
 
 fn check_leader(group: &Group, leader: Rank) -> Result<()> {
@@ -519,3 +559,7 @@ fn check_apart(local: &Group, remote: &Group) -> Result<()> {
         Some(peer) => Err(Error::new(Class::Communicator, format!("process {} is in both groups", peer.0))),
     }
 }
+
+/// What the leaders tell each other at first: how many numbers, and the first of them. Groups that are a few runs need
+/// no second message.
+const CARD_NUMBERS: usize = 32;

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use collectives::{Buffers, Collective, Execution, Shape};
+use collectives::{Advance, Buffers, Collective, Execution, Shape};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
-use super::{Communicator, Label, Parts, Reduce};
+use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
+use super::{Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -22,8 +23,8 @@ pub(super) struct Strangers<'a> {
     pub process: &'a Arc<Process>,
     pub group: &'a Group,
     pub rank: Rank,
-    /// What they do, for the tag.
-    pub purpose: u64,
+    /// What they do.
+    pub purpose: Purpose,
 }
 
 impl Strangers<'_> {
@@ -35,16 +36,29 @@ impl Strangers<'_> {
         reduce: Reduce<'_>,
     ) -> Result<()> {
         let shape = Shape::new(self.rank, self.group.size()).on(self.process.cores());
-        let (context, tag) = (contexts::STRANGERS * 2 + 1, tag_of(self.purpose));
+        let mut encounter = Encounter::new(self.process, self.group, &self.purpose)?;
+        let context = contexts::STRANGERS * 2 + 1;
         let schedule = collective.schedule(&shape);
-        let execution = Execution::new(schedule, Buffers { input, output }, context, tag, self.rank);
+        let buffers = Buffers { input, output };
+        let execution = Execution::new(schedule, buffers, context, encounter.tag(), self.rank);
         let mut execution = execution.by_peer(self.process.here());
-        super::finish(self.process, self.group, &mut execution, reduce)
-            .map_err(|failed| failed.during("a group"))
+        let place = |rank| self.group.peer(rank).expect("schedules name ranks of the group");
+        let end = encounter.until(|engine, awaited| {
+            let end = execution.advance(engine, &place, reduce);
+            if let Some(awaited) = awaited {
+                awaited.extend(execution.awaited().map(place));
+            }
+            Some(end).filter(|end| *end != Advance::Pending)
+        });
+        super::settle(self.process, &mut execution);
+        match end? {
+            Advance::Failed(failed) => Err(super::collective_failed(&failed).during("a group")),
+            Advance::Done | Advance::Pending => Ok(()),
+        }
     }
 
     /// Agrees on a context number; the answer also has the sum of what all gave.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Arc<Lease>, u64)> {
+    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(self.process, seed, sum, |ballot| {
             if self.group.size() == 1 {
                 return Ok(ballot);
@@ -55,11 +69,15 @@ impl Strangers<'_> {
         })
     }
 
-    /// Brings the root's numbers to all; `None` at the others, who need not know how many there are.
-    pub(super) fn broadcast(&self, numbers: Option<&[i64]>, root: Rank) -> Result<Vec<i64>> {
-        let length = self.broadcast_some(numbers.map(|numbers| vec![numbers.len() as i64]), 1, root)?;
-        let count = self.process.count_told(length[0])?;
-        self.broadcast_some(numbers.map(<[i64]>::to_vec), count, root)
+    /// Brings what the root has found out to all; `None` at the others, who need not know how many numbers it is.
+    pub(super) fn broadcast(&self, told: Option<&Told>, root: Rank) -> Result<Told> {
+        let length = self.broadcast_some(told.map(|told| vec![length_of(told)]), 1, root)?;
+        let count = match count_of(self.process, length[0])? {
+            Ok(count) => count,
+            Err(class) => return Ok(Err(class)),
+        };
+        let numbers = told.and_then(|told| told.clone().ok());
+        self.broadcast_some(numbers, count, root).map(Ok)
     }
 
     fn broadcast_some(&self, numbers: Option<Vec<i64>>, count: usize, root: Rank) -> Result<Vec<i64>> {
@@ -81,9 +99,23 @@ pub(super) fn numbers_of(bytes: Payload<'_>) -> Vec<i64> {
     words.iter().map(|word| i64::from_le_bytes(*word)).collect()
 }
 
-/// A tag that no other operation is likely to have, and none that anybody gives.
-pub(super) fn tag_of(purpose: u64) -> i32 {
-    (mix(purpose) >> 33) as i32
+/// What one process tells others that wait for it: numbers, or why there are none.
+pub(super) type Told = std::result::Result<Vec<i64>, Class>;
+
+/// What is told first: how many numbers follow, or below 0 why none do.
+pub(super) fn length_of(told: &Told) -> i64 {
+    match told {
+        Ok(numbers) => numbers.len() as i64,
+        Err(class) => -1 - class_code(*class) as i64,
+    }
+}
+
+/// What [`length_of`] wrote: a number of numbers, no more than an encoded group of this job can have.
+pub(super) fn count_of(process: &Process, length: i64) -> Result<std::result::Result<usize, Class>> {
+    match u64::try_from(-1 - length) {
+        Ok(code) => Ok(Err(class_of(code))),
+        Err(_) => process.count_told(length).map(Ok),
+    }
 }
 
 impl Communicator {
@@ -99,10 +131,14 @@ impl Communicator {
         self.check_tag(tag)?;
         self.check_part(group)?;
         let Some(rank) = group.rank(self.inner.process.here()) else { return Ok(None) };
-        let purpose = mix(self.inner.identity ^ mix(group.fingerprint() ^ (tag as u64).rotate_left(32)));
-        let seed = mix(purpose ^ self.inner.partial.next(purpose));
+        let (base, tag) = (self.inner.identity, tag as u64);
+        let purpose = Purpose { kind: Kind::Part, base, group: group.fingerprint(), tag };
+        let number = purpose.number();
+        let seed = mix(number ^ self.inner.partial.of(number));
         let process = &self.inner.process;
-        let (lease, _) = Strangers { process, group, rank, purpose }.agree(seed, 0)?;
+        let agreed = Strangers { process, group, rank, purpose }.agree(seed, 0);
+        let (lease, _) = agreed.map_err(|error| error.during(self.place()))?;
+        self.inner.partial.add(number);
         let label = self.label_of_child("group of ");
         Ok(self.child(group.clone(), lease, seed, label))
     }
@@ -117,11 +153,14 @@ impl Process {
     pub fn communicator_of(self: &Arc<Process>, group: &Group, tag: &str) -> Result<Option<Communicator>> {
         self.check_group(group)?;
         let Some(rank) = group.rank(self.here()) else { return Ok(None) };
-        let purpose = mix(mix_text(tag) ^ group.fingerprint());
-        let seed = mix(purpose ^ self.made().next(purpose));
+        let purpose = Purpose { kind: Kind::Found, base: 0, group: group.fingerprint(), tag: mix_text(tag) };
+        let number = purpose.number();
+        let seed = mix(number ^ self.made().of(number));
         let (lease, _) = Strangers { process: self, group, rank, purpose }.agree(seed, 0)?;
+        self.made().add(number);
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };
+        let lease = Kept::Own(lease);
         Ok(Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label }))
     }
 

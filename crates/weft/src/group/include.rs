@@ -1,9 +1,11 @@
 //! Parts of a group by rank (MPI 5.0 §7.3.2): include and exclude, by lists and by ranges.
 
+use std::borrow::Borrow;
+
 use messaging::Rank;
 
 use super::members::{Builder, Members, Without};
-use super::progression::{Progression, check_disjoint, check_distinct, in_order};
+use super::progression::{Progression, Runs, check_disjoint, check_distinct, in_order};
 use super::{Group, RankRange};
 use crate::error::{Class, Error, Result};
 
@@ -12,7 +14,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Class::Rank`] for a rank that is none, or named twice.
-    pub fn include(&self, ranks: &[Rank]) -> Result<Group> {
+    pub fn include(&self, ranks: impl IntoIterator<Item = impl Borrow<Rank>>) -> Result<Group> {
         Ok(self.at(self.listed(ranks)?.runs()))
     }
 
@@ -23,13 +25,13 @@ impl Group {
     pub fn exclude(&self, ranks: &[Rank]) -> Result<Group> {
         let listed = self.listed(ranks)?;
         if listed.runs().len() <= FEW_PIECES {
-            return Ok(self.without(listed.runs().to_vec()));
+            return Ok(self.without(listed.into_runs()));
         }
         let mut sorted: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
         sorted.sort_unstable();
         let mut gone = Builder::default();
         sorted.into_iter().for_each(|rank| gone.push_one(rank));
-        Ok(self.without(gone.runs().to_vec()))
+        Ok(self.without(gone.into_runs()))
     }
 
     /// The members at the ranks of all ranges, in that order. No range is enumerated.
@@ -37,7 +39,7 @@ impl Group {
     /// # Errors
     /// [`Class::Argument`] for a stride of 0 or one that leads away from the last rank; [`Class::Rank`] for a rank
     /// that is none, or named twice.
-    pub fn include_ranges(&self, ranges: &[RankRange]) -> Result<Group> {
+    pub fn include_ranges(&self, ranges: impl IntoIterator<Item = impl Borrow<RankRange>>) -> Result<Group> {
         Ok(self.at(&self.ranged(ranges)?))
     }
 
@@ -45,14 +47,15 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::include_ranges`].
-    pub fn exclude_ranges(&self, ranges: &[RankRange]) -> Result<Group> {
+    pub fn exclude_ranges(&self, ranges: impl IntoIterator<Item = impl Borrow<RankRange>>) -> Result<Group> {
         Ok(self.without(self.ranged(ranges)?))
     }
 
     /// Ranks in the order given, as runs; checked.
-    fn listed(&self, ranks: &[Rank]) -> Result<Builder> {
+    fn listed(&self, ranks: impl IntoIterator<Item = impl Borrow<Rank>>) -> Result<Builder> {
         let mut places = Builder::default();
-        for &Rank(rank) in ranks {
+        for rank in ranks {
+            let Rank(rank) = *rank.borrow();
             if rank >= self.size() {
                 return Err(self.no_rank(i64::from(rank)));
             }
@@ -63,8 +66,9 @@ impl Group {
     }
 
     /// Ranges as runs of ranks; checked.
-    fn ranged(&self, ranges: &[RankRange]) -> Result<Vec<Progression>> {
-        let runs: Vec<Progression> = ranges.iter().map(|range| self.run_of(range)).collect::<Result<_>>()?;
+    fn ranged(&self, ranges: impl IntoIterator<Item = impl Borrow<RankRange>>) -> Result<Runs> {
+        let runs: Runs =
+            ranges.into_iter().map(|range| self.run_of(range.borrow())).collect::<Result<_>>()?;
         check_disjoint(&runs, self.size()).map_err(named_twice)?;
         Ok(runs)
     }
@@ -93,7 +97,7 @@ impl Group {
 
     /// The members at the ranks that stand as peers in the other group. They are known to be right.
     pub(crate) fn at_ranks(&self, ranks: &Group) -> Group {
-        let ranks = ranks.settled();
+        let ranks = ranks.plain();
         match ranks.members.runs() {
             Some(runs) => self.at(runs),
             None => Group::of(ranks.iter().filter_map(|rank| self.peer(Rank(rank.0)))),
@@ -133,7 +137,7 @@ impl Group {
     }
 
     /// All members but those at the ranks, which are known to be right and disjoint.
-    pub(super) fn without(&self, gone: Vec<Progression>) -> Group {
+    pub(super) fn without(&self, gone: Runs) -> Group {
         let count: u32 = gone.iter().map(|gone| gone.count).sum();
         if count == 0 {
             return self.clone();
@@ -155,8 +159,8 @@ impl Group {
 
 /// The numbers below `end` that are in none of the sequences, each of which ends before the next begins. `None`
 /// where that takes more than `most` pieces.
-fn gaps(sequences: &[Progression], end: u32, most: usize) -> Option<Vec<Progression>> {
-    let mut pieces = Vec::new();
+fn gaps(sequences: &[Progression], end: u32, most: usize) -> Option<Runs> {
+    let mut pieces = Runs::default();
     let mut next = 0;
     for sequence in sequences {
         if next < sequence.first {
@@ -169,9 +173,8 @@ fn gaps(sequences: &[Progression], end: u32, most: usize) -> Option<Vec<Progress
             0 | 1 => {}
             2 => pieces.push(Progression::new(sequence.first + 1, sequence.count - 1, 2)),
             _ if sequence.count as usize > most => return None,
-            _ => pieces.extend(
-                (0..sequence.count - 1).map(|at| Progression::new(sequence.at(at) + 1, between - 1, 1)),
-            ),
+            _ => (0..sequence.count - 1)
+                .for_each(|at| pieces.push(Progression::new(sequence.at(at) + 1, between - 1, 1))),
         }
         if pieces.len() > most {
             return None;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use fabric::Peer;
 
 use super::Group;
-use super::progression::{Progression, append};
+use super::progression::{Progression, Runs, append};
 
 /// The members, in the shortest form of several.
 #[derive(Clone)]
@@ -122,14 +122,6 @@ impl Members {
         }
     }
 
-    /// The group whose members these are, with no ranks to be left out.
-    pub(super) fn plain(&self) -> Group {
-        match self {
-            Members::Without(without) => without.expanded().clone(),
-            _ => Group { members: self.clone() },
-        }
-    }
-
     pub(super) fn fingerprint(&self) -> u64 {
         let mix = |sum: u64, number: u64| crate::contexts::mix(sum ^ number);
         match self {
@@ -202,10 +194,10 @@ fn rank_in(runs: &[Progression], ranks: &[u32], peer: u32) -> Option<u32> {
 }
 
 impl Without {
-    pub(super) fn group(base: &Group, gone: Vec<Progression>) -> Group {
+    pub(super) fn group(base: &Group, gone: Box<[Progression]>) -> Group {
         let base = base.settled();
         let size = base.size() - gone.iter().map(|gone| gone.count).sum::<u32>();
-        let without = Without { base, gone: gone.into(), size, expanded: OnceLock::new() };
+        let without = Without { base, gone, size, expanded: OnceLock::new() };
         Group { members: Members::Without(Arc::new(without)) }
     }
 
@@ -304,7 +296,7 @@ fn step_of(run: &Progression) -> u32 {
 /// Puts a group together from the lowest rank on.
 #[derive(Default)]
 pub(super) struct Builder {
-    runs: Vec<Progression>,
+    runs: Runs,
 }
 
 impl Builder {
@@ -319,6 +311,10 @@ impl Builder {
 
     pub(super) fn runs(&self) -> &[Progression] {
         &self.runs
+    }
+
+    pub(super) fn into_runs(self) -> Runs {
+        self.runs
     }
 
     /// The form depends on the members and their order only, so equal groups have equal forms.
@@ -339,7 +335,8 @@ impl Builder {
                     Some(rank)
                 });
                 let ranks = ranks.collect();
-                let many = Many { ranks, runs: self.runs.into(), size: size as u32, back: OnceLock::new() };
+                let many =
+                    Many { ranks, runs: self.runs.into_boxed(), size: size as u32, back: OnceLock::new() };
                 Members::Many(Arc::new(many))
             }
         };

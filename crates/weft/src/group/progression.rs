@@ -1,5 +1,7 @@
 //! Numbers at equal distances, and what two such sequences have in common.
 
+use std::ops::{Deref, DerefMut};
+
 /// `count` numbers from `first` on, `stride` apart. The stride is 0 where there is but one number, and never
 /// otherwise, so that equal sequences are equal values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -115,6 +117,71 @@ impl Progression {
     }
 }
 
+/// A list of sequences, of which a few take no memory from the heap: most groups are one or two.
+#[derive(Clone, Debug)]
+pub(super) struct Runs {
+    few: [Progression; FEW],
+    /// How many of the few there are; none are used where there are more.
+    count: usize,
+    many: Vec<Progression>,
+}
+
+impl Default for Runs {
+    #[inline]
+    fn default() -> Runs {
+        let nothing = Progression { first: 0, count: 0, stride: 0 };
+        Runs { few: [nothing; FEW], count: 0, many: Vec::new() }
+    }
+}
+
+impl Runs {
+    #[inline]
+    pub(super) fn push(&mut self, run: Progression) {
+        match self.few.get_mut(self.count) {
+            Some(place) if self.many.is_empty() => {
+                *place = run;
+                self.count += 1;
+            }
+            _ => self.push_beyond(run),
+        }
+    }
+
+    fn push_beyond(&mut self, run: Progression) {
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.few);
+        }
+        self.many.push(run);
+    }
+
+    /// For storage: as short as can be.
+    pub(super) fn into_boxed(self) -> Box<[Progression]> {
+        if self.many.is_empty() { self.few[..self.count].into() } else { self.many.into() }
+    }
+}
+
+impl Deref for Runs {
+    type Target = [Progression];
+    #[inline]
+    fn deref(&self) -> &[Progression] {
+        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
+    }
+}
+
+impl DerefMut for Runs {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Progression] {
+        if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many }
+    }
+}
+
+impl FromIterator<Progression> for Runs {
+    fn from_iter<I: IntoIterator<Item = Progression>>(sequences: I) -> Runs {
+        let mut runs = Runs::default();
+        sequences.into_iter().for_each(|sequence| runs.push(sequence));
+        runs
+    }
+}
+
 /// The largest whole number that is not above the quotient.
 fn quotient_below(number: i64, by: i64) -> i64 {
     number / by - i64::from(number % by != 0 && (number < 0) != (by < 0))
@@ -190,10 +257,10 @@ fn check_by_marks(sequences: &[Progression], end: u32) -> Result<(), u32> {
 
 /// The numbers of disjoint sequences in rising order, as sequences of which each ends before the next begins. `None`
 /// where that would take more than `most` of them.
-pub(super) fn in_order(mut sequences: Vec<Progression>, most: usize) -> Option<Vec<Progression>> {
+pub(super) fn in_order(mut sequences: Runs, most: usize) -> Option<Runs> {
     sequences.iter_mut().for_each(|sequence| *sequence = sequence.rising());
     sequences.sort_unstable_by_key(|sequence| sequence.first);
-    let mut ordered = Vec::new();
+    let mut ordered = Runs::default();
     let mut at = 0;
     while at < sequences.len() {
         let (from, mut high) = (at, sequences[at].last());
@@ -229,7 +296,7 @@ fn woven(sequences: &[Progression]) -> Option<Progression> {
     (0..).zip(sequences).all(fits).then(|| Progression::new(first.first, count, step))
 }
 
-fn untangle(sequences: &[Progression], most: usize, ordered: &mut Vec<Progression>) -> Option<()> {
+fn untangle(sequences: &[Progression], most: usize, ordered: &mut Runs) -> Option<()> {
     // Entangled sequences give at least one piece for every few numbers.
     let total: usize = sequences.iter().map(|sequence| sequence.count as usize).sum();
     if total / ENTANGLED_NUMBERS_PER_PIECE > most {
@@ -237,18 +304,18 @@ fn untangle(sequences: &[Progression], most: usize, ordered: &mut Vec<Progressio
     }
     let mut numbers: Vec<u32> = sequences.iter().flat_map(|sequence| sequence.numbers()).collect();
     numbers.sort_unstable();
-    let mut pieces: Vec<Progression> = Vec::new();
+    let mut pieces = Runs::default();
     for number in numbers {
         append(&mut pieces, Progression::one(number));
     }
-    ordered.extend(pieces);
+    pieces.iter().for_each(|piece| ordered.push(*piece));
     Some(())
 }
 
 /// Adds numbers to a list of sequences, which is the shortest that can be had by going on with the last one while it
 /// goes. The outcome depends on the numbers only, and not on how they were handed over.
 #[inline]
-pub(super) fn append(sequences: &mut Vec<Progression>, numbers: Progression) {
+pub(super) fn append(sequences: &mut Runs, numbers: Progression) {
     let mut left = numbers;
     loop {
         let taken = match sequences.last_mut() {
@@ -276,6 +343,8 @@ pub(super) fn append(sequences: &mut Vec<Progression>, numbers: Progression) {
     }
 }
 
+/// Runs that take no memory from the heap.
+const FEW: usize = 2;
 /// To look at a few pairs takes about as long as to mark so many numbers.
 const MARKS_PER_LOOK: usize = 32;
 /// Where sequences overlap without making one together, so many numbers or fewer fall to each piece of the outcome:
@@ -331,8 +400,8 @@ mod tests {
             prop_assume!(check_disjoint(&sequences, 600).is_ok());
             let mut expected: Vec<u32> = sequences.iter().flat_map(|sequence| sequence.numbers()).collect();
             expected.sort_unstable();
-            let ordered = in_order(sequences, usize::MAX).unwrap();
-            let numbers: Vec<u32> = ordered.into_iter().flat_map(Progression::numbers).collect();
+            let ordered = in_order(sequences.into_iter().collect(), usize::MAX).unwrap();
+            let numbers: Vec<u32> = ordered.iter().copied().flat_map(Progression::numbers).collect();
             prop_assert_eq!(numbers, expected);
         }
     }
@@ -340,7 +409,8 @@ mod tests {
     #[test]
     fn what_is_woven_becomes_one() {
         let woven = [Progression::new(4, 3, 6), Progression::new(8, 2, 6), Progression::new(6, 2, 6)];
-        assert_eq!(in_order(woven.to_vec(), 1), Some(vec![Progression::new(4, 7, 2)]));
+        let ordered = in_order(woven.into_iter().collect(), 1).unwrap();
+        assert_eq!(ordered[..], [Progression::new(4, 7, 2)]);
     }
 
     #[test]

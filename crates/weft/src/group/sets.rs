@@ -5,7 +5,7 @@
 //! other looked through.
 
 use super::members::{Builder, Members};
-use super::progression::{Progression, in_order};
+use super::progression::{Progression, Runs, in_order};
 use super::{Comparison, Group};
 
 impl Group {
@@ -18,11 +18,11 @@ impl Group {
         if self.is_identical(other) {
             return Comparison::Identical;
         }
-        let (mine, theirs) = (self.settled(), other.settled());
-        let common = match mine.common_ranks(&theirs) {
+        let (mine, theirs) = (self.plain(), other.plain());
+        let common = match mine.common_ranks(theirs) {
             Some(common) => common.iter().map(|ranks| ranks.count).sum(),
             None => {
-                let marks = Marks::of(&theirs);
+                let marks = Marks::of(theirs);
                 mine.iter().take_while(|peer| marks.has(peer.0)).count() as u32
             }
         };
@@ -52,7 +52,7 @@ impl Group {
         }
         let mut builder = Builder::default();
         for part in [self, &new] {
-            let part = part.settled();
+            let part = part.plain();
             match part.members.runs() {
                 Some(runs) => runs.iter().for_each(|run| builder.push(*run)),
                 None => part.iter().for_each(|peer| builder.push_one(peer.0)),
@@ -64,8 +64,8 @@ impl Group {
     /// Members of the first that are in the second too, in the order of the first.
     #[must_use]
     pub fn intersection(&self, other: &Group) -> Group {
-        let (mine, theirs) = (self.settled(), other.settled());
-        match mine.common_ranks(&theirs) {
+        let (mine, theirs) = (self.plain(), other.plain());
+        match mine.common_ranks(theirs) {
             Some(common) if common.iter().map(|ranks| ranks.count).sum::<u32>() == self.size() => {
                 self.clone()
             }
@@ -73,17 +73,17 @@ impl Group {
                 let ranks = in_order(common, usize::MAX).expect("any number of pieces is allowed");
                 mine.at(&ranks)
             }
-            None => mine.kept(&theirs, true),
+            None => mine.kept(theirs, true),
         }
     }
 
     /// Members of the first that are not in the second, in the order of the first.
     #[must_use]
     pub fn difference(&self, other: &Group) -> Group {
-        let (mine, theirs) = (self.settled(), other.settled());
-        match mine.common_ranks(&theirs) {
+        let (mine, theirs) = (self.plain(), other.plain());
+        match mine.common_ranks(theirs) {
             Some(common) => mine.without(common),
-            None => mine.kept(&theirs, false),
+            None => mine.kept(theirs, false),
         }
     }
 
@@ -101,7 +101,7 @@ impl Group {
     }
 
     /// The ranks here of members of both, for groups of runs; `None` where looking at the members is quicker.
-    fn common_ranks(&self, other: &Group) -> Option<Vec<Progression>> {
+    fn common_ranks(&self, other: &Group) -> Option<Runs> {
         let (mine, theirs) = (self.members.runs()?, other.members.runs()?);
         if let ([mine], [theirs]) = (mine, theirs) {
             return Some(mine.places_in(theirs).into_iter().collect());
@@ -117,7 +117,7 @@ impl Group {
         let mut right: Vec<&Progression> = theirs.iter().collect();
         right.sort_unstable_by_key(|run| run.low());
         let mut right = right.into_iter().peekable();
-        let (mut open, mut common): (Vec<&Progression>, _) = (Vec::new(), Vec::new());
+        let (mut open, mut common): (Vec<&Progression>, _) = (Vec::new(), Runs::default());
         for (rank, run) in left {
             // Runs come by their lowest peer: what ended before this one ends before all that follow.
             open.retain(|other| other.high() >= run.low());
@@ -128,7 +128,7 @@ impl Group {
             }
             looks_left = looks_left.checked_sub(open.len())?;
             let shared = open.iter().filter_map(|other| run.places_in(other));
-            common.extend(shared.map(|places| Progression { first: rank + places.first, ..places }));
+            shared.for_each(|places| common.push(Progression { first: rank + places.first, ..places }));
         }
         Some(common)
     }

@@ -134,7 +134,7 @@ proptest! {
         let group = of(&members);
         let mut seen = HashSet::new();
         let good = chosen.iter().all(|&rank| (rank as usize) < members.len() && seen.insert(rank));
-        let (include, exclude) = (group.include(&ranks(&chosen)), group.exclude(&ranks(&chosen)));
+        let (include, exclude) = (group.include(ranks(&chosen)), group.exclude(&ranks(&chosen)));
         if !good {
             prop_assert_eq!(include.unwrap_err().class, Class::Rank);
             prop_assert_eq!(exclude.unwrap_err().class, Class::Rank);
@@ -159,7 +159,7 @@ proptest! {
                 prop_assert!(wrong.contains(&exclude.unwrap_err().class));
             }
             Ok(written) => {
-                prop_assert_eq!(include.unwrap(), group.include(&ranks(&written)).unwrap());
+                prop_assert_eq!(include.unwrap(), group.include(ranks(&written)).unwrap());
                 prop_assert_eq!(exclude.unwrap(), group.exclude(&ranks(&written)).unwrap());
             }
         }
@@ -241,7 +241,7 @@ fn ranges_of_a_million_ranks_take_as_many_runs() {
 #[test]
 fn strides_meet_in_strides() {
     let world = Group::world(MILLION);
-    let every = |stride: i64| world.include_ranges(&[range(0, i64::from(MILLION) - 1, stride)]).unwrap();
+    let every = |stride: i64| world.include_ranges([range(0, i64::from(MILLION) - 1, stride)]).unwrap();
     let both = &every(6) & &every(10);
     assert_eq!(both, every(30));
     assert_eq!(runs(&both), 1);
@@ -280,12 +280,12 @@ fn peers_that_come_again_are_left_out_when_collecting() {
 fn wrong_ranks_are_told() {
     let group = of(&[5, 1, 3]);
     let class = |group: crate::Result<Group>| group.unwrap_err().class;
-    assert_eq!(class(group.include(&[Rank(3)])), Class::Rank);
+    assert_eq!(class(group.include([Rank(3)])), Class::Rank);
     assert_eq!(class(group.exclude(&[Rank(1), Rank(1)])), Class::Rank);
-    assert_eq!(class(group.include_ranges(&[range(0, 2, 0)])), Class::Argument);
-    assert_eq!(class(group.include_ranges(&[range(0, 2, -1)])), Class::Argument);
-    assert_eq!(class(group.include_ranges(&[range(i64::MIN, i64::MAX, 1)])), Class::Argument);
-    assert_eq!(class(group.include_ranges(&[range(0, 2, 1), range(1, 1, 7)])), Class::Rank);
-    assert_eq!(class(group.exclude_ranges(&[range(-1, 2, 1)])), Class::Rank);
-    assert_eq!(list(&group.include_ranges(&[range(0, 3, 2)]).unwrap()), [5, 3], "the last is not hit");
+    assert_eq!(class(group.include_ranges([range(0, 2, 0)])), Class::Argument);
+    assert_eq!(class(group.include_ranges([range(0, 2, -1)])), Class::Argument);
+    assert_eq!(class(group.include_ranges([range(i64::MIN, i64::MAX, 1)])), Class::Argument);
+    assert_eq!(class(group.include_ranges([range(0, 2, 1), range(1, 1, 7)])), Class::Rank);
+    assert_eq!(class(group.exclude_ranges([range(-1, 2, 1)])), Class::Rank);
+    assert_eq!(list(&group.include_ranges([range(0, 3, 2)]).unwrap()), [5, 3], "the last is not hit");
 }

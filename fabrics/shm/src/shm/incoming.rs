@@ -12,6 +12,7 @@ use crate::seat::Seat;
 pub(super) struct Incoming {
     pub(super) peer: Peer,
     pub(super) seat: Seat,
+    pub(super) seat_number: u32,
     pub(super) consumer: Consumer,
     pub(super) landing: Option<Landing>,
     /// The lane back to the same peer, once there is one.
@@ -49,10 +50,17 @@ impl Incoming {
                         return (done, says, Err(wild));
                     }
                 }
-                Next::Line => match self.consumer.front(memory) {
-                    Ok(Some(arrival)) => says |= self.take(memory, sink, arrival),
-                    Ok(None) => break,
-                    Err(wild) => return (done, says, Err(wild)),
+                Next::Line => match self.consumer.short(memory) {
+                    Some((header, bytes)) => {
+                        let peer = self.peer;
+                        says |= self.consumer.take_short(memory, bytes, |payload| {
+                            sink.message(peer, &header, payload);
+                        });
+                    }
+                    None => match self.listen_to_pieces(memory, sink) {
+                        Ok(said) => says |= said,
+                        Err(wild) => return (done, says, Err(wild)),
+                    },
                 },
                 Next::Nothing => {
                     if done == 0 {
@@ -68,6 +76,15 @@ impl Incoming {
             }
         }
         (done, says, Ok(()))
+    }
+
+    /// A line that is not a whole message by itself.
+    #[inline(never)]
+    fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, Wild> {
+        Ok(match self.consumer.front(memory)? {
+            Some(arrival) => self.take(memory, sink, arrival),
+            None => 0,
+        })
     }
 
     /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the writer

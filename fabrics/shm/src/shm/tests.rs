@@ -104,3 +104,45 @@ fn any_of_many_rings_is_heard_in_one_poll() {
         assert_eq!(hub.poll(&mut losses, 64), 1, "an empty poll must mean that nothing is there");
     }
 }
+
+#[test]
+fn a_knock_or_a_lane_pairs_up_itself_alone() {
+    const SPOKES: usize = 99;
+    let segment = segment(SPOKES as u32 + 1);
+    let mut all: Vec<Shm> = (0..=SPOKES as u32).map(|seat| open(&segment, seat)).collect();
+    let mut hub = all.remove(0);
+    let address = hub.address();
+    let knock = |spoke: &mut Shm| {
+        let lane = spoke.connect(Peer(100), &address).unwrap();
+        assert_eq!(spoke.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent);
+    };
+    let mut losses = Losses::default();
+    for (number, spoke) in all.iter_mut().enumerate() {
+        let peer = Peer(101 + number as u32);
+        // Some are spoken to first, and some speak first.
+        if number % 2 == 0 {
+            hub.connect(peer, &spoke.address()).unwrap();
+        }
+        knock(spoke);
+        hub.poll(&mut losses, 64);
+        hub.connect(peer, &spoke.address()).unwrap();
+    }
+    assert_eq!(hub.paired, 2 * SPOKES, "one look for each knock and each lane");
+    let together = |hub: &Shm| {
+        let paired = |outgoing: &Outgoing| {
+            let incoming = hub.incoming.get(outgoing.incoming as usize)?;
+            (incoming.peer == outgoing.peer).then_some(incoming.lane?.index)
+        };
+        hub.outgoing.iter().filter(|outgoing| paired(outgoing).is_some()).count()
+    };
+    assert_eq!(together(&hub), SPOKES);
+    // One that is lost leaves the others as they were.
+    let error = FabricError { fabric: "shm", fault: Fault::Died, what: "as a test wants it".to_owned() };
+    hub.lose(Peer(120), error);
+    assert_eq!((together(&hub), hub.incoming.len()), (SPOKES - 1, SPOKES - 1));
+    for (index, outgoing) in
+        hub.outgoing.iter().enumerate().filter(|(_, outgoing)| outgoing.incoming != NOWHERE)
+    {
+        assert_eq!(hub.incoming[outgoing.incoming as usize].lane, Some(ShmLane { index: index as u32 }));
+    }
+}

@@ -1417,7 +1417,8 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_delete_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) }
 }
 
 /// `PMPI_Win_delete_attr`, in MPI since 2.0.
@@ -1426,7 +1427,8 @@ pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_delete_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) }
 }
 
 /// `MPI_Win_free_keyval`, in MPI since 2.0.
@@ -1460,7 +1462,8 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_get_attr(win, win_keyval, attribute_val, flag) }
 }
 
 /// `PMPI_Win_get_attr`, in MPI since 2.0.
@@ -1474,7 +1477,8 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_get_attr(win, win_keyval, attribute_val, flag) }
 }
 
 /// `MPI_Win_get_name`, in MPI since 2.0.
@@ -1487,7 +1491,8 @@ pub unsafe extern "C" fn MPI_Win_get_name(
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_name" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) }
 }
 
 /// `PMPI_Win_get_name`, in MPI since 2.0.
@@ -1500,7 +1505,8 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_name" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) }
 }
 
 /// `MPI_Win_set_attr`, in MPI since 2.0.
@@ -1513,7 +1519,8 @@ pub unsafe extern "C" fn MPI_Win_set_attr(
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) }
 }
 
 /// `PMPI_Win_set_attr`, in MPI since 2.0.
@@ -1526,7 +1533,8 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_attr" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) }
 }
 
 /// `MPI_Win_set_name`, in MPI since 2.0.
@@ -1535,7 +1543,8 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_name" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) }
 }
 
 /// `PMPI_Win_set_name`, in MPI since 2.0.
@@ -1544,5 +1553,6 @@ pub unsafe extern "C" fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_name" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) }
 }

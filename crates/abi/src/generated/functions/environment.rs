@@ -267,7 +267,8 @@ pub unsafe extern "C" fn PMPI_Error_string(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_call_errhandler" }, Target::File(fh))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) }
 }
 
 /// `PMPI_File_call_errhandler`, in MPI since 2.0.
@@ -276,7 +277,8 @@ pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_call_errhandler" }, Target::File(fh))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) }
 }
 
 /// `MPI_File_create_errhandler`, in MPI since 2.0.
@@ -633,7 +635,8 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_call_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) }
 }
 
 /// `PMPI_Win_call_errhandler`, in MPI since 2.0.
@@ -642,7 +645,8 @@ pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_call_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) }
 }
 
 /// `MPI_Win_create_errhandler`, in MPI since 2.0.
@@ -680,7 +684,8 @@ pub unsafe extern "C" fn MPI_Win_get_errhandler(
     win: MPI_Win,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) }
 }
 
 /// `PMPI_Win_get_errhandler`, in MPI since 2.0.
@@ -692,7 +697,8 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(
     win: MPI_Win,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) }
 }
 
 /// `MPI_Win_set_errhandler`, in MPI since 2.0.
@@ -701,7 +707,8 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) }
 }
 
 /// `PMPI_Win_set_errhandler`, in MPI since 2.0.
@@ -710,7 +717,8 @@ pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Er
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_errhandler" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) }
 }
 
 /// `MPI_Wtick`, in MPI since 1.1.

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `PMPI_File_delete`, in MPI since 2.0.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn MPI_File_delete(filename: *const c_char, info: MPI_Info
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `MPI_File_get_amode`, in MPI since 2.0.
@@ -911,7 +911,7 @@ pub unsafe extern "C" fn MPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::Comm(comm))
+    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `PMPI_File_open`, in MPI since 2.0.
@@ -926,7 +926,7 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::Comm(comm))
+    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `MPI_File_preallocate`, in MPI since 2.0.
@@ -2343,7 +2343,7 @@ pub unsafe extern "C" fn MPI_Register_datarep(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `PMPI_Register_datarep`, in MPI since 2.0.
@@ -2358,7 +2358,7 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `MPI_Register_datarep_c`, in MPI since 4.0.
@@ -2373,7 +2373,7 @@ pub unsafe extern "C" fn MPI_Register_datarep_c(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }
 
 /// `PMPI_Register_datarep_c`, in MPI since 4.0.
@@ -2388,5 +2388,5 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::World)
+    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
 }

@@ -720,7 +720,8 @@ pub unsafe extern "C" fn MPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit as MPI_Aint, info, comm, baseptr, win) }
 }
 
 /// `PMPI_Win_allocate`, in MPI since 3.0.
@@ -736,7 +737,8 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit as MPI_Aint, info, comm, baseptr, win) }
 }
 
 /// `MPI_Win_allocate_c`, in MPI since 4.0.
@@ -752,7 +754,8 @@ pub unsafe extern "C" fn MPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) }
 }
 
 /// `PMPI_Win_allocate_c`, in MPI since 4.0.
@@ -768,7 +771,8 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) }
 }
 
 /// `MPI_Win_allocate_shared`, in MPI since 3.0.
@@ -784,7 +788,17 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_shared" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_allocate_shared(
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    }
 }
 
 /// `PMPI_Win_allocate_shared`, in MPI since 3.0.
@@ -800,7 +814,17 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_shared" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_allocate_shared(
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    }
 }
 
 /// `MPI_Win_allocate_shared_c`, in MPI since 4.0.
@@ -816,7 +840,8 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_shared_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win) }
 }
 
 /// `PMPI_Win_allocate_shared_c`, in MPI since 4.0.
@@ -832,7 +857,8 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_allocate_shared_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win) }
 }
 
 /// `MPI_Win_attach`, in MPI since 3.0.
@@ -841,7 +867,8 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_attach" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) }
 }
 
 /// `PMPI_Win_attach`, in MPI since 3.0.
@@ -850,7 +877,8 @@ pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: M
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_attach" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) }
 }
 
 /// `MPI_Win_complete`, in MPI since 2.0.
@@ -884,7 +912,8 @@ pub unsafe extern "C" fn MPI_Win_create(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit as MPI_Aint, info, comm, win) }
 }
 
 /// `PMPI_Win_create`, in MPI since 2.0.
@@ -900,7 +929,8 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit as MPI_Aint, info, comm, win) }
 }
 
 /// `MPI_Win_create_c`, in MPI since 4.0.
@@ -916,7 +946,8 @@ pub unsafe extern "C" fn MPI_Win_create_c(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) }
 }
 
 /// `PMPI_Win_create_c`, in MPI since 4.0.
@@ -932,7 +963,8 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) }
 }
 
 /// `MPI_Win_create_dynamic`, in MPI since 3.0.
@@ -945,7 +977,8 @@ pub unsafe extern "C" fn MPI_Win_create_dynamic(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_dynamic" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) }
 }
 
 /// `PMPI_Win_create_dynamic`, in MPI since 3.0.
@@ -958,7 +991,8 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_create_dynamic" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) }
 }
 
 /// `MPI_Win_detach`, in MPI since 3.0.
@@ -967,7 +1001,8 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_detach" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_detach(win, base) }
 }
 
 /// `PMPI_Win_detach`, in MPI since 3.0.
@@ -976,7 +1011,8 @@ pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_detach" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_detach(win, base) }
 }
 
 /// `MPI_Win_fence`, in MPI since 2.0.
@@ -985,7 +1021,8 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_fence" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) }
 }
 
 /// `PMPI_Win_fence`, in MPI since 2.0.
@@ -994,7 +1031,8 @@ pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_fence" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) }
 }
 
 /// `MPI_Win_flush`, in MPI since 3.0.
@@ -1003,7 +1041,8 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) }
 }
 
 /// `PMPI_Win_flush`, in MPI since 3.0.
@@ -1012,7 +1051,8 @@ pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) }
 }
 
 /// `MPI_Win_flush_all`, in MPI since 3.0.
@@ -1021,7 +1061,8 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) }
 }
 
 /// `PMPI_Win_flush_all`, in MPI since 3.0.
@@ -1030,7 +1071,8 @@ pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) }
 }
 
 /// `MPI_Win_flush_local`, in MPI since 3.0.
@@ -1039,7 +1081,8 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_local" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) }
 }
 
 /// `PMPI_Win_flush_local`, in MPI since 3.0.
@@ -1048,7 +1091,8 @@ pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_local" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) }
 }
 
 /// `MPI_Win_flush_local_all`, in MPI since 3.0.
@@ -1057,7 +1101,8 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_local_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) }
 }
 
 /// `PMPI_Win_flush_local_all`, in MPI since 3.0.
@@ -1066,7 +1111,8 @@ pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_flush_local_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) }
 }
 
 /// `MPI_Win_free`, in MPI since 2.0.
@@ -1075,7 +1121,8 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_free(win) }
 }
 
 /// `PMPI_Win_free`, in MPI since 2.0.
@@ -1084,7 +1131,8 @@ pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_free" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_free(win) }
 }
 
 /// `MPI_Win_get_group`, in MPI since 2.0.
@@ -1093,7 +1141,8 @@ pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_group" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_get_group(win, group) }
 }
 
 /// `PMPI_Win_get_group`, in MPI since 2.0.
@@ -1102,7 +1151,8 @@ pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_group" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::windows::mpi_win_get_group(win, group) }
 }
 
 /// `MPI_Win_get_info`, in MPI since 3.0.
@@ -1111,7 +1161,8 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_info" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) }
 }
 
 /// `PMPI_Win_get_info`, in MPI since 3.0.
@@ -1120,7 +1171,8 @@ pub unsafe extern "C" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_get_info" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) }
 }
 
 /// `MPI_Win_lock`, in MPI since 2.0.
@@ -1157,7 +1209,8 @@ pub unsafe extern "C" fn PMPI_Win_lock(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_lock_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) }
 }
 
 /// `PMPI_Win_lock_all`, in MPI since 3.0.
@@ -1166,7 +1219,8 @@ pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_lock_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) }
 }
 
 /// `MPI_Win_post`, in MPI since 2.0.
@@ -1193,7 +1247,8 @@ pub unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_info" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) }
 }
 
 /// `PMPI_Win_set_info`, in MPI since 3.0.
@@ -1202,7 +1257,8 @@ pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_set_info" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) }
 }
 
 /// `MPI_Win_shared_query`, in MPI since 3.0.
@@ -1217,7 +1273,16 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
     disp_unit: *mut c_int,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_shared_query" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_shared_query(
+            win,
+            rank,
+            size,
+            CountOut::Int(disp_unit),
+            baseptr,
+        )
+    }
 }
 
 /// `PMPI_Win_shared_query`, in MPI since 3.0.
@@ -1232,7 +1297,16 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     disp_unit: *mut c_int,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_shared_query" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_shared_query(
+            win,
+            rank,
+            size,
+            CountOut::Int(disp_unit),
+            baseptr,
+        )
+    }
 }
 
 /// `MPI_Win_shared_query_c`, in MPI since 4.0.
@@ -1247,7 +1321,16 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
     disp_unit: *mut MPI_Aint,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_shared_query_c" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_shared_query(
+            win,
+            rank,
+            size,
+            CountOut::Aint(disp_unit),
+            baseptr,
+        )
+    }
 }
 
 /// `PMPI_Win_shared_query_c`, in MPI since 4.0.
@@ -1262,7 +1345,16 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     disp_unit: *mut MPI_Aint,
     baseptr: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_shared_query_c" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::windows::mpi_win_shared_query(
+            win,
+            rank,
+            size,
+            CountOut::Aint(disp_unit),
+            baseptr,
+        )
+    }
 }
 
 /// `MPI_Win_start`, in MPI since 2.0.
@@ -1289,7 +1381,8 @@ pub unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MP
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_sync" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_sync(win) }
 }
 
 /// `PMPI_Win_sync`, in MPI since 3.0.
@@ -1298,7 +1391,8 @@ pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_sync" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_sync(win) }
 }
 
 /// `MPI_Win_test`, in MPI since 2.0.
@@ -1343,7 +1437,8 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_unlock_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) }
 }
 
 /// `PMPI_Win_unlock_all`, in MPI since 3.0.
@@ -1352,7 +1447,8 @@ pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_unlock_all" }, Target::Win(win))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) }
 }
 
 /// `MPI_Win_wait`, in MPI since 2.0.

@@ -1,0 +1,161 @@
+//! Lists of requests, as `MPI_Waitall` and its kin are given them.
+
+use std::ffi::c_int;
+
+use weft::claims::RequestId;
+use weft::{Class, Error, Process, Result, Wanted};
+
+use crate::bodies::world::null;
+use crate::generated::constants::*;
+use crate::requests::{Look, SENT, named_receive, no_request};
+use crate::state::Runtime;
+use crate::types::*;
+
+/// A list of requests that the program handed over.
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    start: *mut MPI_Request,
+    pub(super) count: usize,
+}
+
+impl List {
+    pub(super) fn check(count: c_int, start: *mut MPI_Request) -> Result<List> {
+        let Ok(count) = usize::try_from(count) else {
+            return Err(Error::new(Class::Count, format!("the number of requests is {count}")));
+        };
+        if start.is_null() && count > 0 {
+            return Err(null("array_of_requests"));
+        }
+        Ok(List { start, count })
+    }
+
+    /// # Safety
+    /// The program's array has that many entries.
+    pub(super) unsafe fn at(self, index: usize) -> MPI_Request {
+        // SAFETY: the caller's promise is handed on; `index < count` at every call.
+        unsafe { self.start.add(index).read() }
+    }
+
+    /// # Safety
+    /// The program's array has that many entries, writable.
+    pub(super) unsafe fn clear(self, index: usize) {
+        // SAFETY: as in `at`.
+        unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
+    }
+
+    /// What is to be waited for in the entry, if the engine alone knows of it.
+    ///
+    /// # Safety
+    /// See [`List::at`].
+    #[inline(always)]
+    pub(super) unsafe fn wanted(self, index: usize) -> Wanted {
+        if index >= self.count {
+            return Wanted::Stop;
+        }
+        // SAFETY: the caller's promise is handed on.
+        match unsafe { self.at(index) } {
+            MPI_REQUEST_NULL | SENT => Wanted::Nothing,
+            request => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
+        }
+    }
+
+    /// An error if one of the entries is neither null nor a request.
+    ///
+    /// # Safety
+    /// See [`List::at`].
+    pub(super) unsafe fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
+        let mut index = 0;
+        while index < self.count {
+            // SAFETY: the caller's promise is handed on.
+            index += runtime.process().count_lent(|place| unsafe { self.wanted(index + place) });
+            if index < self.count {
+                // SAFETY: as above.
+                let request = unsafe { self.at(index) };
+                if !runtime.is_request(request) {
+                    return Err(no_request(request));
+                }
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries that are not null, with their positions; an error if one of them is no request.
+    ///
+    /// # Safety
+    /// See [`List::at`].
+    pub(super) unsafe fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
+        let mut active = Vec::new();
+        for index in 0..self.count {
+            // SAFETY: the caller's promise is handed on.
+            let request = unsafe { self.at(index) };
+            if request != MPI_REQUEST_NULL {
+                active.push((index, runtime.look_at_request(request)?));
+            }
+        }
+        Ok(active)
+    }
+}
+
+/// Positions in `active` of requests that are over; after a turn of progress.
+pub(super) fn ready(active: &[(usize, Look)]) -> Vec<usize> {
+    let (owners, ids) = ids_of(active);
+    match process_of(active) {
+        Some(process) => complete(active.len(), &owners, &process.ready(&ids)),
+        None => (0..active.len()).collect(),
+    }
+}
+
+/// The same, waiting until there is at least one.
+pub(super) fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
+    let (owners, ids) = ids_of(active);
+    let Some(process) = process_of(active) else { return ready(active) };
+    if active.iter().any(|(_, look)| matches!(look, Look::Over)) {
+        return ready(active);
+    }
+    let mut over = vec![false; ids.len()];
+    loop {
+        // Those that are over are asked for no more, or there would be no waiting for the others of their request.
+        let left: Vec<usize> = (0..ids.len()).filter(|&place| !over[place]).collect();
+        let asked: Vec<Option<RequestId>> = left.iter().map(|&place| ids[place]).collect();
+        process.wait_ready(&asked).into_iter().for_each(|place| over[left[place]] = true);
+        let places: Vec<usize> = (0..ids.len()).filter(|&place| over[place]).collect();
+        let found = complete(active.len(), &owners, &places);
+        if !found.is_empty() {
+            return found;
+        }
+    }
+}
+
+/// The engine's requests, `None` for what is over, and to which entry each belongs.
+fn ids_of(active: &[(usize, Look)]) -> (Vec<usize>, Vec<Option<RequestId>>) {
+    let (mut owners, mut ids) = (Vec::with_capacity(active.len()), Vec::with_capacity(active.len()));
+    for (owner, (_, look)) in active.iter().enumerate() {
+        match look {
+            Look::Over => ids.push(None),
+            Look::Under(_, id) => ids.push(Some(*id)),
+            Look::Several(_, several) => ids.extend(several.iter().copied().map(Some)),
+        }
+        owners.resize(ids.len(), owner);
+    }
+    (owners, ids)
+}
+
+/// The entries all of whose requests are among those that are over.
+fn complete(entries: usize, owners: &[usize], over: &[usize]) -> Vec<usize> {
+    if owners.len() == entries {
+        return over.to_vec();
+    }
+    let mut left = vec![0usize; entries];
+    owners.iter().for_each(|&owner| left[owner] += 1);
+    over.iter().for_each(|&place| left[owners[place]] -= 1);
+    (0..entries).filter(|&entry| left[entry] == 0).collect()
+}
+
+/// The process whose engine has them; none where all are over.
+fn process_of(active: &[(usize, Look)]) -> Option<&Process> {
+    active.iter().find_map(|(_, look)| match look {
+        Look::Under(comm, _) | Look::Several(comm, _) => Some(&**comm.process()),
+        Look::Over => None,
+    })
+}

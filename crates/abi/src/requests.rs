@@ -1,0 +1,116 @@
+//! Request handles, and what they stand for.
+//!
+//! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
+//! is entered here when it begins, and nothing looked up when it ends. Every send that is over when it was begun has the
+//! same handle. Only what needs more than the engine knows, a communicator of its own, data to be unpacked, several
+//! messages, has an object in the table.
+//!
+//! ```text
+//! kind            index                        generation
+//! Request         place in the table here      of that place
+//! Receive         place in the engine's table  of that place; always a receive in MPI_COMM_WORLD
+//! ```
+
+use weft::claims::RequestId;
+use weft::{Class, Communicator, Error, Result};
+
+use crate::generated::constants::*;
+use crate::handles::Kind;
+use crate::objects::RequestObject;
+use crate::state::{Runtime, too_many};
+use crate::status;
+use crate::table;
+use crate::types::*;
+
+/// The request of every send that was over when it was begun. All of them end alike, so one serves them all; it stays
+/// in the table for ever.
+pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
+
+/// The part of a request that is needed to look whether it is over.
+pub(crate) enum Look {
+    Over,
+    Under(Communicator, RequestId),
+    /// Several operations of the engine, all of which must be over.
+    Several(Communicator, Vec<RequestId>),
+}
+
+/// The handle of a usual receive; `None` where its place is beyond what a handle can say.
+#[inline(always)]
+pub(crate) fn receive_handle(id: RequestId) -> Option<MPI_Request> {
+    table::value_of(Kind::Receive, id.index(), id.generation()).map(MPI_Request::from_value)
+}
+
+/// The receive that a handle of this kind names, whether it is there or not.
+#[inline(always)]
+pub(crate) fn named_receive(request: MPI_Request) -> Option<RequestId> {
+    let (index, generation) = table::place_of(Kind::Receive, request.value())?;
+    Some(RequestId::new(index, generation))
+}
+
+impl Runtime {
+    /// Gives an operation a handle.
+    pub(crate) fn adopt_request(&self, object: RequestObject) -> Result<MPI_Request> {
+        self.objects().requests.insert(object).map(MPI_Request::from_value).ok_or_else(too_many)
+    }
+
+    /// Whether the handle is a request that is not over and taken.
+    pub(crate) fn is_request(&self, request: MPI_Request) -> bool {
+        match named_receive(request) {
+            Some(id) => self.process().is_lent(id),
+            None => self.objects().requests.find(request.value()).is_some(),
+        }
+    }
+
+    /// What to look at.
+    pub(crate) fn look_at_request(&self, request: MPI_Request) -> Result<Look> {
+        if let Some(id) = named_receive(request) {
+            let known = self.process().is_lent(id);
+            return if known { Ok(Look::Under(self.world().clone(), id)) } else { Err(no_request(request)) };
+        }
+        match self.objects().requests.find(request.value()) {
+            Some(RequestObject::Over(_) | RequestObject::Failed { .. }) => Ok(Look::Over),
+            Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
+                Ok(Look::Under(comm.clone(), *id))
+            }
+            Some(RequestObject::Duplicate { duplicating, .. }) => {
+                Ok(Look::Under(duplicating.original().clone(), duplicating.request()))
+            }
+            Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
+                Some(first) => {
+                    Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())
+                }
+                None => Look::Over,
+            }),
+            None => Err(no_request(request)),
+        }
+    }
+
+    /// Takes the request out of the table; whoever does so concludes it.
+    pub(crate) fn take_request(&self, request: MPI_Request) -> Result<RequestObject> {
+        if request == SENT {
+            return Ok(RequestObject::Over(status::EMPTY));
+        }
+        let Some(id) = named_receive(request) else {
+            return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
+        };
+        if !self.process().reclaim(id) {
+            return Err(no_request(request));
+        }
+        let comm = self.world().clone();
+        Ok(RequestObject::Receive { comm, errors_to: MPI_COMM_WORLD, id, unpack: None })
+    }
+
+    /// The living request whose handle has that integer.
+    pub(crate) fn request_by_integer(&self, integer: usize) -> Option<usize> {
+        if let Some((index, _)) = table::place_of(Kind::Receive, integer) {
+            let id = self.process().lent_at(index)?;
+            return receive_handle(id).map(MPI_Request::value);
+        }
+        self.objects().requests.by_integer(integer)
+    }
+}
+
+#[cold]
+pub(crate) fn no_request(request: MPI_Request) -> Error {
+    Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
+}

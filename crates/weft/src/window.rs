@@ -1,0 +1,457 @@
+//! Windows: memory of each member of a group that the others may reach (MPI 5.0 §12.2).
+//!
+//! A window has a context of its own, its members, and the memory of this process; decision 0011 says what it keeps of
+//! the others. Made here are windows of all four flavors, with what hangs on them; memory that the members share is
+//! reached by loads and stores. Puts, gets and accumulates come as a chapter of their own.
+
+mod places;
+mod shared;
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use datatype::Operator;
+use fabric::UserMemory;
+use messaging::Rank;
+
+use crate::attributes::Attributes;
+use crate::communicator::Communicator;
+use crate::error::{Class, Error, Result};
+use crate::fabrics::Common;
+use crate::group::Group;
+use crate::memory::Allocation;
+use places::Places;
+pub use shared::{SharedPlacement, SharedWindow};
+
+/// A window on memory of all members of a communicator.
+///
+/// Making one and [freeing](Window::free) it are collective. One that is dropped is gone at this process alone.
+///
+/// ```
+/// # weft::run_threads(2, &weft::Config::default(), |session| {
+/// use weft::{Key, Window};
+///
+/// let window = Window::allocate(&session.world(), 1 << 16, 8)?;
+/// window.rename("temperatures");
+/// let steps: Key<u32> = Key::new();
+/// window.set_attribute(&steps, 0);
+/// assert_eq!((window.name().as_str(), window.group().size()), ("temperatures", 2));
+/// window.free()
+/// # })?.into_iter().collect::<weft::Result<Vec<()>>>()?;
+/// # Ok::<(), weft::Error>(())
+/// ```
+pub struct Window {
+    /// A duplicate of the communicator that it was made from.
+    comm: Communicator,
+    memory: Memory,
+    extent: Extent,
+    /// Extent of every member where that is the same.
+    alike: Option<Extent>,
+    name: Mutex<String>,
+    attributes: Attributes,
+    /// Between `lock_all` and `unlock_all`.
+    all_locked: AtomicBool,
+}
+
+/// How a window came to its memory (MPI 5.0 §12.2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavor {
+    /// The program gave it.
+    Create,
+    /// The library allocated it.
+    Allocate,
+    /// It is attached and detached while the window is there.
+    Dynamic,
+    /// The members share it.
+    Shared,
+}
+
+/// How much memory a member has in a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    /// Its bytes.
+    pub bytes: usize,
+    /// Bytes that a displacement counts in; not 0.
+    pub unit: usize,
+}
+
+/// This process's memory in a window, and what keeps it.
+enum Memory {
+    Given(Mutex<UserMemory>),
+    Allocated(Allocation),
+    Attached(Mutex<BTreeMap<usize, UserMemory>>),
+    Shared { common: Common, places: Places },
+}
+
+impl Window {
+    /// A window on memory of the program's (MPI 5.0 §12.2.1), which claims it until the window is free. Collective.
+    ///
+    /// # Errors
+    /// [`Class::Displacement`] where `unit` is 0; [`Class::Communicator`] for one of two groups; a lost member.
+    pub fn create(comm: &Communicator, memory: UserMemory, unit: usize) -> Result<Window> {
+        let extent = Extent { bytes: memory.bytes(), unit };
+        let founding = Founding::begin(comm, extent)?;
+        founding.conclude(extent, Ok(Memory::Given(Mutex::new(memory))))
+    }
+
+    /// A window on memory that the library allocates (MPI 5.0 §12.2.2), where the other processes of the node can
+    /// map it. Collective.
+    ///
+    /// # Errors
+    /// As [`Window::create`]; [`Class::NoMemory`] at all members where one has too little.
+    pub fn allocate(comm: &Communicator, bytes: usize, unit: usize) -> Result<Window> {
+        Window::allocate_aligned(comm, Extent { bytes, unit }, CACHE_LINE_BYTES)
+    }
+
+    /// The same with an alignment of one's own, a power of two.
+    ///
+    /// # Errors
+    /// As [`Window::allocate`]; [`Class::Size`] where no memory is so large and so aligned.
+    pub fn allocate_aligned(comm: &Communicator, extent: Extent, alignment_bytes: usize) -> Result<Window> {
+        // No bytes have an address of their own all the same.
+        let layout = Layout::from_size_align(extent.bytes.max(1), alignment_bytes)
+            .map_err(|_| Error::new(Class::Size, format!("the size is {} bytes", extent.bytes)))?;
+        let founding = Founding::begin(comm, extent)?;
+        let allocation = Allocation::new(layout, comm.process().shared_heap());
+        founding.conclude(extent, allocation.map(Memory::Allocated))
+    }
+
+    /// A window without memory, which is attached later (MPI 5.0 §12.2.4). Displacements are addresses. Collective.
+    ///
+    /// # Errors
+    /// As [`Window::create`].
+    pub fn create_dynamic(comm: &Communicator) -> Result<Window> {
+        let extent = Extent { bytes: 0, unit: 1 };
+        let founding = Founding::begin(comm, extent)?;
+        founding.conclude(extent, Ok(Memory::Attached(Mutex::default())))
+    }
+
+    /// How it came to its memory.
+    #[must_use]
+    pub fn flavor(&self) -> Flavor {
+        match &self.memory {
+            Memory::Given(_) => Flavor::Create,
+            Memory::Allocated(_) => Flavor::Allocate,
+            Memory::Attached(_) => Flavor::Dynamic,
+            Memory::Shared { .. } => Flavor::Shared,
+        }
+    }
+
+    /// This process's rank in it.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.comm.rank()
+    }
+
+    /// Its members (MPI 5.0 §12.2.6).
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        self.comm.group()
+    }
+
+    /// How much memory this process has in it.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// How much every member has in it, where that is the same.
+    #[must_use]
+    pub fn common_extent(&self) -> Option<Extent> {
+        self.alike
+    }
+
+    /// Where the memory of this process begins; null where it is still to be attached.
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        match &self.memory {
+            Memory::Given(memory) => hold(memory).start(),
+            Memory::Allocated(allocation) => allocation.start(),
+            Memory::Attached(_) => std::ptr::null_mut(),
+            Memory::Shared { common, places } => {
+                common.start().wrapping_add(places.of(self.rank()).map_or(0, |place| place.offset))
+            }
+        }
+    }
+
+    /// Where this process can load and store what belongs to a member, and how much that is (MPI 5.0 §12.2.3); `None`
+    /// where it cannot. Without a rank: that of the first member that has any memory.
+    ///
+    /// # Errors
+    /// [`Class::Rank`]; [`Class::RmaFlavor`] where memory is attached.
+    pub fn load_and_store(&self, rank: Option<Rank>) -> Result<Option<(*mut u8, Extent)>> {
+        if let Some(rank) = rank {
+            self.check_rank(rank)?;
+        }
+        match &self.memory {
+            Memory::Attached(_) => {
+                Err(self.wrong_flavor("memory of a dynamic window is nobody's but its owner's"))
+            }
+            Memory::Shared { common, places } => {
+                let place = places.of(rank.unwrap_or_else(|| places.first()));
+                Ok(place.map(|place| (common.start().wrapping_add(place.offset), place.extent)))
+            }
+            // The first member may be another one, whose memory is out of reach.
+            Memory::Given(_) | Memory::Allocated(_) => {
+                let here = rank.unwrap_or(Rank(0)) == self.rank() && self.extent.bytes > 0;
+                Ok(here.then(|| (self.start(), self.extent)))
+            }
+        }
+    }
+
+    /// Attaches memory to a dynamic window (MPI 5.0 §12.2.4).
+    ///
+    /// # Errors
+    /// [`Class::RmaFlavor`] for another window; [`Class::RmaAttach`] where a part of it is attached already.
+    pub fn attach(&self, memory: UserMemory) -> Result<()> {
+        let mut attached = self.attached()?;
+        let (start, end) = (memory.start().addr(), memory.start().addr().saturating_add(memory.bytes()));
+        let before = attached.range(..=start).next_back();
+        let covers = |(at, held): (&usize, &UserMemory)| *at == start || start < at + held.bytes();
+        if before.is_some_and(covers) || attached.range(start..end).next().is_some() {
+            let what =
+                format!("{}: a part of {} bytes at {start:#x} is attached", self.place(), memory.bytes());
+            return Err(Error::new(Class::RmaAttach, what).remedy("detach it first, or attach it once"));
+        }
+        attached.insert(start, memory);
+        Ok(())
+    }
+
+    /// Detaches what was attached at that address (MPI 5.0 §12.2.4).
+    ///
+    /// # Errors
+    /// [`Class::RmaFlavor`] for another window; [`Class::Base`] where nothing was attached there.
+    pub fn detach(&self, start: *const u8) -> Result<()> {
+        let former = self.attached()?.remove(&start.addr());
+        let what = || format!("{}: nothing is attached at {start:p}", self.place());
+        former.map(drop).ok_or_else(|| Error::new(Class::Base, what()))
+    }
+
+    fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, UserMemory>>> {
+        match &self.memory {
+            Memory::Attached(attached) => Ok(hold(attached)),
+            _ => Err(self.wrong_flavor("memory is attached to dynamic windows only")),
+        }
+    }
+
+    #[cold]
+    fn wrong_flavor(&self, why: &str) -> Error {
+        Error::new(Class::RmaFlavor, format!("{}: {why}", self.place()))
+    }
+
+    fn check_rank(&self, rank: Rank) -> Result<()> {
+        if self.group().peer(rank).is_some() {
+            return Ok(());
+        }
+        let what =
+            format!("{}: rank {} does not exist, the size is {}", self.place(), rank.0, self.group().size());
+        Err(Error::new(Class::Rank, what))
+    }
+
+    /// The name that it was given (MPI 5.0 §7.8); empty where it was given none.
+    #[must_use]
+    pub fn name(&self) -> String {
+        hold(&self.name).clone()
+    }
+
+    /// Gives it another name.
+    pub fn rename(&self, name: &str) {
+        name.clone_into(&mut hold(&self.name));
+        self.comm.rename(name);
+    }
+
+    /// This window and this rank, as messages to people begin.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.comm.place()
+    }
+
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Compares collective calls, as [`Communicator::check`] does.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn check(&self, call: impl FnOnce() -> String) -> Result<()> {
+        self.comm.check(call)
+    }
+
+    /// Orders this process's loads and stores before it and after it (MPI 5.0 §12.5.4, `MPI_Win_sync`).
+    pub fn sync(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Returns when all members have called it; what they stored before can be loaded after it (MPI 5.0 §12.5.1).
+    /// Collective.
+    ///
+    /// # Errors
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
+    pub fn fence(&self) -> Result<()> {
+        self.check_unlocked("a fence stands between lock_all and unlock_all")?;
+        fence(Ordering::SeqCst);
+        self.comm.barrier()?;
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Begins an epoch in which the memory of all members may be used, by others too (MPI 5.0 §12.5.3).
+    ///
+    /// # Errors
+    /// [`Class::RmaSync`] where there is one already.
+    pub fn lock_all(&self) -> Result<()> {
+        if self.all_locked.swap(true, Ordering::AcqRel) {
+            return Err(self.out_of_epoch("it is locked already"));
+        }
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Ends the epoch that [`Window::lock_all`] has begun.
+    ///
+    /// # Errors
+    /// [`Class::RmaSync`] where there is none.
+    pub fn unlock_all(&self) -> Result<()> {
+        fence(Ordering::SeqCst);
+        if self.all_locked.swap(false, Ordering::AcqRel) {
+            Ok(())
+        } else {
+            Err(self.out_of_epoch(NOT_LOCKED))
+        }
+    }
+
+    /// Returns when all operations with a member, or with all, are over (MPI 5.0 §12.5.4). There are loads and stores
+    /// only, so that this orders those.
+    ///
+    /// # Errors
+    /// [`Class::Rank`]; [`Class::RmaSync`] outside of such an epoch.
+    pub fn flush(&self, rank: Option<Rank>) -> Result<()> {
+        if let Some(rank) = rank {
+            self.check_rank(rank)?;
+        }
+        if !self.all_locked.load(Ordering::Acquire) {
+            return Err(self.out_of_epoch(NOT_LOCKED));
+        }
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether it may be freed now.
+    ///
+    /// # Errors
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
+    pub fn check_unlocked(&self, why: &str) -> Result<()> {
+        if self.all_locked.load(Ordering::Acquire) { Err(self.out_of_epoch(why)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn out_of_epoch(&self, why: &str) -> Error {
+        Error::new(Class::RmaSync, format!("{}: {why}", self.place()))
+    }
+
+    /// Frees it, when all members do (MPI 5.0 §12.2.5). Collective.
+    ///
+    /// # Errors
+    /// As [`Window::leave`].
+    pub fn free(self) -> Result<()> {
+        self.leave()
+    }
+
+    /// The same for one that others hold, too: waits for all members, after which nobody reaches the others' memory
+    /// any more; that of this process goes with the last holder.
+    ///
+    /// # Errors
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
+    pub fn leave(&self) -> Result<()> {
+        self.check_unlocked("it is locked and cannot be freed")?;
+        self.comm.barrier()
+    }
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Window({}, {:?}, {} bytes)", self.place(), self.flavor(), self.extent.bytes)
+    }
+}
+
+/// A window that is being made.
+struct Founding {
+    comm: Communicator,
+}
+
+impl Founding {
+    fn begin(comm: &Communicator, extent: Extent) -> Result<Founding> {
+        if extent.unit == 0 {
+            return Err(Error::new(Class::Displacement, "the displacement unit is 0 bytes"));
+        }
+        if comm.is_inter() {
+            let what = format!("{}: a window is made from one group, and this has two", comm.place());
+            return Err(Error::new(Class::Communicator, what).remedy("merge it with MPI_Intercomm_merge"));
+        }
+        Ok(Founding { comm: comm.duplicate_bare(WINDOW)? })
+    }
+
+    /// Tells all members whether this one has its memory, and what it has. One of them that fails fails all.
+    fn conclude(self, extent: Extent, memory: Result<Memory>) -> Result<Window> {
+        let alike = self.agree(extent, memory.as_ref().err())?;
+        Ok(self.window(extent, alike, memory?))
+    }
+
+    fn window(self, extent: Extent, alike: Option<Extent>, memory: Memory) -> Window {
+        Window {
+            comm: self.comm,
+            memory,
+            extent,
+            alike,
+            name: Mutex::default(),
+            attributes: Attributes::default(),
+            all_locked: AtomicBool::new(false),
+        }
+    }
+
+    /// The extent of all members, if they have the same.
+    fn agree(&self, extent: Extent, trouble: Option<&Error>) -> Result<Option<Extent>> {
+        let Extent { bytes, unit } = extent;
+        let (bytes, unit) = (bytes as i64, unit as i64);
+        let said = match trouble.map(|error| error.class) {
+            None => 0,
+            Some(Class::RmaShared) => NOT_SHARED,
+            Some(_) => NO_MEMORY,
+        };
+        let all = self.comm.all_reduce(&[bytes, !bytes, unit, !unit, said], Operator::Max)?;
+        match (trouble, all[4]) {
+            (Some(trouble), _) => Err(trouble.clone()),
+            (None, 0) => Ok((all[0] == !all[1] && all[2] == !all[3]).then_some(extent)),
+            (None, said) => Err(self.trouble_elsewhere(said)),
+        }
+    }
+
+    #[cold]
+    fn trouble_elsewhere(&self, said: i64) -> Error {
+        let (class, why) = match said {
+            NOT_SHARED => (Class::RmaShared, "cannot share memory with the others"),
+            _ => (Class::NoMemory, "has no memory for its part"),
+        };
+        let what = format!("{}: another member {why}", self.comm.place());
+        Error::new(class, what).remedy("that member's message says more")
+    }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a member says that has no memory, or cannot share it.
+const NO_MEMORY: i64 = 1;
+const NOT_SHARED: i64 = 2;
+/// How windows are called in messages, before the name of their communicator.
+const WINDOW: &str = "window of ";
+const NOT_LOCKED: &str = "it is not locked: lock_all comes first";
+/// The least alignment that is worth having.
+const CACHE_LINE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Windows whose memory the members share, for loads and stores (MPI 5.0 §12.2.3).
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use datatype::Operator;
+use fabric::Peer;
+use messaging::Rank;
+
+use super::places::Places;
+use super::{Extent, Founding, Memory, Window};
+use crate::communicator::Communicator;
+use crate::error::{Class, Error, Result};
+use crate::fabrics::{Common, CommonOffer, fetch_common};
+use crate::group::Group;
+use crate::memory::{Shareable, shared_values};
+
+/// How the parts of shared memory stand to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SharedPlacement {
+    /// Each begins where the one of the rank before ends.
+    #[default]
+    Contiguous,
+    /// Each may begin on a page of its own; it does where all members say so.
+    Apart,
+}
+
+impl Window {
+    /// A window on memory that all members can load from and store to (MPI 5.0 §12.2.3). It is all zeros. Collective.
+    ///
+    /// # Errors
+    /// [`Class::RmaShared`] where the members are not processes of one node; [`Class::NoMemory`] at all of them where
+    /// there is not so much memory; otherwise as [`Window::create`].
+    pub fn allocate_shared(
+        comm: &Communicator,
+        bytes: usize,
+        unit: usize,
+        placement: SharedPlacement,
+    ) -> Result<Window> {
+        let extent = Extent { bytes, unit };
+        check_node(comm)?;
+        let founding = Founding::begin(comm, extent)?;
+        let alike = founding.agree(extent, None)?;
+        let places = founding.places(extent, alike, placement)?;
+        let common = founding.common(places.bytes())?;
+        Ok(founding.window(extent, alike, Memory::Shared { common, places }))
+    }
+}
+
+/// Whether all members are processes of this node. The answer is the same at all of them: who is not on this node sees
+/// others that are not on its own.
+fn check_node(comm: &Communicator) -> Result<()> {
+    match far(comm.group(), comm.process().node()) {
+        Some(Peer(peer)) if !comm.is_inter() => {
+            let what = format!("{}: process {peer} of the job is on another node", comm.place());
+            Err(Error::new(Class::RmaShared, what).remedy(
+                "make a communicator of each node first: MPI_Comm_split_type with MPI_COMM_TYPE_SHARED",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first member that is not on a node.
+fn far(members: &Group, node: &Group) -> Option<Peer> {
+    members.peers().find(|peer| !node.contains(*peer))
+}
+
+impl Founding {
+    /// Where the parts of all members stand.
+    fn places(&self, extent: Extent, alike: Option<Extent>, placement: SharedPlacement) -> Result<Places> {
+        let mine = i64::from(placement == SharedPlacement::Apart);
+        let apart = self.comm.all_reduce(&[mine], Operator::Min)?[0] == 1;
+        let alignment = if apart { PAGE_BYTES } else { 1 };
+        let places = match alike {
+            Some(extent) => Places::even(self.comm.size(), extent, alignment),
+            None => {
+                let all = self.comm.all_gather(&[extent.bytes as u64, extent.unit as u64])?;
+                let extents =
+                    all.chunks_exact(2).map(|two| Extent { bytes: two[0] as usize, unit: two[1] as usize });
+                Places::listed(extents, alignment)
+            }
+        };
+        let what = || format!("{}: all parts together are more than can be addressed", self.comm.place());
+        places.ok_or_else(|| Error::new(Class::NoMemory, what()))
+    }
+
+    /// Memory of all members: rank 0 makes it, the others fetch it from there.
+    fn common(&self, bytes: usize) -> Result<Common> {
+        let others = self.comm.size() as usize - 1;
+        let mapped = if self.comm.rank() == Rank(0) {
+            let offer = CommonOffer::open(bytes);
+            let card = offer.as_ref().map_or_else(|_| Vec::new(), |(_, card)| card.clone());
+            self.tell_card(&card)?;
+            offer.and_then(|(offer, _)| offer.serve(others))
+        } else {
+            match self.tell_card(&[])? {
+                card if card.is_empty() => Err(self.trouble_at_first()),
+                card => fetch_common(&card, bytes),
+            }
+        };
+        let mapped = mapped.map_err(|error| error.during(self.comm.place()));
+        // MPI 5.0 §12.2.3: nobody has the window where one of them cannot.
+        self.agree(Extent::default(), mapped.as_ref().err())?;
+        mapped
+    }
+
+    /// Rank 0's card at all members; empty where it has none.
+    fn tell_card(&self, mine: &[u8]) -> Result<Vec<u8>> {
+        let mut told = [0u8; CARD_ROOM_BYTES];
+        let fits = mine.len() < CARD_ROOM_BYTES;
+        if fits {
+            told[0] = mine.len() as u8;
+            told[1..=mine.len()].copy_from_slice(mine);
+        }
+        self.comm.broadcast(&mut told, Rank(0))?;
+        // Whoever serves does not look after messages meanwhile.
+        self.comm.process().flush();
+        Ok(told[1..].iter().copied().take(usize::from(told[0])).collect())
+    }
+
+    #[cold]
+    fn trouble_at_first(&self) -> Error {
+        let what = format!("{}: rank 0 cannot make memory to share", self.comm.place());
+        Error::new(Class::NoMemory, what).remedy("the message of rank 0 says more")
+    }
+}
+
+/// A window of values that all members load and store.
+///
+/// Others, in other processes, may do so at any time, so the values are atomic: what a plain slice would promise, nobody
+/// can keep. All members name the same type.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use weft::{Rank, SharedWindow};
+///
+/// # weft::run_threads(3, &weft::Config::default(), |session| {
+/// let world = session.world();
+/// let seats: SharedWindow<AtomicU64> = SharedWindow::allocate(&world, 4)?;
+/// seats.mine()[0].store(u64::from(world.rank().0) + 1, Ordering::Relaxed);
+/// seats.fence()?;
+/// let left = Rank((world.rank().0 + 2) % 3);
+/// assert_eq!(seats.part(left)?[0].load(Ordering::Relaxed), u64::from(left.0) + 1);
+/// seats.free()
+/// # })?.into_iter().collect::<weft::Result<Vec<()>>>()?;
+/// # Ok::<(), weft::Error>(())
+/// ```
+pub struct SharedWindow<T> {
+    window: Window,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T: Shareable> SharedWindow<T> {
+    /// A window with so many values of this process, all of them zero; the parts of the ranks follow each other.
+    /// Collective.
+    ///
+    /// # Errors
+    /// As [`Window::allocate_shared`]; [`Class::Type`] where the members name types of different sizes.
+    pub fn allocate(comm: &Communicator, count: usize) -> Result<SharedWindow<T>> {
+        let unit = size_of::<T>();
+        let bytes = count.checked_mul(unit).filter(|&bytes| isize::try_from(bytes).is_ok());
+        let bytes = bytes
+            .ok_or_else(|| Error::new(Class::Size, format!("{count} values of {unit} bytes are too many")))?;
+        let window = Window::allocate_shared(comm, bytes, unit, SharedPlacement::Contiguous)?;
+        let shared = SharedWindow { window, values: PhantomData };
+        shared.check_type()?;
+        Ok(shared)
+    }
+
+    /// Atomic accesses of different widths to the same bytes are not defined.
+    fn check_type(&self) -> Result<()> {
+        let Memory::Shared { places, .. } = &self.window.memory else { return Ok(()) };
+        let unit = size_of::<T>();
+        let other = (0..self.group().size())
+            .map(Rank)
+            .find(|&rank| places.of(rank).is_some_and(|place| place.extent.unit != unit));
+        let what = |rank: Rank| format!("{}: rank {} shares values of another size", self.place(), rank.0);
+        other.map_or(Ok(()), |rank| Err(Error::new(Class::Type, what(rank))))
+    }
+
+    /// The values of this process.
+    #[must_use]
+    pub fn mine(&self) -> &[T] {
+        self.values(self.rank()).unwrap_or_default()
+    }
+
+    /// The values of a member.
+    ///
+    /// # Errors
+    /// [`Class::Rank`].
+    pub fn part(&self, rank: Rank) -> Result<&[T]> {
+        self.check_rank(rank)?;
+        Ok(self.values(rank).unwrap_or_default())
+    }
+
+    fn values(&self, rank: Rank) -> Option<&[T]> {
+        let Memory::Shared { common, places } = &self.window.memory else { return None };
+        let place = places.of(rank)?;
+        // Units are the size of a value at all members, and the mapping is as long as all parts together.
+        shared_values(common, common.start().wrapping_add(place.offset), place.extent.bytes / size_of::<T>())
+    }
+
+    /// Frees it, when all members do. Collective.
+    ///
+    /// # Errors
+    /// As [`Window::free`].
+    pub fn free(self) -> Result<()> {
+        self.window.free()
+    }
+}
+
+impl<T> Deref for SharedWindow<T> {
+    type Target = Window;
+
+    fn deref(&self) -> &Window {
+        &self.window
+    }
+}
+
+/// Pages are no larger where this runs, or a multiple of it.
+const PAGE_BYTES: usize = 4096;
+/// A byte for the length and a card.
+const CARD_ROOM_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_on_another_node_is_found() {
+        let world = Group::world(1_000_000);
+        let (first, second) = (Group::of((0..48).map(Peer)), Group::of((48..96).map(Peer)));
+        assert_eq!(far(&first, &first), None);
+        assert_eq!(far(&Group::of([Peer(7), Peer(3)]), &first), None);
+        assert_eq!(far(&world, &first), Some(Peer(48)));
+        assert_eq!(far(&world, &second), Some(Peer(0)));
+        assert_eq!(far(&Group::of([Peer(50), Peer(3), Peer(60)]), &second), Some(Peer(3)));
+        assert_eq!(far(&Group::empty(), &first), None);
+    }
+}
