@@ -6,9 +6,10 @@
 //! Nothing is locked while a value is copied or dropped, so that may use the communicator.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::communicator::Communicator;
+use crate::lock::lock;
 use crate::window::Window;
 
 /// Under which values of type `T` hang on communicators and windows. Clones are the same key.
@@ -100,7 +101,7 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     fn lock(&self) -> MutexGuard<'_, Vec<Hung>> {
-        self.hung.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hung)
     }
 
     /// Takes over what the keys of another communicator's attributes let duplicates have.

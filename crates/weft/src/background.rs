@@ -1,11 +1,12 @@
 //! Operations that go on while the program does something else: each turn of progress takes them a step further.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use messaging::Engine;
 
 use crate::fabrics::Fabrics;
+use crate::lock::lock;
 
 /// Something that is done in steps.
 pub(crate) trait Operation: Send {
@@ -32,7 +33,7 @@ impl Background {
         if operation.advance(engine) {
             return;
         }
-        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut operations = lock(&self.operations);
         operations.push(operation);
         self.count.store(operations.len(), Ordering::Relaxed);
     }
@@ -40,7 +41,7 @@ impl Background {
     /// Takes all of them further.
     #[cold]
     pub(crate) fn advance(&self, engine: &mut Engine<Fabrics>) {
-        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut operations = lock(&self.operations);
         operations.retain_mut(|operation| !operation.advance(engine));
         self.count.store(operations.len(), Ordering::Relaxed);
     }

@@ -17,7 +17,7 @@ pub use inter::Intercommunicator;
 pub use split::{Part, SplitBy};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
@@ -31,7 +31,7 @@ pub(crate) use agree::Counts;
 use inter::Inter;
 pub(crate) use objections::Objections;
 
-use crate::lock::{Lock, Threads};
+use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, failure_text};
 use crate::recent::Recent;
 
@@ -247,13 +247,13 @@ impl Communicator {
     }
 
     fn given_name(&self) -> Option<Arc<str>> {
-        self.inner.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.inner.name).clone()
     }
 
     /// Gives it another name.
     pub fn rename(&self, name: &str) {
         let name = (!name.is_empty()).then(|| name.into());
-        *self.inner.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        *lock(&self.inner.name) = name;
     }
 
     /// Begins a send.

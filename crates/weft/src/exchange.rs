@@ -11,6 +11,7 @@ use messaging::Directory;
 use process_manager::Manager;
 
 use crate::error::{Class, Error, Result};
+use crate::lock::lock;
 
 /// Put, fence, get.
 #[derive(Clone)]
@@ -55,12 +56,12 @@ impl Board {
 
     /// A rank could not start: nobody shall wait for it.
     pub(crate) fn give_up(&self) {
-        self.fence.lock().unwrap_or_else(PoisonError::into_inner).broken = true;
+        lock(&self.fence).broken = true;
         self.passed.notify_all();
     }
 
     fn wait(&self) -> Result<()> {
-        let mut fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fence = lock(&self.fence);
         fence.waiting += 1;
         if fence.waiting == self.ranks {
             fence.waiting = 0;
@@ -89,7 +90,7 @@ impl Exchange {
     pub(crate) fn job(&self) -> String {
         match self {
             Exchange::Manager(manager) => {
-                let manager = manager.lock().unwrap_or_else(PoisonError::into_inner);
+                let manager = lock(manager);
                 manager.as_ref().map(Manager::job).unwrap_or_default()
             }
             Exchange::Board(board) => board.job.clone(),
@@ -179,7 +180,7 @@ impl Exchange {
     /// Takes leave.
     pub(crate) fn finish(&mut self) {
         if let Exchange::Manager(manager) = self
-            && let Some(manager) = manager.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && let Some(manager) = lock(manager).take()
         {
             // Nothing is left to do with a manager that hangs up while the process says good-bye.
             let _ = manager.finalize();
@@ -190,7 +191,7 @@ impl Exchange {
     pub(crate) fn lost(&self) -> bool {
         match self {
             Exchange::Manager(manager) => {
-                let manager = manager.lock().unwrap_or_else(PoisonError::into_inner);
+                let manager = lock(manager);
                 manager.as_ref().is_some_and(Manager::lost)
             }
             Exchange::Board(_) => false,
@@ -221,7 +222,7 @@ impl Exchange {
 }
 
 fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> Result<R>) -> Result<R> {
-    match manager.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+    match lock(manager).as_mut() {
         Some(manager) => act(manager),
         None => Err(Error::new(Class::Other, "the process manager has been taken leave of")),
     }
@@ -229,10 +230,6 @@ fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> R
 
 fn failed(error: &process_manager::ExchangeError) -> Error {
     Error::of_text(Class::Other, &error.to_string())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A launcher passes on what a rank has written within this time.

@@ -9,6 +9,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Holds a mutex, also where a thread panicked while it held it: what the mutexes of this crate guard is whole after each
+/// statement.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Who may take a [`Lock`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Threads {
@@ -51,7 +57,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {
-            let locked = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+            let locked = lock(&self.mutex);
             return Guard { lock: self, _locked: Some(locked) };
         }
         if self.owner != this_thread() {

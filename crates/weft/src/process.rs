@@ -16,7 +16,7 @@ use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
-use crate::lock::{Guard, Lock, Threads};
+use crate::lock::{Guard, Lock, Threads, lock};
 use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
@@ -660,10 +660,6 @@ pub(crate) fn failure_text(failure: &Failure) -> String {
         }
         Failure::Lost(error) => error.to_string(),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A program that only looks gives its core away once per so many looks in vain.

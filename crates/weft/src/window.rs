@@ -10,7 +10,7 @@ mod shared;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use datatype::Operator;
 use fabric::UserMemory;
@@ -21,6 +21,7 @@ use crate::communicator::Communicator;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Common;
 use crate::group::Group;
+use crate::lock::lock;
 use crate::memory::Allocation;
 use places::Places;
 pub use shared::{SharedPlacement, SharedWindow};
@@ -167,7 +168,7 @@ impl Window {
     #[must_use]
     pub fn start(&self) -> *mut u8 {
         match &self.memory {
-            Memory::Given(memory) => hold(memory).start(),
+            Memory::Given(memory) => lock(memory).start(),
             Memory::Allocated(allocation) => allocation.start(),
             Memory::Attached(_) => std::ptr::null_mut(),
             Memory::Shared { common, places } => {
@@ -231,7 +232,7 @@ impl Window {
 
     fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, UserMemory>>> {
         match &self.memory {
-            Memory::Attached(attached) => Ok(hold(attached)),
+            Memory::Attached(attached) => Ok(lock(attached)),
             _ => Err(self.wrong_flavor("memory is attached to dynamic windows only")),
         }
     }
@@ -253,12 +254,12 @@ impl Window {
     /// The name that it was given (MPI 5.0 §7.8); empty where it was given none.
     #[must_use]
     pub fn name(&self) -> String {
-        hold(&self.name).clone()
+        lock(&self.name).clone()
     }
 
     /// Gives it another name.
     pub fn rename(&self, name: &str) {
-        name.clone_into(&mut hold(&self.name));
+        name.clone_into(&mut lock(&self.name));
         self.comm.rename(name);
     }
 
@@ -438,10 +439,6 @@ impl Founding {
         let what = format!("{}: another member {why}", self.comm.place());
         Error::new(class, what).remedy("that member's message says more")
     }
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a member says that has no memory, or cannot share it.

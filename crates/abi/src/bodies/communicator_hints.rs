@@ -37,8 +37,7 @@ impl CommObject {
     /// Gives hints to a communicator, beside those that it has.
     pub(crate) fn add_hints(&self, info: MPI_Info) -> Result<()> {
         let added = known(&info::pairs(info)?)?;
-        let mut hints = lock(&self.hints);
-        added.iter().for_each(|(key, value)| hints.set(key, value));
+        lock(&self.hints).set_all(&added);
         Ok(())
     }
 }
@@ -64,9 +63,7 @@ pub unsafe fn mpi_comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_i
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(info_used, "info_used")? };
-        let mut pairs = lock(&object.hints).clone();
-        pairs.set(b"mpi_memory_alloc_kinds", b"mpi,system");
-        place.set(info::adopt(pairs)?);
+        place.set(info::adopt_hints(&object.hints)?);
         Ok(())
     })
 }

@@ -40,6 +40,11 @@ impl Pairs {
         }
     }
 
+    /// Sets all values of another's.
+    pub(crate) fn set_all(&mut self, others: &Pairs) {
+        others.iter().for_each(|(key, value)| self.set(key, value));
+    }
+
     /// The value of a key.
     pub(crate) fn value(&self, key: &str) -> Option<&[u8]> {
         self.find(key.as_bytes())
@@ -70,6 +75,13 @@ impl<'a> FromIterator<(&'a str, String)> for Pairs {
 /// A handle for new pairs.
 pub(crate) fn adopt(pairs: Pairs) -> Result<MPI_Info> {
     lock(&INFOS).insert(pairs).map(MPI_Info::from_value).ok_or_else(too_many)
+}
+
+/// A handle for the hints of an object, and the kinds of memory that it works with.
+pub(crate) fn adopt_hints(hints: &Mutex<Pairs>) -> Result<MPI_Info> {
+    let mut pairs = lock(hints).clone();
+    pairs.set(b"mpi_memory_alloc_kinds", b"mpi,system");
+    adopt(pairs)
 }
 
 /// The pairs of an info object as they are now; none for `MPI_INFO_NULL`, which stands for no hints.

@@ -47,8 +47,7 @@ pub unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
         let object = runtime.win(win)?;
         let added = known(info)?;
         object.window.check(|| "MPI_Win_set_info".to_owned())?;
-        let mut hints = lock(&object.hints);
-        added.iter().for_each(|(key, value)| hints.set(key, value));
+        lock(&object.hints).set_all(&added);
         Ok(())
     })
 }
@@ -62,9 +61,7 @@ pub unsafe fn mpi_win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int 
         let object = runtime.win(win)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(info_used, "info_used")? };
-        let mut pairs = lock(&object.hints).clone();
-        pairs.set(b"mpi_memory_alloc_kinds", b"mpi,system");
-        place.set(info::adopt(pairs)?);
+        place.set(info::adopt_hints(&object.hints)?);
         Ok(())
     })
 }

@@ -45,6 +45,26 @@ impl Making {
             Ok(())
         })
     }
+
+    /// The same where the window brings its memory, whose address goes to `baseptr`.
+    ///
+    /// # Safety
+    /// `baseptr` is null or the address of a pointer, `win` is null or writable.
+    unsafe fn with_memory(
+        &self,
+        baseptr: *mut c_void,
+        found: impl FnOnce(&Communicator, &Pairs) -> Result<Window>,
+    ) -> c_int {
+        // SAFETY: the caller's promises are handed on.
+        unsafe {
+            self.with(|comm, hints| {
+                let base = Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?;
+                let window = found(comm, hints)?;
+                base.set(window.start().cast());
+                Ok(window)
+            })
+        }
+    }
 }
 
 /// A displacement unit that C gives.
@@ -105,14 +125,11 @@ pub unsafe fn mpi_win_allocate(
     win: *mut MPI_Win,
 ) -> c_int {
     let making = Making { name: "MPI_Win_allocate", info, comm, win };
-    // SAFETY: the program's promise is handed on, twice.
+    // SAFETY: the program's promise is handed on.
     unsafe {
-        making.with(|comm, hints| {
-            let base = Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?;
+        making.with_memory(baseptr, |comm, hints| {
             let extent = Extent { bytes: bytes(size)?, unit: unit(disp_unit)? };
-            let window = Window::allocate_aligned(comm, extent, allocation::alignment_bytes(hints))?;
-            base.set(window.start().cast());
-            Ok(window)
+            Window::allocate_aligned(comm, extent, allocation::alignment_bytes(hints))
         })
     }
 }
@@ -130,14 +147,11 @@ pub unsafe fn mpi_win_allocate_shared(
     win: *mut MPI_Win,
 ) -> c_int {
     let making = Making { name: "MPI_Win_allocate_shared", info, comm, win };
-    // SAFETY: the program's promise is handed on, twice.
+    // SAFETY: the program's promise is handed on.
     unsafe {
-        making.with(|comm, hints| {
-            let base = Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?;
+        making.with_memory(baseptr, |comm, hints| {
             let (bytes, unit) = (bytes(size)?, unit(disp_unit)?);
-            let window = Window::allocate_shared(comm, bytes, unit, window_hints::placement(hints))?;
-            base.set(window.start().cast());
-            Ok(window)
+            Window::allocate_shared(comm, bytes, unit, window_hints::placement(hints))
         })
     }
 }

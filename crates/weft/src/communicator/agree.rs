@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
@@ -12,6 +12,7 @@ use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::lock::lock;
 use crate::memory::{reading, writing};
 use crate::process::Process;
 
@@ -92,7 +93,7 @@ impl Counts {
     }
 
     fn hold(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.times)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Copies of communicators, made while the caller waits or while it does something else (MPI 5.0 §7.4.2).
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use collectives::{Advance, Buffers, Execution, Failed};
 use fabric::Heap;
@@ -14,6 +14,7 @@ use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
+use crate::lock::lock;
 
 impl Communicator {
     /// A new communicator of the same group, or of the same two groups, with the attributes whose keys say so
@@ -122,7 +123,7 @@ impl Duplicating {
     /// # Errors
     /// When a member is lost; [`Class::Pending`] when it is not over.
     pub fn take(&self) -> Result<Communicator> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = lock(&self.ended).take();
         let made = ended
             .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
         made.attributes().inherit(self.original.attributes());
@@ -201,7 +202,7 @@ impl Operation for Duplication {
 
 impl Duplication {
     fn end(&self, engine: &mut Engine<Fabrics>, ended: Result<Communicator>) -> bool {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);
         true
     }
