@@ -91,7 +91,13 @@ impl Objections {
     /// The tag of a purpose.
     fn tag_of(&self, purpose: &Purpose) -> i32 {
         let tag = |attempt: u64| (mix(purpose.number() ^ attempt) >> 33) as i32;
-        (0..).map(tag).find(|tag| !self.dead.contains(tag)).unwrap_or_default()
+        (0..).map(tag).find(|&tag| self.is_alive(tag)).unwrap_or_default()
+    }
+
+    /// Whether a challenge from a call under this tag is to be heard. Who challenges out of a call that is known here to
+    /// have come to nothing has not heard so yet: whoever ended that call tells all who take part in it.
+    fn is_alive(&self, tag: i32) -> bool {
+        !self.dead.contains(&tag)
     }
 
     fn bury(&mut self, tag: i32) {
@@ -111,7 +117,7 @@ impl Objections {
     fn announce(&mut self, tag: i32, objection: Objection) {
         if self.dead.contains(&objection.other) {
             self.bury(tag);
-        } else if !self.dead.contains(&tag) {
+        } else if self.is_alive(tag) {
             self.announced.insert(tag, objection);
         }
     }
@@ -249,7 +255,9 @@ impl<'a> Encounter<'a> {
             return None;
         }
         let objection = self.hear(engine);
-        awaited.into_iter().for_each(|peer| self.challenge(engine, peer));
+        if objection.is_none() {
+            awaited.into_iter().for_each(|peer| self.challenge(engine, peer));
+        }
         objection
     }
 
@@ -293,12 +301,15 @@ impl<'a> Encounter<'a> {
 
     fn heard(&self, engine: &mut Engine<Fabrics>, from: Peer, tag: i32, notice: Notice) -> Option<Objection> {
         match notice {
-            Notice::Challenge { purpose, tag: other } => (tag == self.tag).then(|| Objection {
-                class: self.purpose.at_odds(&purpose),
-                other,
-                challenger: Some(from),
-                is_told: false,
-            }),
+            Notice::Challenge { purpose, tag: other } => {
+                let counts = tag == self.tag && self.process.objections().is_alive(other);
+                counts.then(|| Objection {
+                    class: self.purpose.at_odds(&purpose),
+                    other,
+                    challenger: Some(from),
+                    is_told: false,
+                })
+            }
             Notice::Withdrawal { class, other } => {
                 discard(engine, from, tag);
                 let challenged = self.challenged.iter().any(|&(peer, _)| peer == from);
