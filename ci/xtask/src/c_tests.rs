@@ -202,7 +202,7 @@ impl Place {
                 let finished = self.launch(fabric, ranks, &program, case, None);
                 let result = finished.and_then(|finished| {
                     judge(case.right, &finished)?;
-                    case.says.as_ref().map_or(Ok(()), |words| says(words, &finished))
+                    case.says.as_ref().map_or(Ok(()), |words| finished.must_say(&[words]))
                 });
                 tally.note(&format!("{}, {ranks} ranks, {fabric}", case.name), result);
             }
@@ -210,19 +210,8 @@ impl Place {
     }
 
     fn compile(&self, case: &Case, program: &Path) -> Result<(), String> {
-        let mut mpicc = Command::new(self.bin.join("mpicc"));
-        mpicc.args([
-            "-std=c11",
-            "-D_POSIX_C_SOURCE=200809L",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pthread",
-        ]);
-        mpicc.args(&case.sources).arg("-o").arg(program).arg("-lm");
-        job::succeed("mpicc", &mut mpicc, LIMIT, &self.folder.join("mpicc.log")).map(drop)
+        let strict = ["-g", "-Wall", "-Wextra", "-Werror"];
+        job::compile(&self.bin.join("mpicc"), &strict, &case.sources, program, LIMIT)
     }
 
     fn launch(
@@ -312,8 +301,7 @@ impl Place {
         self.compile(&case, &program)?;
         let finished = self.launch("shm", 2, &program, &case, Some(library))?;
         judge(Right::Status(1), &finished)?;
-        let told = finished.output.contains("were not as they were sent");
-        if told { Ok(()) } else { Err(format!("the damage was not told: {}", finished.account())) }
+        finished.must_say(&["were not as they were sent"])
     }
 }
 
@@ -326,11 +314,6 @@ fn kernel_reads(output: &str, expected: bool) -> Result<(), String> {
         (true, _) => Err("the kernel has read messages that could be mapped".into()),
         (false, false) => Err("the kernel has read no message: what is counted here?".into()),
     }
-}
-
-fn says(words: &str, finished: &Finished) -> Result<(), String> {
-    let said = finished.output.contains(words);
-    if said { Ok(()) } else { Err(format!("\"{words}\" was not said: {}", finished.account())) }
 }
 
 fn judge(right: Right, finished: &Finished) -> Result<(), String> {

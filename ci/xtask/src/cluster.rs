@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::c_tests::Tally;
 use crate::job::{self, Ending, Finished};
+use crate::launchers::PRRTE_OPTIONS;
 use crate::venv;
 
 /// Runs all rows and all faults with the weft in `prefix`; with `write_docs` the table goes to `docs/clusters.md`, which
@@ -236,10 +237,8 @@ impl Drop for Cluster {
 impl Place {
     fn compile(&self, root: &Path) -> Result<(), String> {
         for program in ALL.iter().chain(FAULTY) {
-            let mut mpicc = Command::new(self.prefix.join("bin/mpicc"));
-            mpicc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread", "-o"]);
-            mpicc.arg(self.program(program)).arg(root.join(format!("bench/{program}.c"))).arg("-lm");
-            job::succeed(program, &mut mpicc, LIMIT, &self.folder.join("mpicc.log"))?;
+            let source = root.join(format!("bench/{program}.c"));
+            job::compile(&self.prefix.join("bin/mpicc"), &[], &[source], &self.program(program), LIMIT)?;
         }
         Ok(())
     }
@@ -276,8 +275,7 @@ impl Place {
             command.args(["-launcher", "ssh", "-launcher-exec"]).arg(ssh).args(["-iface", "weftbr0"]);
         }
         if row.launcher == Launcher::Prrte {
-            // Tests run as root, on machines with few cores.
-            command.args(["--allow-run-as-root", "--oversubscribe"]);
+            command.args(PRRTE_OPTIONS);
         }
         if row.launcher == Launcher::Prrte && 1 < row.nodes {
             command.args(["--map-by", "ppr:2:node", "--mca", "plm_ssh_agent"]).arg(ssh);
@@ -361,11 +359,10 @@ impl Place {
                 (Ending::Exited(is), None) => is != 0,
                 _ => false,
             };
-            match words.iter().find(|words| !finished.output.contains(**words)) {
-                _ if !ended => Err(format!("status {status:?} was expected: {}", finished.account())),
-                Some(missing) => Err(format!("\"{missing}\" was not said: {}", finished.account())),
-                None if FAULT_LIMIT < took => Err(format!("took {took:?}: {}", finished.account())),
-                None => Ok(()),
+            match ended {
+                false => Err(format!("status {status:?} was expected: {}", finished.account())),
+                true if FAULT_LIMIT < took => Err(format!("took {took:?}: {}", finished.account())),
+                true => finished.must_say(words),
             }
         });
         tally.note(&format!("fault: {name}"), result);

@@ -4,7 +4,7 @@
 //! wait then, and what was said before a hang is there to be shown.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,6 +35,17 @@ impl Finished {
     /// True when the program ended by itself with status 0.
     pub fn succeeded(&self) -> bool {
         self.ending == Ending::Exited(0)
+    }
+
+    /// Makes an error of words that stand nowhere in the output.
+    ///
+    /// # Errors
+    /// Names the first words that are missing.
+    pub fn must_say(&self, words: &[&str]) -> Result<(), String> {
+        match words.iter().find(|words| !self.output.contains(**words)) {
+            Some(missing) => Err(format!("\"{missing}\" was not said: {}", self.account())),
+            None => Ok(()),
+        }
     }
 
     /// What happened and the last lines of output, for a person.
@@ -80,6 +91,23 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> Result<Finishe
 pub fn succeed(what: &str, command: &mut Command, limit: Duration, log: &Path) -> Result<Finished, String> {
     let finished = run(command, limit, log)?;
     if finished.succeeded() { Ok(finished) } else { Err(format!("{what}: {}", finished.account())) }
+}
+
+/// Compiles a C program with this `mpicc`.
+///
+/// # Errors
+/// What the compiler said.
+pub fn compile(
+    mpicc: &Path,
+    options: &[&str],
+    sources: &[PathBuf],
+    program: &Path,
+    limit: Duration,
+) -> Result<(), String> {
+    let mut command = Command::new(mpicc);
+    command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread"]).args(options);
+    command.args(sources).arg("-o").arg(program).arg("-lm");
+    succeed("compiling", &mut command, limit, &program.with_extension("mpicc.log")).map(drop)
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<Ending, String> {
@@ -129,6 +157,15 @@ mod tests {
         assert_eq!(finished.output, "one\ntwo\n");
         assert!(!finished.succeeded());
         assert!(finished.account().contains("exit status 7\n    | one\n    | two"));
+    }
+
+    #[test]
+    fn words_that_were_not_said_are_named() {
+        let finished = shell("echo no library; echo do this", 60_000);
+        assert!(finished.must_say(&["no library", "do this"]).is_ok());
+        assert!(
+            finished.must_say(&["no library", "do that"]).unwrap_err().contains("\"do that\" was not said")
+        );
     }
 
     #[test]

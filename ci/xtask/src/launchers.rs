@@ -22,7 +22,9 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let hydra = venv::install(&folder, &venv::MPICH)?.join("bin/mpiexec");
     let prrte = venv::install(&folder, &venv::OPEN_MPI)?.join("bin/mpiexec");
-    let program = compile(root, prefix, &folder)?;
+    let program = folder.join("ends");
+    let source = root.join("bench/launch/ends.c");
+    job::compile(&prefix.join("bin/mpicc"), &[], &[source], &program, LIMIT)?;
     let place = Place { program, log: folder.join("launch.log") };
     let mut tally = Tally::default();
     for launcher in launchers(&hydra, &prrte) {
@@ -31,15 +33,6 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
     }
     place.told(&mut tally, &prrte);
     Ok(tally)
-}
-
-fn compile(root: &Path, prefix: &Path, folder: &Path) -> Result<PathBuf, String> {
-    let path = folder.join("ends");
-    let mut compiler = Command::new(prefix.join("bin/mpicc"));
-    compiler.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o"]).arg(&path);
-    compiler.arg(root.join("bench/launch/ends.c"));
-    job::succeed("compiling", &mut compiler, LIMIT, &folder.join("compile.log"))?;
-    Ok(path)
 }
 
 /// A way to start ranks.
@@ -67,7 +60,7 @@ fn launchers(hydra: &Path, prrte: &Path) -> Vec<Launcher> {
     let of_prrte = |name, protocol| Launcher {
         name,
         program: prrte.to_owned(),
-        options: &["--allow-run-as-root", "--oversubscribe"],
+        options: &PRRTE_OPTIONS,
         protocol,
         status_when_killed: 137,
         status_when_early: Some(3),
@@ -128,11 +121,10 @@ impl Place {
             let Some(status) = status else { continue };
             let name = format!("{}, a rank {how}", launcher.name);
             let result = self.run(&mut launcher.command(4, &self.program, how)).and_then(|finished| {
-                let blamed = how != "aborts" || finished.output.contains("MPI_Abort(MPI_COMM_WORLD, 7)");
-                match finished.ending == Ending::Exited(status) && blamed {
-                    true => Ok(()),
-                    false => Err(format!("not status {status}: {}", finished.account())),
+                if finished.ending != Ending::Exited(status) {
+                    return Err(format!("not status {status}: {}", finished.account()));
                 }
+                finished.must_say(if how == "aborts" { &["MPI_Abort(MPI_COMM_WORLD, 7)"] } else { &[] })
             });
             tally.note(&name, result);
         }
@@ -142,18 +134,12 @@ impl Place {
     fn told(&self, tally: &mut Tally, prrte: &Path) {
         let no_library = [("WEFT_LIBPMIX", "/nowhere/libpmix.so.2")];
         let mut by_prrte = Command::new(prrte);
-        by_prrte
-            .args(["--allow-run-as-root", "--oversubscribe", "-n", "2"])
-            .arg(&self.program)
-            .envs(no_library);
+        by_prrte.args(PRRTE_OPTIONS).args(["-n", "2"]).arg(&self.program).envs(no_library);
         let words = ["no PMIx library", "/nowhere/libpmix.so.2", "WEFT_LIBPMIX="];
         tally.note("PMIx without its library is told", self.refused(&mut by_prrte, &words));
         let mut alone = Command::new(prrte);
-        alone.args(["--allow-run-as-root", "-n", "1"]).arg(&self.program).envs(no_library);
-        let alone = self.run(&mut alone).and_then(|finished| match finished.succeeded() {
-            true => Ok(()),
-            false => Err(finished.account()),
-        });
+        alone.args(PRRTE_OPTIONS).args(["-n", "1"]).arg(&self.program).envs(no_library);
+        let alone = job::succeed("one rank", &mut alone, LIMIT, &self.log).map(drop);
         tally.note("one rank under PMIx needs no library", alone);
         let mut wished = Command::new(&self.program);
         wished.env("WEFT_PROCESS_MANAGER", "pmi2");
@@ -167,11 +153,8 @@ impl Place {
 
     fn refused(&self, command: &mut Command, words: &[&str]) -> Result<(), String> {
         let finished = self.run(command)?;
-        match words.iter().find(|word| !finished.output.contains(**word)) {
-            Some(missing) => Err(format!("`{missing}` is not said: {}", finished.account())),
-            None if finished.succeeded() => Err(format!("it started: {}", finished.account())),
-            None => Ok(()),
-        }
+        finished.must_say(words)?;
+        if finished.succeeded() { Err(format!("it started: {}", finished.account())) } else { Ok(()) }
     }
 
     fn run(&self, command: &mut Command) -> Result<Finished, String> {
@@ -179,6 +162,8 @@ impl Place {
     }
 }
 
+/// Tests run as root, on machines with few cores.
+pub(crate) const PRRTE_OPTIONS: [&str; 2] = ["--allow-run-as-root", "--oversubscribe"];
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -196,7 +181,7 @@ mod tests {
             place(folder.path()).refused(Command::new("sh").args(["-c", script]), &["no library", "do this"])
         };
         assert!(judged("echo no library; echo do this; exit 1").is_ok());
-        assert!(judged("echo no library; exit 1").unwrap_err().contains("`do this` is not said"));
+        assert!(judged("echo no library; exit 1").unwrap_err().contains("\"do this\" was not said"));
         assert!(judged("echo no library; echo do this").unwrap_err().contains("it started"));
     }
 

@@ -88,10 +88,8 @@ impl Place {
 
     fn compile(&self, program: &str, side: &Side) -> Result<PathBuf, String> {
         let path = self.folder.join(format!("{program}-{}", side.name));
-        let mut command = Command::new(&side.compiler);
-        command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o"]).arg(&path);
-        command.arg(self.sources.join(format!("tests/{program}.c"))).arg("-lm");
-        job::succeed("compiling", &mut command, LIMIT, &self.folder.join("compile.log"))?;
+        let source = self.sources.join(format!("tests/{program}.c"));
+        job::compile(&side.compiler, &[], &[source], &path, LIMIT)?;
         Ok(path)
     }
 }

@@ -15,8 +15,8 @@ use fabric::{
 use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
 
-pub(crate) use shm::Common;
 pub use shm::SharedHeap;
+pub(crate) use shm::{Common, same_user};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};

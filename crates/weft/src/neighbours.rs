@@ -19,7 +19,6 @@
 //! token.
 
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread::JoinHandle;
@@ -28,13 +27,13 @@ use std::time::Duration;
 use collectives::Cores;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendFlags, send};
 use rustix::process::geteuid;
 
 use crate::card::{Token, VERSION};
 use crate::config::CpuTime;
 use crate::error::{Class, Error, Result};
+use crate::fabrics::same_user;
 use crate::wait;
 
 /// What a process says of itself.
@@ -275,10 +274,6 @@ fn say(stream: &UnixStream, bytes: &[u8]) -> std::io::Result<()> {
         left = &left[sent..];
     }
     Ok(())
-}
-
-fn same_user(stream: &UnixStream) -> bool {
-    socket_peercred(stream.as_fd()).is_ok_and(|them| them.uid == geteuid())
 }
 
 /// A name for the meeting of this job on this node. Others may have taken it, therefore there are several.

@@ -291,8 +291,8 @@ impl Secret {
     }
 }
 
-/// Whether the other end of a connection runs as this user.
-fn same_user(socket: &OwnedFd) -> bool {
+/// Whether the other end of a connection within this machine runs as this user.
+pub fn same_user(socket: impl AsFd) -> bool {
     sockopt::socket_peercred(socket.as_fd()).is_ok_and(|them| them.uid == rustix::process::geteuid())
 }
 

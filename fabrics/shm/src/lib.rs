@@ -52,7 +52,7 @@ pub use crate::{
     bell::ShmBell,
     cma::Refusal,
     common::Common,
-    handout::{HandoutError, Offer, fetch},
+    handout::{HandoutError, Offer, fetch, same_user},
     heap::{NoBlock, SharedHeap},
     measure::{Measured, measure},
     segment::{Segment, SegmentError},
