@@ -399,12 +399,6 @@ mod tests {
     }
 
     #[test]
-    fn words_that_must_be_said_are_looked_for() {
-        assert!(says("root 1", &finished(Ending::Exited(1), "weft: root 1 here\n")).is_ok());
-        assert!(says("root 2", &finished(Ending::Exited(1), "weft: root 1 here\n")).is_err());
-    }
-
-    #[test]
     fn reads_of_other_processes_are_judged() {
         assert!(kernel_reads("ok\n", false).is_ok());
         assert!(kernel_reads("read by the kernel\nok\n", false).is_err());
