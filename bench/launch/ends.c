@@ -1,4 +1,5 @@
-// Ends as its argument says, for tests of launchers: `killed`, `aborts`, `early` (rank 1 never joins), or `well`.
+// Ends as its argument says, for tests of launchers: `killed`, `leaves` (without a word), `aborts`, `early` (rank 1 never
+// joins), or `well`.
 //
 // Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
 #include <mpi.h>
@@ -30,6 +31,7 @@ int main(int argc, char **argv) {
     MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++) right = right && got[i] == i * size + rank;
     if (rank == 1 && !strcmp(how, "killed")) raise(SIGKILL);
+    if (rank == 1 && !strcmp(how, "leaves")) exit(5);
     if (rank == 1 && !strcmp(how, "aborts")) MPI_Abort(MPI_COMM_WORLD, 7);
     int all_right = 0;
     MPI_Allreduce(&right, &all_right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);

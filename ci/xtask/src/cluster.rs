@@ -148,7 +148,7 @@ const ALL: &[&str] = &[
     "tests/sessions",
 ];
 /// Programs of the faults.
-const FAULTY: &[&str] = &["tests/abort"];
+const FAULTY: &[&str] = &["tests/abort", "launch/ends"];
 
 impl Row {
     /// The launcher's words as a user writes them.
@@ -319,6 +319,7 @@ impl Place {
             Some(7),
             &["MPI_Abort(MPI_COMM_WORLD, 7)", "rank"],
         );
+        self.lost_ranks(tally);
         let without = srun(&["--mpi=none", "-N2", "-n4"], &ring);
         self.fault(tally, "srun --mpi=none", without, None, &["of 4", "srun --mpi=pmi2"]);
         let unreachable = ["10.213.78.1", "10.213.79.1"];
@@ -338,6 +339,24 @@ impl Place {
         for address in unreachable {
             // Fails where it was not added, which was told.
             let _ = cluster.on("n2", &format!("ip route delete blackhole {address}"));
+        }
+    }
+
+    /// A rank is killed, or leaves. Slurm lets the others run on, unless it is told not to.
+    fn lost_ranks(&self, tally: &mut Tally) {
+        let ends = self.program("launch/ends");
+        let missed = &["lost process 1", "ended without MPI_Finalize", "on n"][..];
+        let rows: [(&str, &[&str], &[&str]); 5] = [
+            ("killed", &["--mpi=pmi2", "-N1", "-n4"], missed),
+            ("leaves", &["--mpi=pmi2", "-N1", "-n4"], missed),
+            ("killed", &["--mpi=pmi2", "-N2", "-n4"], &["process 1", "on n"]),
+            ("killed", &["--mpi=pmix", "-N1", "-n4"], &[]),
+            ("early", &["--mpi=pmi2", "--kill-on-bad-exit=1", "-N1", "-n4"], &[]),
+        ];
+        for (how, options, words) in rows {
+            let mut command = self.slurm("srun");
+            command.args(options).arg(&ends).arg(how);
+            self.fault(tally, &format!("a rank, {how}, srun {}", options.join(" ")), command, None, words);
         }
     }
 

@@ -82,6 +82,10 @@ pub trait Fabric: Send {
         Looked::Nothing
     }
 
+    /// Looks for peers that have ended without a word. Called by who has waited for a while; what it finds, the next
+    /// `poll` reports as [`Sink::lost`].
+    fn call_roll(&mut self) {}
+
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 

@@ -374,6 +374,11 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.completions.wrapping_add(self.core.matching.arrivals)
     }
 
+    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them.
+    pub fn call_roll(&mut self) {
+        self.fabric.call_roll();
+    }
+
     /// Whether all that was sent has left this process, as far as the fabric can tell.
     pub fn flush(&mut self) -> bool {
         self.progress();

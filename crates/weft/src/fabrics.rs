@@ -348,6 +348,12 @@ impl Fabric for Fabrics {
         }
     }
 
+    fn call_roll(&mut self) {
+        if let Some(shm) = &mut self.shm {
+            shm.call_roll();
+        }
+    }
+
     fn bell(&self) -> FabricsBell {
         FabricsBell { shm: self.shm.as_ref().map(Fabric::bell), tcp: self.tcp.as_ref().map(Fabric::bell) }
     }

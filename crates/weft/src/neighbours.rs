@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use collectives::Cores;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, send};
 use rustix::process::geteuid;
@@ -34,6 +34,7 @@ use crate::card::{Token, VERSION};
 use crate::config::CpuTime;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::same_user;
+use crate::tell::tell;
 use crate::wait;
 
 /// What a process says of itself.
@@ -81,7 +82,7 @@ impl Meeting {
     pub(crate) fn begin(job: &str, processes: u32, claim: Claim) -> Result<Meeting> {
         let mut last = None;
         for turn in 0..NAMES {
-            match enter(&name(job, processes, turn), &claim) {
+            match enter(&name(job, processes, turn), processes, &claim) {
                 Ok(Some((role, announces))) => return Ok(Meeting { claim, role, announces }),
                 Ok(None) => {}
                 Err(error) => last = Some(error),
@@ -114,12 +115,12 @@ impl Meeting {
 }
 
 /// Becomes the host, or a guest, under this name; `None` where it belongs to another user.
-fn enter(name: &[u8], claim: &Claim) -> std::io::Result<Option<(Role, bool)>> {
+fn enter(name: &[u8], processes: u32, claim: &Claim) -> std::io::Result<Option<(Role, bool)>> {
     let address = SocketAddr::from_abstract_name(name)?;
     let mut refusals = 0;
     loop {
         match UnixListener::bind_addr(&address) {
-            Ok(listener) => return host(listener, claim).map(Some),
+            Ok(listener) => return host(listener, processes, claim).map(Some),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             Err(error) => return Err(error),
         }
@@ -139,14 +140,14 @@ fn enter(name: &[u8], claim: &Claim) -> std::io::Result<Option<(Role, bool)>> {
     }
 }
 
-fn host(listener: UnixListener, claim: &Claim) -> std::io::Result<(Role, bool)> {
+fn host(listener: UnixListener, processes: u32, claim: &Claim) -> std::io::Result<(Role, bool)> {
     listener.set_nonblocking(true)?;
     let (open, closed) = UnixStream::pair()?;
     let alone = wait::cores(1, claim.cpus);
     let least = claim.cpus;
     let thread = std::thread::Builder::new()
         .name("weft-reception".to_owned())
-        .spawn(move || receive(&listener, &closed, least, alone))?;
+        .spawn(move || receive(&listener, &closed, processes, least, alone))?;
     Ok((Role::Host(Reception { open, thread }), alone == Cores::Shared))
 }
 
@@ -158,17 +159,25 @@ fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(Role, bool)> {
     Ok((Role::Guest(host), answer[0] != 0))
 }
 
-/// Takes in guests until the host has passed the fence.
+/// Takes in guests until the host has passed the fence. Where that takes long, a person may want to know for whom all
+/// wait: of a process that ends before it joins, nobody but the launcher knows.
 fn receive(
     listener: &UnixListener,
     closed: &UnixStream,
+    processes: u32,
     mut least: CpuTime,
     mut cores: Cores,
 ) -> Vec<(Claim, UnixStream)> {
     let mut guests = Vec::new();
+    let mut patience = Some(&NOTICE);
     loop {
         let mut watched = [PollFd::new(listener, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
-        let over = poll(&mut watched, None).is_ok() && !watched[1].revents().is_empty();
+        let news = poll(&mut watched, patience);
+        if news == Ok(0) {
+            patience = None;
+            tell(still_waiting(guests.len() + 1, processes));
+        }
+        let over = news.is_ok() && !watched[1].revents().is_empty();
         while let Ok((stream, _)) = listener.accept() {
             let Some((claim, stream)) = welcome(stream) else { continue };
             least = least.min(claim.cpus);
@@ -184,6 +193,15 @@ fn receive(
             return guests;
         }
     }
+}
+
+fn still_waiting(here: usize, processes: u32) -> String {
+    let host = rustix::system::uname();
+    let (host, seconds) = (host.nodename().to_string_lossy(), NOTICE.tv_sec);
+    format!(
+        "weft: on {host}, {here} of the job's {processes} processes have waited {seconds} s in MPI_Init for the others; \
+         if one of them has ended, the launcher lets the job wait on: srun ends it with --kill-on-bad-exit=1"
+    )
 }
 
 fn welcome(mut stream: UnixStream) -> Option<(Claim, UnixStream)> {
@@ -339,6 +357,8 @@ const MAGIC: &[u8; 8] = b"weftmeet";
 const HELLO_HEAD_BYTES: usize = 18;
 /// Names that are tried in turn where other users have taken some.
 const NAMES: u32 = 8;
+/// Nobody new has come for so long.
+const NOTICE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 const PAUSE: Duration = Duration::from_millis(2);
 /// Tries of a name whose owner does not listen; a host listens at once.
 const REFUSALS_MAX: u32 = 500;

@@ -440,10 +440,13 @@ impl Process {
     #[cold]
     fn pause_long<'a>(
         &'a self,
-        engine: Guard<'a, Engine<Fabrics>>,
+        mut engine: Guard<'a, Engine<Fabrics>>,
         patience: &mut Patience,
         next: Next,
     ) -> Guard<'a, Engine<Fabrics>> {
+        if next == Next::Arm {
+            engine.call_roll();
+        }
         drop(engine);
         match next {
             Next::Look | Next::Yield => std::thread::yield_now(),

@@ -8,7 +8,8 @@
 //! The file to begin with is `ring`; `layout` draws what stands where; `docs/decisions/0003` says why.
 //!
 //! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync` names
-//! atomics. What a peer writes is checked before use, and no peer can make another wait or fail by dying.
+//! atomics. What a peer writes is checked before use. A peer that dies leaves nothing half done for others, and is lost to
+//! those who wait for it.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
@@ -37,6 +38,8 @@ mod handout;
 mod heap;
 #[cfg(not(loom))]
 mod measure;
+#[cfg(not(loom))]
+mod presence;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]

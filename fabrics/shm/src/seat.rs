@@ -42,16 +42,22 @@ impl Seat {
         state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Sits down: others may read who it is.
-    pub fn sit(&self, memory: &impl Memory, sitter: &Sitter) {
+    /// Sits down: others may read who it is, and look whether it is still there if it has claimed the seat.
+    pub fn sit(&self, memory: &impl Memory, sitter: &Sitter, claimed: bool) {
         let [address, value] = [sitter.probe_address, sitter.probe_value].map(halves);
         memory.put_words(self.at + SEAT_IDENTITY, [sitter.pid, address[0], address[1], value[0], value[1]]);
-        memory.word(self.at + SEAT_STATE).store(READY, Ordering::Release);
+        let state = if claimed { CLAIMED } else { READY };
+        memory.word(self.at + SEAT_STATE).store(state, Ordering::Release);
+    }
+
+    /// Whether somebody has sat down, has not gone, and would be missed.
+    pub fn is_claimed(&self, memory: &impl Memory) -> bool {
+        memory.word(self.at + SEAT_STATE).load(Ordering::Acquire) == CLAIMED
     }
 
     /// Who sits there; `None` before it has sat down and after it has gone.
     pub fn sitter(&self, memory: &impl Memory) -> Option<Sitter> {
-        if memory.word(self.at + SEAT_STATE).load(Ordering::Acquire) != READY {
+        if !matches!(memory.word(self.at + SEAT_STATE).load(Ordering::Acquire), READY | CLAIMED) {
             return None;
         }
         let [pid, address @ .., value_low, value_high] = memory.take_words::<5>(self.at + SEAT_IDENTITY);
@@ -141,6 +147,8 @@ const TAKEN: u32 = 1;
 const READY: u32 = 2;
 /// Whoever sat there has gone.
 const CLOSED: u32 = 3;
+/// As [`READY`], and the sitter holds the lock of this seat.
+const CLAIMED: u32 = 4;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -154,12 +162,15 @@ mod tests {
         let sitter = Sitter { pid: 7, probe_address: 0x1234_5678_9abc, probe_value: u64::MAX - 1 };
         assert!(seat.take(&memory));
         assert_eq!(seat.sitter(&memory), None);
-        seat.sit(&memory, &sitter);
-        assert_eq!(seat.sitter(&memory), Some(sitter));
-        assert!(!seat.take(&memory));
+        for claimed in [false, true] {
+            seat.sit(&memory, &sitter, claimed);
+            assert_eq!(seat.sitter(&memory), Some(sitter));
+            assert_eq!(seat.is_claimed(&memory), claimed);
+            assert!(!seat.take(&memory));
+        }
         seat.leave(&memory);
         assert_eq!(seat.sitter(&memory), None);
-        assert!(!seat.take(&memory));
+        assert!(!seat.is_claimed(&memory) && !seat.take(&memory));
     }
 
     #[test]

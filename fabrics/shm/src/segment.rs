@@ -5,12 +5,12 @@
 //! is reserved before it is touched, so a full memory is an error with a number in it, and never a SIGBUS.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use fabric::{FabricError, Fault};
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::layout::{HEAD_UNENLISTED, Layout, SEATS_MAX};
@@ -114,15 +114,16 @@ impl Segment {
     }
 
     /// Maps the segment that a launcher made for `seats` processes, after checking that it is one: a descriptor
-    /// comes from outside. The descriptor becomes close-on-exec.
+    /// comes from outside. It is opened anew, so that no other process has this one's locks
+    /// ([`presence`](crate::presence)), and is closed on exec.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn adopt(file: OwnedFd, seats: u32) -> Result<Segment, SegmentError> {
+        let file = anew(file.as_fd())
+            .map_err(|errno| SegmentError::Foreign(format!("it cannot be opened anew in /proc: {errno}")))?;
         let layout = made_with(&file, Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
         let identity = check(&file, &layout)?;
-        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)
-            .map_err(|errno| system("keeping the descriptor to this process", errno))?;
         let mapping = map(&file, layout.heaps_at())?;
         let memory = Mapped::new(mapping);
         Ok(Segment { inner: Arc::new(Inner { file, memory, layout, identity, reserve }) })
@@ -228,6 +229,12 @@ pub(crate) fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
         Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         made => made,
     }
+}
+
+/// The same file with a description of its own.
+pub(crate) fn anew(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {

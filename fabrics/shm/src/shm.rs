@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
-    Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
-    Pulled, PulledShared, Sink, UserMemory,
+    Brought, Cost, Exposed, Fabric, FabricError, Header, Limits, Looked, Payload, Peer, Posted, Pulled,
+    PulledShared, Sink, UserMemory,
 };
 
 use crate::bell::{ShmBell, wake};
@@ -17,6 +17,7 @@ use crate::layout::{
 };
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
+use crate::presence::{self, Roll};
 use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
@@ -26,8 +27,11 @@ use crate::sync::enlisted;
 pub mod explain;
 mod incoming;
 mod mapped;
+mod roll;
+mod trouble;
 
 use incoming::Incoming;
+use trouble::{not_here, wild_writer};
 
 /// The shm fabric of one process, on one seat of a segment.
 pub struct Shm {
@@ -58,6 +62,9 @@ pub struct Shm {
     known: Vec<u32>,
     /// To be reported by the next poll.
     faults: VecDeque<(Peer, FabricError)>,
+    roll: Roll,
+    /// The seats of those who are lost.
+    lost: Vec<u32>,
     opener: rustix::process::Pid,
     /// Tells copies that both sides share from those before.
     tickets: u16,
@@ -144,7 +151,8 @@ impl Shm {
             return Err(SegmentError::Taken { seat });
         }
         let probe = Probe::new(random()?);
-        sit_down(&segment, here, &probe, settings);
+        let claimed = presence::claim(segment.file(), seat);
+        sit_down(&segment, here, &probe, settings, claimed);
         Ok(Shm {
             here: seat,
             seat: here,
@@ -162,6 +170,8 @@ impl Shm {
             recent_incoming: 0,
             known: vec![0; segment.layout().knock_words()],
             faults: VecDeque::new(),
+            roll: Roll::new(),
+            lost: Vec::new(),
             opener: rustix::process::getpid(),
             tickets: 0,
             segment,
@@ -377,6 +387,7 @@ impl Shm {
         // Its knocks are not answered any more, should it not have knocked yet.
         if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
             self.forget_incoming(seat);
+            self.lost.push(seat as u32);
             self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
         }
         self.faults.push_back((peer, error));
@@ -593,6 +604,10 @@ impl Fabric for Shm {
         looked
     }
 
+    fn call_roll(&mut self) {
+        self.look_who_is_there();
+    }
+
     fn bell(&self) -> ShmBell {
         ShmBell::new(self.segment.clone(), self.seat)
     }
@@ -725,14 +740,14 @@ fn wake_if_asleep(memory: &Mapped, seat: Seat) {
 }
 
 /// Makes this process known: from here on the others may read its memory and rely on its barrier.
-fn sit_down(segment: &Segment, seat: Seat, probe: &Probe, settings: Settings) {
+fn sit_down(segment: &Segment, seat: Seat, probe: &Probe, settings: Settings, claimed: bool) {
     if !enlisted() {
         segment.count_unenlisted();
     }
     if settings.pull {
         cma::admit_readers();
     }
-    seat.sit(segment.memory(), &probe.sitter());
+    seat.sit(segment.memory(), &probe.sitter(), claimed);
 }
 
 fn random() -> Result<u64, SegmentError> {
@@ -742,29 +757,6 @@ fn random() -> Result<u64, SegmentError> {
         reason: error.to_string(),
     })?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-fn not_here(peer: Peer) -> FabricError {
-    FabricError {
-        fabric: "shm",
-        fault: Fault::Unreachable,
-        what: format!(
-            "process {} is not in this node's shared memory, or its address is damaged\n\
-             Allow a fabric that reaches other nodes: WEFT_FABRIC=shm,tcp",
-            peer.0
-        ),
-    }
-}
-
-fn wild_writer(whom: String, wild: Wild) -> FabricError {
-    FabricError {
-        fabric: "shm",
-        fault: Fault::Protocol,
-        what: format!(
-            "{whom} has written into shared memory what no sane process writes: {wild}\n\
-             Look there for a stray write (an out-of-bounds array, a freed buffer) in the program"
-        ),
-    }
 }
 
 /// No place in a list.

@@ -117,6 +117,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("sys/**", "declares foreign C"),
     ("*/memory.rs", "user memory and shared memory, one module per room"),
     ("fabrics/shm/src/cma.rs", "process_vm_readv and its relatives"),
+    ("fabrics/shm/src/presence.rs", "locks of open descriptions (fcntl)"),
     ("fabrics/shm/src/segment.rs", "mappings of shared memory"),
     ("crates/weft/src/lock.rs", "the engine's lock"),
     ("crates/cli/src/spawn.rs", "between fork and exec"),

@@ -95,7 +95,7 @@ impl Members {
         match self {
             Members::One(run) => run.place(peer),
             Members::Many(many) => many.rank(peer),
-            Members::List(list) => list.back.get_or_init(|| Back::of_peers(&list.peers)).rank(peer, &[], &[]),
+            Members::List(list) => list.rank(peer),
             Members::Without(without) => without.rank(peer),
         }
     }
@@ -170,6 +170,15 @@ impl Members {
         }
         super::progression::check_distinct(builder.runs(), end).ok()?;
         Some(builder.finish())
+    }
+}
+
+impl List {
+    fn rank(&self, peer: u32) -> Option<u32> {
+        if self.peers.len() <= FEW_PEERS {
+            return self.peers.iter().position(|&other| other == peer).map(|rank| rank as u32);
+        }
+        self.back.get_or_init(|| Back::of_peers(&self.peers)).rank(peer, &[], &[])
     }
 }
 
@@ -323,7 +332,7 @@ impl Builder {
         let members = match &self.runs[..] {
             [] => Members::world(0),
             [run] => Members::One(*run),
-            runs if runs.len() > FEW_RUNS && runs.len() * LIST_MEMBERS_PER_RUN > size => {
+            runs if runs.len() * LIST_MEMBERS_PER_RUN > size => {
                 let mut peers = Vec::with_capacity(size);
                 runs.iter().for_each(|run| peers.extend(run.numbers()));
                 Members::List(Arc::new(List { peers: peers.into(), back: OnceLock::new() }))
@@ -408,8 +417,9 @@ impl fmt::Debug for Members {
 
 /// No member, in a table by peer.
 const NOBODY: u32 = u32::MAX;
-/// Up to so many runs are simply looked through.
+/// Up to so many runs, or members of a list, are simply looked through.
 const FEW_RUNS: usize = 8;
+const FEW_PEERS: usize = 16;
 /// Runs take four times the memory of a member in a list, so they must have more members than that to be worth it.
 const LIST_MEMBERS_PER_RUN: usize = 4;
 /// A table by peer is used where at most so many peers fall to a member.

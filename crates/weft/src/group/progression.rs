@@ -33,6 +33,10 @@ impl Progression {
         if self.stride == 0 {
             return (distance == 0 && self.count > 0).then_some(0);
         }
+        if self.stride == 1 {
+            // The usual case needs no division, which is the dearest of instructions.
+            return (0..i64::from(self.count)).contains(&distance).then_some(distance as u32);
+        }
         let at = distance / self.stride;
         (distance % self.stride == 0 && (0..i64::from(self.count)).contains(&at)).then_some(at as u32)
     }
@@ -218,6 +222,9 @@ pub(super) fn check_disjoint(sequences: &[Progression], end: u32) -> Result<(), 
     if sequences.len() < 2 {
         return Ok(());
     }
+    if end <= u128::BITS {
+        return check_by_bits(sequences);
+    }
     let numbers: usize = sequences.iter().map(|sequence| sequence.count as usize).sum();
     if numbers > end as usize || numbers + end as usize / 64 < MARKS_PER_LOOK * sequences.len() {
         return check_by_marks(sequences, end);
@@ -239,6 +246,18 @@ pub(super) fn check_disjoint(sequences: &[Progression], end: u32) -> Result<(), 
             }
         }
         open.push(sequence);
+    }
+    Ok(())
+}
+
+/// For numbers below 128.
+fn check_by_bits(sequences: &[Progression]) -> Result<(), u32> {
+    let mut marks = 0u128;
+    for number in sequences.iter().flat_map(|sequence| sequence.numbers()) {
+        if marks >> number & 1 == 1 {
+            return Err(number);
+        }
+        marks |= 1 << number;
     }
     Ok(())
 }

@@ -90,14 +90,11 @@ impl Group {
     /// The members that the other group has, or those that it has not.
     fn kept(&self, other: &Group, in_other: bool) -> Group {
         let marks = Marks::of(other);
-        let kept: Vec<u32> =
-            self.iter().map(|peer| peer.0).filter(|&peer| marks.has(peer) == in_other).collect();
-        if kept.len() == self.size() as usize {
+        let kept = || self.iter().filter(|peer| marks.has(peer.0) == in_other);
+        if kept().count() == self.size() as usize {
             return self.clone();
         }
-        let mut builder = Builder::default();
-        kept.into_iter().for_each(|peer| builder.push_one(peer));
-        builder.finish()
+        Group::of(kept())
     }
 
     /// The ranks here of members of both, for groups of runs; `None` where looking at the members is quicker.
@@ -105,6 +102,9 @@ impl Group {
         let (mine, theirs) = (self.members.runs()?, other.members.runs()?);
         if let ([mine], [theirs]) = (mine, theirs) {
             return Some(mine.places_in(theirs).into_iter().collect());
+        }
+        if self.size() + other.size() <= SMALL_MEMBERS {
+            return None;
         }
         let mut looks_left = LOOKS_ANYWAY + (self.size() as usize + other.size() as usize) / MEMBERS_PER_LOOK;
         let mut rank = 0;
@@ -136,6 +136,8 @@ impl Group {
 
 /// The members of a group, to be asked for by peer.
 enum Marks {
+    /// A bit for each of 128 peers from a first one on.
+    Few { first: u32, bits: u128 },
     /// A bit for each peer from a first one on.
     Bits { first: u32, words: Vec<u64> },
     /// Where the peers lie so far apart that bits would take more room than the group.
@@ -149,8 +151,12 @@ impl Marks {
             None => (group.iter().map(|peer| peer.0).min(), group.iter().map(|peer| peer.0).max()),
         };
         let (Some(first), Some(last)) = (low, high) else {
-            return Marks::Bits { first: 0, words: Vec::new() };
+            return Marks::Few { first: 0, bits: 0 };
         };
+        if last - first < u128::BITS {
+            let bits = group.iter().fold(0, |bits, peer| bits | 1 << (peer.0 - first));
+            return Marks::Few { first, bits };
+        }
         if (last - first) / BITS_PER_MEMBER > group.size() {
             return Marks::Group(group.clone());
         }
@@ -164,6 +170,9 @@ impl Marks {
     #[inline]
     fn has(&self, peer: u32) -> bool {
         match self {
+            Marks::Few { first, bits } => {
+                peer.checked_sub(*first).is_some_and(|at| at < u128::BITS && bits >> at & 1 == 1)
+            }
             Marks::Bits { first, words } => peer
                 .checked_sub(*first)
                 .and_then(|at| words.get(at as usize / 64).map(|word| word >> (at % 64) & 1))
@@ -173,6 +182,8 @@ impl Marks {
     }
 }
 
+/// Of two groups with so many members together, looking at the members is always quicker than laying out runs.
+const SMALL_MEMBERS: u32 = 128;
 /// Pairs of runs that are looked at whatever the size of the groups.
 const LOOKS_ANYWAY: usize = 1024;
 /// A look at a pair of runs takes about as long as one at so many members.

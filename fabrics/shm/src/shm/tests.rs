@@ -1,8 +1,10 @@
+use fabric::Fault;
+
 use super::*;
 
 /// Keeps what was lost.
 #[derive(Default)]
-struct Losses(Vec<(Peer, FabricError)>);
+pub(super) struct Losses(pub Vec<(Peer, FabricError)>);
 
 impl Sink for Losses {
     fn message(&mut self, _from: Peer, _header: &Header, _payload: Payload<'_>) {}

@@ -1,0 +1,94 @@
+//! The roll of this node's processes: who has died is lost.
+
+use fabric::Peer;
+
+use super::Shm;
+use super::trouble::has_died;
+use crate::seat::Seat;
+
+impl Shm {
+    /// Notes the processes that have ended without a word; the next poll reports them.
+    #[cold]
+    pub(super) fn look_who_is_there(&mut self) {
+        let Shm { segment, roll, lost, here, peers, .. } = self;
+        let is_claimed = |seat: u32| Seat::at(segment.layout().seat_at(seat)).is_claimed(segment.memory());
+        let others = || (0..peers.len() as u32).filter(|seat| seat != here && !lost.contains(seat));
+        let ended = roll.call(segment.file(), || others().filter(|&seat| is_claimed(seat)).collect());
+        // Who has gone in good order since is not missed.
+        let ended: Vec<Peer> =
+            ended.into_iter().filter(|&seat| is_claimed(seat)).map(|seat| peers[seat as usize]).collect();
+        for peer in ended {
+            self.lose(peer, has_died(&self.describe(peer)));
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use fabric::{Fabric, Fault, Header, Payload, Posted};
+
+    use super::super::Settings;
+    use super::super::tests::Losses;
+    use super::*;
+    use crate::presence;
+    use crate::segment::Segment;
+
+    /// A process in all but name: it has a description of its own.
+    fn process(file: &std::os::fd::OwnedFd, seat: u32) -> Shm {
+        let segment = Segment::adopt(file.try_clone().unwrap(), 3).unwrap();
+        Shm::open(segment, seat, (100..103).map(Peer).collect(), Settings::default()).unwrap()
+    }
+
+    fn call(shm: &mut Shm) {
+        shm.roll.hurry();
+        shm.call_roll();
+    }
+
+    /// Leaves everything as a process does that is killed: its seat as it was, and its lock gone.
+    fn kill(shm: Shm, witness: &Shm) {
+        let (segment, number, seat, sitter) = (shm.segment.clone(), shm.here, shm.seat, shm._probe.sitter());
+        drop(shm);
+        seat.sit(segment.memory(), &sitter, true);
+        drop(segment);
+        presence::until_gone(witness.segment.file(), number);
+    }
+
+    #[test]
+    fn who_dies_is_lost_once_and_what_it_has_sent_is_received() {
+        let file = Segment::create(3).unwrap();
+        let (mut here, mut there, other) = (process(&file, 0), process(&file, 1), process(&file, 2));
+        let lane = there.connect(Peer(100), &here.address()).unwrap();
+        let mut losses = Losses::default();
+        for _ in 0..3 {
+            call(&mut here);
+        }
+        assert_eq!(here.poll(&mut losses, 8), 0, "all are there");
+        assert_eq!(there.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent);
+        kill(there, &here);
+        call(&mut here);
+        assert_eq!(here.poll(&mut losses, 8), 1, "its last message");
+        assert!(losses.0.is_empty());
+        call(&mut here);
+        assert_eq!(here.poll(&mut losses, 8), 1);
+        let [(Peer(101), error)] = &losses.0[..] else { panic!("{:?}", losses.0) };
+        assert_eq!(error.fault, Fault::Died);
+        assert!(error.what.contains("process 101 (seat 1 of this node, pid"), "{error}");
+        drop(other);
+        for _ in 0..3 {
+            call(&mut here);
+        }
+        assert_eq!(here.poll(&mut losses, 8), 0, "told once, and who goes in good order is not missed");
+    }
+
+    #[test]
+    fn a_silent_peer_is_missed_too() {
+        let file = Segment::create(3).unwrap();
+        let (mut here, there) = (process(&file, 0), process(&file, 2));
+        kill(there, &here);
+        call(&mut here);
+        call(&mut here);
+        let mut losses = Losses::default();
+        assert_eq!(here.poll(&mut losses, 8), 1);
+        assert_eq!(losses.0[0].0, Peer(102));
+    }
+}
