@@ -32,6 +32,7 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
         place.ends(&mut tally, &launcher);
     }
     place.told(&mut tally, &prrte);
+    place.contained(&mut tally, &hydra);
     Ok(tally)
 }
 
@@ -128,6 +129,22 @@ impl Place {
             });
             tally.note(&name, result);
         }
+    }
+
+    /// Ranks with process numbers of their own, as in containers, share memory all the same.
+    fn contained(&self, tally: &mut Tally, hydra: &Path) {
+        let wall = ["unshare", "--pid", "--fork", "--mount-proc"];
+        let name = "ranks with process numbers of their own";
+        let tried =
+            job::succeed("unshare", Command::new(wall[0]).args(&wall[1..]).arg("true"), LIMIT, &self.log);
+        if let Err(reason) = tried {
+            println!("LEFT OUT  {name}: {reason}");
+            return;
+        }
+        let mut command = Command::new(hydra);
+        command.args(["-n", "3"]).args(wall).arg(&self.program).arg("well");
+        let result = self.run(&mut command);
+        tally.note(name, result.and_then(|finished| finished.must_say(&["3 ranks, 3 on this node\nok\n"])));
     }
 
     /// Launches that cannot be: what is wrong is named, and what to do.

@@ -14,7 +14,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -22,8 +22,10 @@ use rustix::fs::Timespec;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+
+use crate::system::same_user;
 
 /// A socket at which the segment can be fetched.
 pub struct Offer {
@@ -291,11 +293,6 @@ impl Secret {
     }
 }
 
-/// Whether the other end of a connection within this machine runs as this user.
-pub fn same_user(socket: impl AsFd) -> bool {
-    sockopt::socket_peercred(socket.as_fd()).is_ok_and(|them| them.uid == rustix::process::geteuid())
-}
-
 /// The secret and the socket's address, out of a card.
 fn parse(card: &[u8]) -> Result<(&[u8], SocketAddrUnix), HandoutError> {
     let bad = |why: &str| HandoutError::Card(format!("{why} ({} bytes)", card.len()));
@@ -360,6 +357,8 @@ pub(crate) mod fuzzing {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
     use std::io::{Read, Write};
     use std::os::linux::net::SocketAddrExt;

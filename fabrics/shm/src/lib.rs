@@ -44,6 +44,8 @@ mod presence;
 mod segment;
 #[cfg(not(loom))]
 mod shm;
+#[cfg(not(loom))]
+mod system;
 
 #[cfg(all(test, not(loom)))]
 mod hostile_tests;
@@ -55,10 +57,11 @@ pub use crate::{
     bell::ShmBell,
     cma::Refusal,
     common::Common,
-    handout::{HandoutError, Offer, fetch, same_user},
+    handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     measure::{Measured, measure},
     segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
+    system::same_user,
 };

@@ -9,14 +9,16 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use crate::system;
+
 /// Says that this process sits on a seat; false where the kernel has no such locks.
 pub fn claim(file: BorrowedFd<'_>, seat: u32) -> bool {
-    locks::set(file, seat)
+    system::lock(file, seat)
 }
 
 /// Whether somebody sits on a seat that was claimed. Where the kernel does not say, yes.
 fn is_there(file: BorrowedFd<'_>, seat: u32) -> bool {
-    locks::is_held(file, seat)
+    system::is_locked(file, seat)
 }
 
 /// The calls of the roll: who was missing the last time, and since when it was not called.
@@ -46,50 +48,6 @@ impl Roll {
     #[cfg(test)]
     pub fn hurry(&mut self) {
         self.called = Instant::now().checked_sub(INTERVAL).expect("the machine has run for a second");
-    }
-}
-
-#[cfg(not(miri))]
-mod locks {
-    use std::os::fd::{AsRawFd, BorrowedFd};
-
-    pub fn set(file: BorrowedFd<'_>, seat: u32) -> bool {
-        call(file, libc::F_OFD_SETLK, &mut byte(seat))
-    }
-
-    pub fn is_held(file: BorrowedFd<'_>, seat: u32) -> bool {
-        let mut lock = byte(seat);
-        !call(file, libc::F_OFD_GETLK, &mut lock) || lock.l_type != libc::F_UNLCK as libc::c_short
-    }
-
-    fn byte(seat: u32) -> libc::flock {
-        libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: seat.into(),
-            l_len: 1,
-            l_pid: 0,
-        }
-    }
-
-    fn call(file: BorrowedFd<'_>, operation: libc::c_int, lock: &mut libc::flock) -> bool {
-        // SAFETY: the descriptor is open as long as it is borrowed, and for both operations the kernel reads and writes
-        // one `flock` at the address, which is borrowed for the time of the call.
-        unsafe { libc::fcntl(file.as_raw_fd(), operation, std::ptr::from_mut(lock)) == 0 }
-    }
-}
-
-/// Miri knows no locks of files.
-#[cfg(miri)]
-mod locks {
-    use std::os::fd::BorrowedFd;
-
-    pub fn set(_file: BorrowedFd<'_>, _seat: u32) -> bool {
-        false
-    }
-
-    pub fn is_held(_file: BorrowedFd<'_>, _seat: u32) -> bool {
-        true
     }
 }
 
