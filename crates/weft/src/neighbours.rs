@@ -109,7 +109,11 @@ impl Meeting {
         match self.role {
             Role::Alone => gather(vec![self.claim], processes),
             Role::Host(reception) => receive_all(reception, self.claim, processes, token),
-            Role::Guest(host) => be_told(host, processes, token).map_err(|error| host_failed(&error)),
+            Role::Guest(host) => be_told(host, processes, token).map_err(|error| {
+                // The host has a reason to tell. A launcher that sees this process end first may end it before that.
+                std::thread::sleep(LAST_WORDS);
+                host_failed(&error)
+            }),
         }
     }
 }
@@ -357,6 +361,8 @@ const MAGIC: &[u8; 8] = b"weftmeet";
 const HELLO_HEAD_BYTES: usize = 18;
 /// Names that are tried in turn where other users have taken some.
 const NAMES: u32 = 8;
+/// What a process needs to say why it ends.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Nobody new has come for so long.
 const NOTICE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 const PAUSE: Duration = Duration::from_millis(2);
