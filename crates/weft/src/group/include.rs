@@ -15,7 +15,27 @@ impl Group {
     /// # Errors
     /// [`Class::Rank`] for a rank that is none, or named twice.
     pub fn include(&self, ranks: impl IntoIterator<Item = impl Borrow<Rank>>) -> Result<Group> {
-        Ok(self.at(self.listed(ranks)?.runs()))
+        if self.size() <= u128::BITS {
+            self.include_few(ranks)
+        } else {
+            Ok(self.at(self.listed(ranks)?.runs()))
+        }
+    }
+
+    /// The same for groups whose members can be marked in one number.
+    fn include_few(&self, ranks: impl IntoIterator<Item = impl Borrow<Rank>>) -> Result<Group> {
+        let mut builder = Builder::default();
+        let mut named = 0u128;
+        for rank in ranks {
+            let rank = *rank.borrow();
+            let Some(peer) = self.peer(rank) else { return Err(self.no_rank(i64::from(rank.0))) };
+            if named >> rank.0 & 1 == 1 {
+                return Err(named_twice(rank.0));
+            }
+            named |= 1 << rank.0;
+            builder.push_one(peer.0);
+        }
+        Ok(builder.finish())
     }
 
     /// All members but those at the ranks, in their order.

@@ -152,6 +152,7 @@ impl Runs {
 
     fn push_beyond(&mut self, run: Progression) {
         if self.many.is_empty() {
+            self.many.reserve(4 * FEW);
             self.many.extend_from_slice(&self.few);
         }
         self.many.push(run);
