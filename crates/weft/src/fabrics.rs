@@ -12,7 +12,6 @@ use fabric::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
     Pulled, PulledShared, Sink, UserMemory,
 };
-use rustix::fs::{Mode, OFlags};
 use shm::{Segment, SegmentError, Shm};
 
 pub use shm::SharedHeap;
@@ -465,14 +464,10 @@ pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<
 
 /// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
 fn inherited_segment(number: i32) -> Result<OwnedFd> {
-    rustix::fs::open(format!("/proc/self/fd/{number}"), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| {
-            Error::new(
-                Class::Other,
-                format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"),
-            )
+    shm::anew(number).map_err(|errno| {
+        Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
             .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-        })
+    })
 }
 
 /// The lowest of those who share makes the segment and hands it to the others.

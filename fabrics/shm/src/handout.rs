@@ -14,7 +14,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,6 +25,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
+use crate::segment::anew;
 use crate::system::same_user;
 
 /// A socket at which the segment can be fetched.
@@ -190,7 +191,7 @@ fn fetch_once(secret: &[u8], address: &SocketAddrUnix, deadline: Instant) -> Res
     }
     rustix::net::send(&socket, secret, SendFlags::NOSIGNAL)?;
     wait_readable(&socket, deadline)?;
-    let segment = receive_descriptor(&socket)?;
+    let segment = anew(receive_descriptor(&socket)?.as_raw_fd())?;
     rustix::net::send(&socket, &[TAKEN], SendFlags::NOSIGNAL)?;
     Ok(segment)
 }

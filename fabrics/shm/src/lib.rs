@@ -60,7 +60,7 @@ pub use crate::{
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     measure::{Measured, measure},
-    segment::{Segment, SegmentError},
+    segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
     system::same_user,

@@ -66,14 +66,14 @@ pub fn until_gone(file: BorrowedFd<'_>, seat: u32) {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
     use super::*;
     use crate::segment::{anew, anonymous};
 
     fn descriptions() -> (OwnedFd, OwnedFd) {
         let file = anonymous(c"weft-test").unwrap();
-        (anew(file.as_fd()).unwrap(), file)
+        (anew(file.as_raw_fd()).unwrap(), file)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! is reserved before it is touched, so a full memory is an error with a number in it, and never a SIGBUS.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use fabric::{FabricError, Fault};
@@ -114,16 +114,16 @@ impl Segment {
     }
 
     /// Maps the segment that a launcher made for `seats` processes, after checking that it is one: a descriptor
-    /// comes from outside. It is opened anew, so that no other process has this one's locks
-    /// ([`presence`](crate::presence)), and is closed on exec.
+    /// comes from outside. It must have an open description of its own ([`anew`]), so that no other process has this
+    /// one's locks ([`presence`](crate::presence)), and becomes close-on-exec.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn adopt(file: OwnedFd, seats: u32) -> Result<Segment, SegmentError> {
-        let file = anew(file.as_fd())
-            .map_err(|errno| SegmentError::Foreign(format!("it cannot be opened anew in /proc: {errno}")))?;
         let layout = made_with(&file, Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
         let identity = check(&file, &layout)?;
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)
+            .map_err(|errno| system("keeping the descriptor to this process", errno))?;
         let mapping = map(&file, layout.heaps_at())?;
         let memory = Mapped::new(mapping);
         Ok(Segment { inner: Arc::new(Inner { file, memory, layout, identity, reserve }) })
@@ -231,9 +231,12 @@ pub(crate) fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The same file with a description of its own.
-pub(crate) fn anew(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+/// The file behind an open descriptor of this process, with a description of its own.
+///
+/// # Errors
+/// What the system says where there is none, or no `/proc`.
+pub fn anew(descriptor: RawFd) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{descriptor}");
     rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 

@@ -25,17 +25,19 @@ impl Shm {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+
     use fabric::{Fabric, Fault, Header, Payload, Posted};
 
     use super::super::Settings;
     use super::super::tests::Losses;
     use super::*;
     use crate::presence;
-    use crate::segment::Segment;
+    use crate::segment::{Segment, anew};
 
     /// A process in all but name: it has a description of its own.
-    fn process(file: &std::os::fd::OwnedFd, seat: u32) -> Shm {
-        let segment = Segment::adopt(file.try_clone().unwrap(), 3).unwrap();
+    fn process(file: &OwnedFd, seat: u32) -> Shm {
+        let segment = Segment::adopt(anew(file.as_raw_fd()).unwrap(), 3).unwrap();
         Shm::open(segment, seat, (100..103).map(Peer).collect(), Settings::default()).unwrap()
     }
 
