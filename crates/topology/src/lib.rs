@@ -12,6 +12,7 @@ mod cgroup;
 mod cores;
 mod cpu_set;
 mod place;
+mod placement;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
 pub use place::Level;
+pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]
