@@ -11,6 +11,7 @@ mod affinity;
 mod cgroup;
 mod cores;
 mod cpu_set;
+mod graph;
 mod place;
 mod placement;
 
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
+pub use graph::{Adjacent, Graph, NotAGraph, Weights};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 

@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod duplicate;
 mod inter;
+mod mail;
 mod objections;
 mod split;
 mod strangers;
