@@ -61,7 +61,7 @@ pub use collective::{Collective, Each, Reduction, Rooted};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed};
 pub use gather::{Gather, gather, gatherv};
 pub use messaging::Rank;
-pub use neighbourhood::Neighbourhood;
+pub use neighbourhood::{Around, Neighbourhood};
 pub use reduce::{Reduce, reduce};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

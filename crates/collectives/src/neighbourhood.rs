@@ -18,6 +18,32 @@ pub struct Neighbourhood {
     pub is_paired: bool,
 }
 
+/// An exchange of blocks of one length. Equal values on one neighbourhood have equal schedules.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Around {
+    /// [`Neighbourhood::allgather`].
+    Allgather {
+        /// Length of a block.
+        bytes: usize,
+    },
+    /// [`Neighbourhood::alltoall`].
+    Alltoall {
+        /// Length of a block.
+        bytes: usize,
+    },
+}
+
+impl Around {
+    /// The rank's part in it.
+    #[must_use]
+    pub fn schedule(&self, neighbourhood: &Neighbourhood) -> Schedule {
+        match *self {
+            Around::Allgather { bytes } => neighbourhood.allgather(bytes),
+            Around::Alltoall { bytes } => neighbourhood.alltoall(bytes),
+        }
+    }
+}
+
 impl Neighbourhood {
     /// Sends one block to all destinations; the block of each source goes to its place (MPI 5.0 §8.6.1).
     #[must_use]

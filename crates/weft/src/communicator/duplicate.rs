@@ -65,7 +65,10 @@ impl Communicator {
     fn copy(&self, lease: Lease, seed: u64, made: &'static str) -> Result<Communicator> {
         let label = self.label_of_child(made);
         let copy = match &self.inner.inter {
-            None => self.child(self.group().clone(), lease, seed, label),
+            None => {
+                let topology = self.inner.topology.clone();
+                self.arranged_child(self.group().clone(), lease, seed, label, topology)
+            }
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
         };
         copy.ok_or_else(|| self.lost_itself())
