@@ -1,7 +1,8 @@
 //! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants.
 //!
-//! This is what waiting and binding need. The tree of packages, NUMA nodes and caches as hwloc sees it, Cartesian
-//! and graph topologies, and the mapping of ranks to places are not here yet.
+//! This is what waiting and binding need. Grids, and the mapping of their cells to places of the machine
+//! ([`map`], [`dims_create`]), are pure functions of numbers: no clock, no message, no randomness.
+//! The tree of packages, NUMA nodes and caches as hwloc sees it is not here yet.
 //!
 //! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
 //! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
@@ -11,18 +12,26 @@ mod affinity;
 mod cgroup;
 mod cores;
 mod cpu_set;
+mod dims;
 mod graph;
+mod grid;
+mod mapping;
 mod place;
 mod placement;
+mod stencil;
 
 use std::path::PathBuf;
 
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
+pub use dims::{NoDims, dims_create};
 pub use graph::{Adjacent, Graph, NotAGraph, Weights};
+pub use grid::{Grid, NotAGrid};
+pub use mapping::{Algorithm, Mapping, Misfit, Score, map, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
+pub use stencil::{NotAStencil, Offset, Stencil, WEIGHT_MAX};
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]

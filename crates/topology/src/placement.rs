@@ -4,6 +4,8 @@
 //! Places are counted from 0 in the order of switches, nodes, packages, NUMA nodes and caches. Ranks that fill nodes
 //! in order sit each at the place of its own number.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::Level;
@@ -127,11 +129,13 @@ impl FromIterator<Run> for Sizes {
     }
 }
 
-/// Where ranks sit.
+/// Where ranks sit. Copies share what is long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The rank at each place; empty where each rank sits at the place of its own number.
-    ranks: Vec<u32>,
+    ranks: Arc<[u32]>,
+    /// The place of each rank; empty where that is.
+    places: Arc<[u32]>,
     /// From large to small, each a refinement of the one before.
     tiers: Vec<(Tier, Sizes)>,
 }
@@ -154,7 +158,7 @@ impl Placement {
     /// Ranks that fill nodes of these sizes in order.
     #[must_use]
     pub fn blocked(nodes: Sizes) -> Placement {
-        Placement { ranks: Vec::new(), tiers: vec![(Tier::Node, nodes)] }
+        Placement { ranks: Arc::default(), places: Arc::default(), tiers: vec![(Tier::Node, nodes)] }
     }
 
     /// Ranks by place, and the parts of the machine from large to small.
@@ -179,7 +183,14 @@ impl Placement {
             return Err(NotAPlacement::NotAPermutation);
         }
         let is_straight = ranks.iter().zip(0..).all(|(&rank, place)| rank == place);
-        Ok(Placement { ranks: if is_straight { Vec::new() } else { ranks }, tiers })
+        if is_straight {
+            return Ok(Placement { ranks: Arc::default(), places: Arc::default(), tiers });
+        }
+        let mut places = vec![0; ranks.len()];
+        for (&rank, place) in ranks.iter().zip(0..) {
+            places[rank as usize] = place;
+        }
+        Ok(Placement { ranks: ranks.into(), places: places.into(), tiers })
     }
 
     /// How many ranks, and places.
@@ -208,6 +219,16 @@ impl Placement {
     pub fn rank(&self, place: u32) -> u32 {
         assert!(place < self.len(), "place {place} of {}", self.len());
         self.ranks.get(place as usize).copied().unwrap_or(place)
+    }
+
+    /// The place where a rank sits.
+    ///
+    /// # Panics
+    /// Where there is no such rank.
+    #[must_use]
+    pub fn place(&self, rank: u32) -> u32 {
+        assert!(rank < self.len(), "rank {rank} of {}", self.len());
+        self.places.get(rank as usize).copied().unwrap_or(rank)
     }
 
     /// The sizes of the nodes.
@@ -252,6 +273,7 @@ mod tests {
         let caches = || (Tier::Part(Level::L3Cache), Sizes::equal(4, 1));
         let cyclic = Placement::new(vec![0, 2, 1, 3], vec![nodes(), caches()]).expect("sound");
         assert_eq!((cyclic.len(), cyclic.rank(1), cyclic.is_straight()), (4, 2, false));
+        assert_eq!([0, 1, 2, 3].map(|rank| cyclic.place(rank)), [0, 2, 1, 3]);
         let straight = Placement::new(vec![0, 1, 2, 3], vec![nodes()]).expect("sound");
         assert_eq!(straight, Placement::blocked(Sizes::equal(2, 2)));
         assert!(straight.is_straight() && straight.rank(3) == 3);

@@ -147,7 +147,11 @@ impl Communicator {
         }
         let dims: Vec<String> = grid.dims().iter().map(u32::to_string).collect();
         let (cells, size) = (grid.cells(), self.size());
-        let what = format!("{}: a grid of {} has {cells} cells, and there are {size} ranks", self.place(), dims.join("x"));
+        let what = format!(
+            "{}: a grid of {} has {cells} cells, and there are {size} ranks",
+            self.place(),
+            dims.join("x")
+        );
         Err(Error::new(Class::Dimensions, what)
             .remedy("start more ranks, or let MPI_Dims_create choose the extents"))
     }
@@ -212,7 +216,8 @@ impl Communicator {
         grid.coordinates(self.rank().0, &mut coordinates);
         let strides = grid.strides();
         let kept = || (0..keep.len()).filter(|&axis| keep[axis]);
-        let first: u32 = (0..keep.len()).filter(|&axis| !keep[axis]).map(|axis| coordinates[axis] * strides[axis]).sum();
+        let first: u32 =
+            (0..keep.len()).filter(|&axis| !keep[axis]).map(|axis| coordinates[axis] * strides[axis]).sum();
         let part = grid.part(keep);
         let mut inside = vec![0; part.axes()];
         let ranks = (0..part.cells()).map(|cell| {

@@ -64,8 +64,8 @@ impl Communicator {
 
     /// The ranks of this communicator that are to be the nodes of a graph, in their order.
     fn ranks_of_graph(&self, graph: &Graph) -> Result<Group> {
-        let edges = (0..graph.nodes())
-            .flat_map(|node| graph.neighbours(node).iter().map(move |&to| (node, to, 1)));
+        let edges =
+            (0..graph.nodes()).flat_map(|node| graph.neighbours(node).iter().map(move |&to| (node, to, 1)));
         self.ranks_by_edges(graph.nodes(), edges)
     }
 
@@ -82,7 +82,8 @@ impl Communicator {
         }
         self.check_weights(&edges)?;
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
-        let (ranks, edges) = if reorder { self.reordered(edges)? } else { (Group::world(self.size()), edges) };
+        let (ranks, edges) =
+            if reorder { self.reordered(edges)? } else { (Group::world(self.size()), edges) };
         let made = self.arrange_agreed(&ranks, Topology::Adjacent(edges), word, GRAPH)?;
         made.ok_or_else(|| self.lost_itself())
     }
@@ -196,7 +197,8 @@ impl Communicator {
         };
         let all = (0..self.size()).flat_map(|node| {
             let Adjacent { destinations, weights, .. } = adjacent_of(&lists, Rank(node));
-            let weights = weights.map_or_else(|| vec![1; destinations.len()], |weights| weights.of_destinations);
+            let weights =
+                weights.map_or_else(|| vec![1; destinations.len()], |weights| weights.of_destinations);
             destinations.into_iter().zip(weights).map(move |(to, weight)| (node, to, weight as u32))
         });
         let ranks = self.ranks_by_edges(self.size(), all)?;
@@ -211,7 +213,11 @@ fn listed(edges: &Adjacent) -> Vec<i32> {
     let Adjacent { sources, destinations, weights } = edges;
     let ranks = sources.iter().chain(destinations).map(|&rank| rank as i32);
     let weighs = weights.iter().flat_map(|weights| weights.of_sources.iter().chain(&weights.of_destinations));
-    [sources.len() as i32, i32::from(weights.is_some())].into_iter().chain(ranks).chain(weighs.copied()).collect()
+    [sources.len() as i32, i32::from(weights.is_some())]
+        .into_iter()
+        .chain(ranks)
+        .chain(weighs.copied())
+        .collect()
 }
 
 /// The edges of a member, out of its list.

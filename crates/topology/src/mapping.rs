@@ -1,0 +1,197 @@
+//! Which process takes which cell of a grid, so that few messages leave nodes and other parts of the machine.
+//!
+//! [`map`] tries several orders of the cells, counts for each exactly what it costs, and keeps the best. Leaving every rank
+//! at the cell of its own number is one of them and wins ties, so that a mapping is never worse than none. All of it is a
+//! function of its arguments: whole numbers, no clock, no message; every rank computes the same.
+
+mod field;
+mod kept;
+mod order;
+pub(crate) mod random;
+mod score;
+
+use thiserror::Error;
+
+use crate::{Grid, Placement, Stencil};
+use field::Field;
+use kept::Kept;
+use order::Order;
+use score::Scorer;
+pub use score::{Score, tier_weight};
+
+/// How a mapping came about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Algorithm {
+    /// Each rank keeps the cell of its own number.
+    Identity,
+}
+
+impl Algorithm {
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Identity => "identity",
+        }
+    }
+}
+
+/// Why a grid cannot be mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// More cells than ranks.
+    #[error("the grid has {cells} cells, and there are {ranks} ranks")]
+    TooFewRanks {
+        /// Cells of the grid.
+        cells: u32,
+        /// Ranks of the placement.
+        ranks: u32,
+    },
+    /// The offsets of the stencil are for another grid.
+    #[error("the stencil is for {stencil} axes, and the grid has {grid}")]
+    Axes {
+        /// Axes of the stencil.
+        stencil: usize,
+        /// Axes of the grid.
+        grid: usize,
+    },
+}
+
+/// Places of a machine and cells of a grid, each cell at one place.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    placement: Placement,
+    field: Field,
+    kept: Kept,
+    /// `None` for the identity.
+    order: Option<Order>,
+    algorithm: Algorithm,
+    before: Score,
+    after: Score,
+    lower_bound: u64,
+}
+
+/// The best mapping found of the cells of `grid` to the places of `placement`. Where there are fewer cells than ranks, whole
+/// nodes are left out first.
+///
+/// # Errors
+/// More cells than ranks; a stencil for another number of axes.
+pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapping, Misfit> {
+    if grid.cells() > placement.len() {
+        return Err(Misfit::TooFewRanks { cells: grid.cells(), ranks: placement.len() });
+    }
+    if grid.axes() != stencil.axes() {
+        return Err(Misfit::Axes { stencil: stencil.axes(), grid: grid.axes() });
+    }
+    let field = Field::new(grid, stencil);
+    let kept = Kept::new(placement, grid.cells());
+    let before = score_of_ranks(&field, placement);
+    let after = before.clone();
+    let placement = placement.clone();
+    Ok(Mapping {
+        placement,
+        field,
+        kept,
+        order: None,
+        algorithm: Algorithm::Identity,
+        before,
+        after,
+        lower_bound: 0,
+    })
+}
+
+/// What it costs to leave each rank at the cell of its own number.
+fn score_of_ranks(field: &Field, placement: &Placement) -> Score {
+    // The places of ranks without a cell are passed over.
+    let here: Vec<u32> =
+        (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();
+    let mut tiers = placement.tiers().to_vec();
+    if field.cells < placement.len() {
+        for (_, sizes) in &mut tiers {
+            let used = |(start, size): (u64, u32)| {
+                let places = start as u32..start as u32 + size;
+                places.filter(|&place| placement.rank(place) < field.cells).count() as u32
+            };
+            *sizes = sizes.starts().zip(sizes.iter()).map(used).collect();
+        }
+    }
+    Scorer::new(field).score(&here, &tiers)
+}
+
+impl Mapping {
+    /// How it came about.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What it would cost if each rank kept the cell of its own number.
+    #[must_use]
+    pub fn before(&self) -> &Score {
+        &self.before
+    }
+
+    /// What it costs.
+    #[must_use]
+    pub fn after(&self) -> &Score {
+        &self.after
+    }
+
+    /// A number of edges between nodes below which no mapping comes; 0 where nothing better is known.
+    #[must_use]
+    pub fn lower_bound(&self) -> u64 {
+        self.lower_bound
+    }
+
+    /// Whether each rank keeps the cell of its own number.
+    #[must_use]
+    pub fn is_identity(&self) -> bool {
+        self.order.is_none()
+    }
+
+    /// The cell at a place; `None` where the grid is smaller than the machine and the place is left out.
+    ///
+    /// # Panics
+    /// Where there is no such place.
+    #[must_use]
+    pub fn cell(&self, place: u32) -> Option<u32> {
+        match &self.order {
+            None => Some(self.placement.rank(place)).filter(|&rank| rank < self.field.cells),
+            Some(order) => {
+                assert!(place < self.placement.len(), "place {place} of {}", self.placement.len());
+                self.kept.position(place).map(|position| order.cell(&self.field, position))
+            }
+        }
+    }
+
+    /// The place that has a cell.
+    ///
+    /// # Panics
+    /// Where there is no such cell.
+    #[must_use]
+    pub fn place(&self, cell: u32) -> u32 {
+        assert!(cell < self.field.cells, "cell {cell} of {}", self.field.cells);
+        match &self.order {
+            None => self.placement.place(cell),
+            Some(order) => self.kept.place(order.position(&self.field, cell)),
+        }
+    }
+
+    /// The cell of a rank, in the numbers of the old communicator; `None` where it gets none.
+    ///
+    /// # Panics
+    /// Where there is no such rank.
+    #[must_use]
+    pub fn cell_of_rank(&self, rank: u32) -> Option<u32> {
+        self.cell(self.placement.place(rank))
+    }
+
+    /// The rank that has a cell, in the numbers of the old communicator.
+    ///
+    /// # Panics
+    /// Where there is no such cell.
+    #[must_use]
+    pub fn rank_of_cell(&self, cell: u32) -> u32 {
+        self.placement.rank(self.place(cell))
+    }
+}
