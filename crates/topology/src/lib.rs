@@ -28,7 +28,7 @@ pub use cpu_set::{CpuSet, NotACpuList};
 pub use dims::{NoDims, dims_create};
 pub use graph::{Adjacent, Graph, NotAGraph, Weights};
 pub use grid::{Grid, NotAGrid};
-pub use mapping::{Algorithm, Mapping, Misfit, Score, map, tier_weight};
+pub use mapping::{Algorithm, Mapping, Misfit, Score, map, map_graph, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use stencil::{NotAStencil, Offset, Stencil, WEIGHT_MAX};

@@ -5,6 +5,7 @@
 //! function of its arguments: whole numbers, no clock, no message; every rank computes the same.
 
 mod field;
+mod graph;
 mod kept;
 mod order;
 pub(crate) mod random;
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use crate::{Grid, Placement, Stencil};
 use field::Field;
+pub use graph::map_graph;
 use kept::Kept;
 use order::Order;
 use score::Scorer;
