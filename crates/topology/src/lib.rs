@@ -11,16 +11,24 @@ mod affinity;
 mod cgroup;
 mod cores;
 mod cpu_set;
+mod machine;
 mod place;
 mod placement;
+mod seat;
+mod shape;
+mod switches;
 
 use std::path::PathBuf;
 
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
+pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
+pub use seat::Seat;
+pub use shape::{NodeShape, NotAShape};
+pub use switches::{NotASwitchPath, NotSwitches, SwitchPath, Switches};
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]
