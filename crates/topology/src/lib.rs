@@ -15,10 +15,14 @@ mod cpu_set;
 mod dims;
 mod graph;
 mod grid;
+mod machine;
 mod mapping;
 mod place;
 mod placement;
+mod seat;
+mod shape;
 mod stencil;
+mod switches;
 
 use std::path::PathBuf;
 
@@ -28,10 +32,14 @@ pub use cpu_set::{CpuSet, NotACpuList};
 pub use dims::{NoDims, dims_create};
 pub use graph::{Adjacent, Graph, NotAGraph, Weights};
 pub use grid::{Grid, NotAGrid};
+pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch};
 pub use mapping::{Algorithm, Mapping, Misfit, Score, map, map_graph, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
+pub use seat::Seat;
+pub use shape::{NodeShape, NotAShape};
 pub use stencil::{NotAStencil, Offset, Stencil, WEIGHT_MAX};
+pub use switches::{NotASwitchPath, NotSwitches, SwitchPath, Switches};
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]
