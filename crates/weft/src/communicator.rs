@@ -20,11 +20,12 @@ pub use split::{Part, SplitBy};
 pub use topologies::{Edge, Topology};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
+use topology::Placement;
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
@@ -55,6 +56,8 @@ struct Inner {
     inter: Option<Box<Inter>>,
     /// How the ranks are arranged, where they are.
     topology: Option<Arc<Arranged>>,
+    /// Where the members sit, once that was asked for.
+    placement: OnceLock<Arc<Placement>>,
     /// Keeps the context from others while anything uses it.
     #[expect(dead_code, reason = "it is there to be dropped with the last user")]
     lease: Kept,
@@ -188,6 +191,7 @@ impl Communicator {
             context: lease.number(),
             inter: inter.map(Box::new),
             topology,
+            placement: OnceLock::new(),
             lease,
             identity,
             children: AtomicU64::new(0),

@@ -64,7 +64,7 @@ mod window;
 pub use attributes::Key;
 pub use collectives;
 pub use communicator::{
-    Communicator, Duplicating, Intercommunicator, Part, Received, Reduce, SplitBy, Status,
+    Communicator, Duplicating, Edge, Intercommunicator, Part, Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
@@ -80,7 +80,9 @@ pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use session::{Session, run_threads};
 pub use tell::tell;
-pub use topology::Level;
+pub use topology::{
+    Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Placement, Stencil, Weights, dims_create,
+};
 pub use typed::Request;
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 

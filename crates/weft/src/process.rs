@@ -53,6 +53,8 @@ pub struct Process {
     finished: AtomicBool,
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
+    /// Whether people are told what the mapping of grids gains.
+    explains: AtomicBool,
 }
 
 impl Process {
@@ -85,6 +87,7 @@ impl Process {
             node,
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
+            explains: AtomicBool::new(false),
         }
     }
 
@@ -106,6 +109,25 @@ impl Process {
     /// Switches the comparison of collective calls on or off; the same at all processes.
     pub(crate) fn set_checks(&self, on: bool) {
         self.checks.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_explains(&self, on: bool) {
+        self.explains.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether people are told what the mapping of grids gains.
+    pub(crate) fn explains(&self) -> bool {
+        self.explains.load(Ordering::Relaxed)
+    }
+
+    /// Where on this node processes sit that may run on these cpus.
+    pub(crate) fn seats(&self, cpus: &[topology::CpuSet]) -> Vec<topology::Seat> {
+        vec![topology::Seat::UNKNOWN; cpus.len()]
+    }
+
+    /// Behind which switches this node is.
+    pub(crate) fn switches(&self) -> Option<topology::SwitchPath> {
+        None
     }
 
     /// Whether members compare what collective operations they call.

@@ -88,6 +88,7 @@ impl Session {
         let policy = Policy::choose(config.wait, cores_here);
         let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores, node)));
         process.set_checks(config.check);
+        process.set_explains(config.explain);
         let world = Communicator::new(process.clone(), Group::world(size), contexts::WORLD, "MPI_COMM_WORLD");
         let alone = Communicator::new(process, Group::of([here]), contexts::ALONE, "MPI_COMM_SELF");
         match (world, alone) {

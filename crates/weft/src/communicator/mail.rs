@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabric::{Heap, Payload, Peer};
-use messaging::{Envelope, Mode, Pattern, Rank, RequestId, Sending};
+use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
 use super::strangers::numbers_of;
@@ -58,9 +58,26 @@ impl<'a> Mail<'a> {
         let pattern = Pattern { context: self.context(), source: Some(from), tag: Some(self.tag) };
         let process = self.from.process();
         let outcome = process.receive_awaited(pattern, Some(self.peer(from)?), room.memory());
-        match outcome.failure {
+        self.arrived(&outcome, &room)
+    }
+
+    /// Receives numbers from anybody, however many.
+    pub(super) fn receive_any(&self) -> Result<Vec<i64>> {
+        let pattern = Pattern { context: self.context(), source: None, tag: Some(self.tag) };
+        let process = self.from.process();
+        let message = process.until(|engine| engine.take(&pattern));
+        let room = Heap::new(message.probed().bytes);
+        let outcome = match process.receive_matched(message, room.memory()) {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => process.wait(request),
+        };
+        self.arrived(&outcome, &room)
+    }
+
+    fn arrived(&self, outcome: &Outcome, room: &Heap) -> Result<Vec<i64>> {
+        match &outcome.failure {
             Some(failure) => {
-                let what = format!("{}: {}", self.from.place(), crate::process::failure_text(&failure));
+                let what = format!("{}: {}", self.from.place(), crate::process::failure_text(failure));
                 Err(Error::new(Class::ProcessAborted, what))
             }
             None => Ok(numbers_of(room.payload())),

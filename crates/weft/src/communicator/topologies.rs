@@ -2,6 +2,7 @@
 
 mod graphs;
 mod lists;
+mod places;
 
 use std::sync::Arc;
 
