@@ -139,7 +139,8 @@ impl Communicator {
     /// give different grids; a lost member.
     pub fn create_grid(&self, grid: &Grid) -> Result<Option<Communicator>> {
         self.check_cells(grid)?;
-        self.arrange(&Group::world(grid.cells()), Topology::Grid(grid.clone()), mark_of(grid), GRID)
+        let ranks = Group::world(grid.cells());
+        self.arrange(&ranks, Topology::Grid(grid.clone()), mark_of(grid), GRID)
     }
 
     fn check_cells(&self, grid: &Grid) -> Result<()> {
@@ -166,39 +167,38 @@ impl Communicator {
         mark: u64,
         made: &'static str,
     ) -> Result<Option<Communicator>> {
-        let word = self.alike(mix(mark ^ ranks.fingerprint()));
-        self.arrange_agreed(ranks, topology, word, made)
+        self.arrange_agreed(ranks, topology, made, self.alike(mark))?.map_err(|Disagreement| self.not_alike())
     }
 
-    /// The same for members that mean the same if what they give sums up to 0.
+    /// The same for members that mean the same if the words they give sum up to 0.
     fn arrange_agreed(
         &self,
         ranks: &Group,
         topology: Topology,
-        word: u64,
         made: &'static str,
-    ) -> Result<Option<Communicator>> {
+        word: u64,
+    ) -> Result<std::result::Result<Option<Communicator>, Disagreement>> {
         if self.is_inter() {
             return Err(self.not_for_inter("a topology"));
         }
         let seed = self.next_seed();
         let (lease, sum) = self.agree(seed, word)?;
         if sum != 0 {
-            return Err(self.not_alike());
+            return Ok(Err(Disagreement));
         }
-        let Some(rank) = ranks.rank(Peer(self.rank().0)) else { return Ok(None) };
+        let Some(rank) = ranks.rank(Peer(self.rank().0)) else { return Ok(Ok(None)) };
         let neighbourhood = topology.neighbourhood(rank);
         let arranged = Arc::new(Arranged { topology, neighbourhood });
         let group = self.group().at_ranks(ranks);
         let label = self.label_of_child(made);
-        Ok(self.arranged_child(group, lease, seed, label, Some(arranged)))
+        Ok(Ok(self.arranged_child(group, lease, seed, label, Some(arranged))))
     }
 
     #[cold]
     fn not_alike(&self) -> Error {
         let what = format!("{}: the members do not describe the same topology", self.place());
         Error::new(Class::NotSame, what)
-            .remedy("all must give the same arguments, and each edge at both of its ends; WEFT_CHECK=1 tells who gave what")
+            .remedy("all must give the same arguments; WEFT_CHECK=1 tells who gave which")
     }
 
     /// The communicator of those cells that differ from this one's only along the axes that are kept
@@ -227,7 +227,7 @@ impl Communicator {
         });
         let ranks = Group::of(ranks);
         let mark = keep.iter().fold(SUB, |mark, &keep| mix(mark ^ u64::from(keep)));
-        let made = self.arrange_agreed(&ranks, Topology::Grid(part), self.alike(mark), SUBGRID)?;
+        let made = self.arrange(&ranks, Topology::Grid(part), mark, SUBGRID)?;
         made.ok_or_else(|| self.lost_itself())
     }
 
@@ -275,6 +275,9 @@ impl Communicator {
         self.run(schedule(self.neighbourhood()?), input, output, &mut |_, _| {})
     }
 }
+
+/// The members do not mean the same.
+struct Disagreement;
 
 /// A number by which equal grids are known.
 fn mark_of(grid: &Grid) -> u64 {

@@ -33,8 +33,9 @@ pub unsafe fn mpi_neighbor_allgather(
 ) -> c_int {
     call("MPI_Neighbor_allgather", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        let comm = &object.comm;
         refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
+        let comm = &object.comm;
         let sources = &comm.neighbourhood()?.sources;
         // SAFETY: the program's promises are handed on, here and below.
         let input = unsafe { Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)? };
@@ -66,8 +67,9 @@ pub unsafe fn mpi_neighbor_allgatherv(
 ) -> c_int {
     call("MPI_Neighbor_allgatherv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        let comm = &object.comm;
         refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
+        let comm = &object.comm;
         let sources = &comm.neighbourhood()?.sources;
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe {
@@ -96,6 +98,8 @@ pub unsafe fn mpi_neighbor_alltoall(
 ) -> c_int {
     call("MPI_Neighbor_alltoall", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
         let comm = &object.comm;
         let neighbourhood = comm.neighbourhood()?;
         let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
@@ -134,6 +138,8 @@ pub unsafe fn mpi_neighbor_alltoallv(
 ) -> c_int {
     call("MPI_Neighbor_alltoallv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
         let comm = &object.comm;
         let neighbourhood = comm.neighbourhood()?;
         let (sources, destinations) = (&neighbourhood.sources, &neighbourhood.destinations);
@@ -166,6 +172,8 @@ pub unsafe fn mpi_neighbor_alltoallw(
 ) -> c_int {
     call("MPI_Neighbor_alltoallw", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
         let comm = &object.comm;
         let neighbourhood = comm.neighbourhood()?;
         let (sources, destinations) = (&neighbourhood.sources, &neighbourhood.destinations);

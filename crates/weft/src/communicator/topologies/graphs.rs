@@ -5,7 +5,7 @@ use messaging::Rank;
 use topology::{Adjacent, Graph, Weights};
 
 use super::lists::Lists;
-use super::{Communicator, Topology};
+use super::{Communicator, Disagreement, Topology};
 use crate::communicator::mail::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
@@ -36,7 +36,8 @@ impl Communicator {
             true => self.ranks_of_graph(graph)?,
             false => Group::world(graph.nodes()),
         };
-        self.arrange(&ranks, Topology::Graph(graph.clone()), mark_of(graph), GRAPH)
+        let mark = mix(mark_of(graph) ^ ranks.fingerprint());
+        self.arrange(&ranks, Topology::Graph(graph.clone()), mark, GRAPH)
     }
 
     /// The rank that this process would get by [`Communicator::create_graph`] with `reorder`; none where it would get
@@ -74,7 +75,7 @@ impl Communicator {
     /// rank go with the rank. Collective.
     ///
     /// # Errors
-    /// [`Class::Rank`] where an edge leads to no member; [`Class::NotSame`] at all members where an edge is not given
+    /// [`Class::Rank`] where an edge leads to no member; [`Class::Topology`] at all members where an edge is not given
     /// at both of its ends, or only some give weights; a lost member.
     pub fn create_adjacent(&self, edges: Adjacent, reorder: bool) -> Result<Communicator> {
         for &rank in edges.sources.iter().chain(&edges.destinations) {
@@ -84,8 +85,17 @@ impl Communicator {
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
         let (ranks, edges) =
             if reorder { self.reordered(edges)? } else { (Group::world(self.size()), edges) };
-        let made = self.arrange_agreed(&ranks, Topology::Adjacent(edges), word, GRAPH)?;
-        made.ok_or_else(|| self.lost_itself())
+        let made = self.arrange_agreed(&ranks, Topology::Adjacent(edges), GRAPH, word)?;
+        made.map_err(|Disagreement| self.one_end())?.ok_or_else(|| self.lost_itself())
+    }
+
+    #[cold]
+    fn one_end(&self) -> Error {
+        let what = format!("{}: the members do not describe one graph", self.place());
+        Error::new(Class::Topology, what).remedy(
+            "give each edge at both of its ends, and all of them weights and reorder, or none; or let one end give it, \
+             with MPI_Dist_graph_create",
+        )
     }
 
     fn check_member(&self, rank: u32) -> Result<()> {

@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use datatype::Operator;
-use fabric::{Heap, Peer};
-use messaging::{Pattern, Rank};
+use fabric::Peer;
+use messaging::Rank;
 use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, map, map_graph};
 
 use super::{Communicator, Topology, mark_of};
 use crate::communicator::mail::{Mail, Parcel};
+use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::tell::tell;
@@ -28,7 +29,9 @@ impl Communicator {
     pub fn create_mapped_grid(&self, grid: &Grid, stencil: &Stencil) -> Result<Option<Communicator>> {
         let mapping = self.mapping(grid, stencil)?;
         let ranks = ranks_of(&mapping, grid);
-        let made = self.arrange(&ranks, Topology::Grid(grid.clone()), mark_of(grid), super::GRID)?;
+        // All must have come to the same mapping, too.
+        let mark = mix(mark_of(grid) ^ ranks.fingerprint());
+        let made = self.arrange(&ranks, Topology::Grid(grid.clone()), mark, super::GRID)?;
         if self.process().explains() && self.rank() == Rank(0) {
             tell(format_args!("weft: {}", explained(&self.label(), grid, &mapping)));
         }
