@@ -11,15 +11,18 @@ mod boxes;
 mod bricks;
 mod field;
 mod kept;
+mod large;
 mod order;
 mod policy;
 pub(crate) mod random;
+mod regions;
 mod score;
 mod stripes;
 
 use thiserror::Error;
 
 use crate::{Grid, Placement, Stencil};
+use bars::Bars;
 use field::Field;
 use kept::Kept;
 use order::Order;
@@ -113,7 +116,7 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     }
     let field = Field::new(grid, stencil);
     let kept = Kept::new(placement, grid.cells());
-    let before = score_of_ranks(&field, placement);
+    let before = score_of_ranks(&field, placement, &kept);
     let (best, lower_bound) = policy::choose(&field, &kept, &before);
     let (algorithm, order, after) = match best {
         Some(best) => (best.algorithm, Some(best.order), best.score),
@@ -124,7 +127,13 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
 }
 
 /// What it costs to leave each rank at the cell of its own number.
-fn score_of_ranks(field: &Field, placement: &Placement) -> Score {
+fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
+    if policy::LARGE < field.cells && placement.is_straight() && kept.is_first() {
+        // Ranks in order are one bar, counted row by row.
+        if let Some(score) = regions::score(field, &Bars::single(field), &kept.tiers) {
+            return score;
+        }
+    }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
         (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();

@@ -8,7 +8,9 @@ use super::boxes::{Boxes, Cutting};
 use super::bricks::Bricks;
 use super::field::Field;
 use super::kept::Kept;
+use super::large;
 use super::order::{Order, Shuffled, Table};
+use super::regions::AXES_MAX;
 use super::score::{Score, Scorer};
 use super::stripes::{self, Borders, Planner};
 use crate::{Sizes, Tier};
@@ -23,6 +25,9 @@ pub(crate) struct Counted {
 /// The best order that is better than `before`, if there is one; and the bound.
 pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score) -> (Option<Counted>, u64) {
     let bound = lower_bound(field, kept.nodes());
+    if LARGE < field.cells && field.axes() <= AXES_MAX {
+        return (large::choose(field, kept, before), bound);
+    }
     let mut trial = Trial::new(field, kept, before, bound);
     let is_best = trial.only_nodes() && before.j_sum == bound && SMALL < field.cells;
     if 1 < field.cells && !is_best && kept.tiers.iter().any(|(_, sizes)| sizes.parts() > 1) {
@@ -108,11 +113,10 @@ impl<'a> Trial<'a> {
         }
         for (own, (tier, sizes)) in self.kept.tiers.iter().enumerate() {
             if *tier != Tier::Node && sizes.parts() > 1 {
-                let plans = bars(self.field, &Borders::of(sizes), typical(sizes));
-                for (algorithm, bars) in plans.into_iter().take(POOL) {
+                for bars in planned(self.field, &Borders::of(sizes), typical(sizes)) {
                     let mut cells = Vec::with_capacity(self.field.cells as usize);
                     bars.fill(self.field, &mut cells);
-                    self.within(&mut bisector, algorithm, cells, own + 1);
+                    self.within(&mut bisector, Algorithm::Stripes, cells, own + 1);
                 }
             }
         }
@@ -155,10 +159,13 @@ impl<'a> Trial<'a> {
     }
 
     fn bars(&mut self) {
-        let plans = bars(self.field, &Borders::of(self.nodes), typical(self.nodes));
-        for (algorithm, bars) in plans {
-            if algorithm == Algorithm::Stripes || !self.is_done() {
-                self.count(algorithm, Order::Bars(bars));
+        let borders = Borders::of(self.nodes);
+        for bars in planned(self.field, &borders, typical(self.nodes)) {
+            self.count(Algorithm::Stripes, Order::Bars(bars));
+        }
+        if !self.is_done() {
+            for bars in even(self.field, &borders, typical(self.nodes)) {
+                self.count(Algorithm::Strips, Order::Bars(bars));
             }
         }
     }
@@ -188,7 +195,10 @@ impl<'a> Trial<'a> {
             });
             let nodes: Vec<u32> = sequence.iter().map(|&(_, node)| node).collect();
             let sorted: Sizes = nodes.iter().map(|&node| sizes[node as usize]).collect();
-            for (_, bars) in bars(self.field, &Borders::of(&sorted), typical(&sorted)) {
+            let borders = Borders::of(&sorted);
+            let mut plans = planned(self.field, &borders, typical(&sorted));
+            plans.extend(even(self.field, &borders, typical(&sorted)));
+            for bars in plans {
                 let order = Order::Shuffled(Shuffled::new(Order::Bars(bars), self.nodes, &nodes));
                 self.count(Algorithm::SortedStripes, order);
             }
@@ -228,32 +238,45 @@ impl<'a> Trial<'a> {
 }
 
 /// The mean size of parts.
-fn typical(sizes: &Sizes) -> u64 {
+pub(crate) fn typical(sizes: &Sizes) -> u64 {
     (sizes.total() + sizes.parts() / 2) / sizes.parts()
 }
 
-/// Bars of planned and of even thicknesses, for all roles of the axes, cheapest first.
-fn bars(field: &Field, borders: &Borders, typical: u64) -> Vec<(Algorithm, Bars)> {
-    let mut planned: Vec<(u64, Algorithm, Bars)> = Vec::new();
+/// Bars of planned thicknesses, for all roles of the axes, cheapest first.
+fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
+    let mut plans = Vec::new();
     for roles in stripes::all_roles(field) {
         let mut planner = Planner::new(field, borders, &roles, typical);
         if planner.effort() <= EFFORT_MAX {
-            let (cost, bars) = planner.plan();
-            planned.push((cost, Algorithm::Stripes, bars));
+            plans.push(planner.plan());
         }
-        planned.extend(
-            stripes::even(&mut planner, 3).into_iter().map(|(cost, bars)| (cost, Algorithm::Strips, bars)),
-        );
     }
-    planned.sort_by_key(|&(cost, _, _)| cost);
-    planned.into_iter().map(|(_, algorithm, bars)| (algorithm, bars)).collect()
+    cheapest_first(plans)
 }
 
+/// Bars of even thicknesses, likewise.
+fn even(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
+    let mut plans = Vec::new();
+    for roles in stripes::all_roles(field) {
+        plans.extend(stripes::even(&mut Planner::new(field, borders, &roles, typical), EVEN));
+    }
+    cheapest_first(plans)
+}
+
+fn cheapest_first(mut plans: Vec<(u64, Bars)>) -> Vec<Bars> {
+    plans.sort_by_key(|&(cost, _)| cost);
+    plans.into_iter().map(|(_, bars)| bars).collect()
+}
+
+/// From here on no order is counted cell by cell.
+pub(crate) const LARGE: u32 = 1 << 17;
 /// The most cells for which sets of cells are bisected.
 const BISECT_MAX: u32 = 1 << 14;
 /// Up to so many cells everything is tried, also where an order reaches the bound.
 const SMALL: u32 = 1 << 10;
 /// The most layers and bars that a plan looks at.
 const EFFORT_MAX: u64 = 1 << 23;
+/// How many bars of even thicknesses are counted for each choice of roles.
+const EVEN: usize = 3;
 /// How many orders for nodes are refined for smaller parts.
 const POOL: usize = 4;
