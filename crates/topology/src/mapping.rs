@@ -147,7 +147,7 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
             *sizes = sizes.starts().zip(sizes.iter()).map(used).collect();
         }
     }
-    Scorer::new(field).score(&here, &tiers)
+    Scorer::new(field).score(&here, &tiers, u64::MAX)
 }
 
 impl Mapping {

@@ -177,7 +177,8 @@ impl<'a> Trial<'a> {
             .map(|bricks| (bricks.cut(self.field), bricks))
             .collect();
         let Some(least) = bricks.iter().map(|&(cut, _)| cut).min() else { return };
-        bricks.retain(|&(cut, _)| cut == least);
+        let is_beaten = self.best.as_ref().is_some_and(|best| best.score.j_sum < least);
+        bricks.retain(|&(cut, _)| cut == least && !(is_beaten && self.only_nodes()));
         for (_, bricks) in bricks {
             self.count(Algorithm::Bricks, Order::Bricks(bricks));
         }
@@ -222,14 +223,14 @@ impl<'a> Trial<'a> {
             return self.count_all(algorithm, order);
         }
         order.fill(self.field, &mut self.cells);
-        let score = self.scorer.score(&self.cells, self.coarse());
+        let score = self.scorer.score(&self.cells, self.coarse(), u64::MAX);
         self.pool.push(((score.cost, score.j_max), algorithm, order));
     }
 
     /// Counts an order, and keeps it if it is better.
     fn count_all(&mut self, algorithm: Algorithm, order: Order) {
         order.fill(self.field, &mut self.cells);
-        let score = self.scorer.score(&self.cells, &self.kept.tiers);
+        let score = self.scorer.score(&self.cells, &self.kept.tiers, self.least.0);
         if (score.cost, score.j_max) < self.least {
             self.least = (score.cost, score.j_max);
             self.best = Some(Counted { algorithm, order, score });

@@ -305,7 +305,7 @@ mod tests {
                 for bars in [planned.1, Bars::single(&field)] {
                     let mut cells = Vec::new();
                     bars.fill(&field, &mut cells);
-                    let slow = Scorer::new(&field).score(&cells, &tiers);
+                    let slow = Scorer::new(&field).score(&cells, &tiers, u64::MAX);
                     let fast = score(&field, &bars, &tiers).expect("few axes");
                     assert_eq!(fast, slow, "{grid:?} {stencil:?} by {size}: {bars:?}");
                 }

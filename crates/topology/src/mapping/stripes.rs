@@ -132,16 +132,20 @@ impl<'a> Planner<'a> {
         let area = self.area(level, above);
         let sides: Vec<u64> =
             (0..=self.thickest[level]).map(|thickness| self.side(level, thickness) * area).collect();
+        let floors = self.floors(level, area, above);
         let mut best = vec![(0u64, 0u32); extent as usize + 1];
         let mut own = above.to_vec();
         own.push(0);
         for end in 1..=extent {
             let mut least = (u64::MAX, 0);
             for thickness in 1..=end.min(self.thickest[level]) {
+                let known = best[(end - thickness) as usize].0 + sides[thickness as usize];
+                if least.0 <= known + floors[thickness as usize] {
+                    continue;
+                }
                 own[level] = thickness;
                 let from = start + u64::from(end - thickness) * area;
-                let cost =
-                    best[(end - thickness) as usize].0 + sides[thickness as usize] + self.below(from, &own);
+                let cost = known + self.below(from, &own);
                 if cost < least.0 {
                     least = (cost, thickness);
                 }
@@ -156,6 +160,24 @@ impl<'a> Planner<'a> {
         }
         thicknesses.reverse();
         (best[extent as usize].0, thicknesses)
+    }
+
+    /// What the inside of layers costs at least, by thickness: as many borders as fit, each straight. Known for bars only.
+    fn floors(&self, level: usize, area: u64, above: &[u32]) -> Vec<u64> {
+        let mut floors = vec![0; self.thickest[level] as usize + 1];
+        if let (Borders::Every(size), true) = (self.borders, level + 1 == self.roles.cross.len()) {
+            let across: u64 = above.iter().map(|&own| u64::from(own)).product();
+            for (thickness, floor) in (0..).zip(&mut floors).skip(1) {
+                *floor = (area * thickness - 1) / size * self.across(across * thickness);
+            }
+        }
+        floors
+    }
+
+    /// What a straight border costs in a bar of such slices.
+    fn across(&self, area: u64) -> u64 {
+        let along = (self.typical / area).clamp(1, u64::from(self.field.dims[self.roles.run])) as u32;
+        area * self.field.face(self.roles.run, along)
     }
 
     /// What lies in a layer that begins at `start`: layers of the next level, or a bar.
@@ -205,8 +227,7 @@ impl<'a> Planner<'a> {
     fn bar(&mut self, start: u64, thicknesses: &[u32]) -> u64 {
         let area: u64 = thicknesses.iter().map(|&own| u64::from(own)).product();
         let end = start + area * u64::from(self.field.dims[self.roles.run]);
-        let along = (self.typical / area).clamp(1, u64::from(self.field.dims[self.roles.run])) as u32;
-        let across = area * self.field.face(self.roles.run, along);
+        let across = self.across(area);
         let index = self.index(thicknesses);
         if area == 1 || self.steps.len() <= index {
             let steps = if area == 1 { vec![0] } else { self.steps_within(thicknesses) };
