@@ -4,16 +4,26 @@
 //! at the cell of its own number is one of them and wins ties, so that a mapping is never worse than none. All of it is a
 //! function of its arguments: whole numbers, no clock, no message; every rank computes the same.
 
+mod bars;
+mod bisect;
+mod bound;
+mod boxes;
+mod bricks;
 mod field;
 mod graph;
 mod kept;
+mod large;
 mod order;
+mod policy;
 pub(crate) mod random;
+mod regions;
 mod score;
+mod stripes;
 
 use thiserror::Error;
 
 use crate::{Grid, Placement, Stencil};
+use bars::Bars;
 use field::Field;
 pub use graph::map_graph;
 use kept::Kept;
@@ -26,6 +36,20 @@ pub use score::{Score, tier_weight};
 pub enum Algorithm {
     /// Each rank keeps the cell of its own number.
     Identity,
+    /// Every node a box, the best of all that divide the grid.
+    Bricks,
+    /// Bars of planned thicknesses, with ragged ends.
+    Stripes,
+    /// The same, with the nodes sorted by size.
+    SortedStripes,
+    /// Bars of even thicknesses.
+    Strips,
+    /// The grid cut again and again, whole nodes on both sides.
+    Hyperplanes,
+    /// The grid cut in halves down to cells: a k-d tree.
+    Halves,
+    /// Sets of cells cut in two where that cuts the least, tier by tier.
+    Bisection,
 }
 
 impl Algorithm {
@@ -34,6 +58,13 @@ impl Algorithm {
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Identity => "identity",
+            Algorithm::Bricks => "bricks",
+            Algorithm::Stripes => "stripes",
+            Algorithm::SortedStripes => "sorted stripes",
+            Algorithm::Strips => "strips",
+            Algorithm::Hyperplanes => "hyperplanes",
+            Algorithm::Halves => "halves",
+            Algorithm::Bisection => "bisection",
         }
     }
 }
@@ -87,23 +118,24 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     }
     let field = Field::new(grid, stencil);
     let kept = Kept::new(placement, grid.cells());
-    let before = score_of_ranks(&field, placement);
-    let after = before.clone();
+    let before = score_of_ranks(&field, placement, &kept);
+    let (best, lower_bound) = policy::choose(&field, &kept, &before);
+    let (algorithm, order, after) = match best {
+        Some(best) => (best.algorithm, Some(best.order), best.score),
+        None => (Algorithm::Identity, None, before.clone()),
+    };
     let placement = placement.clone();
-    Ok(Mapping {
-        placement,
-        field,
-        kept,
-        order: None,
-        algorithm: Algorithm::Identity,
-        before,
-        after,
-        lower_bound: 0,
-    })
+    Ok(Mapping { placement, field, kept, order, algorithm, before, after, lower_bound })
 }
 
 /// What it costs to leave each rank at the cell of its own number.
-fn score_of_ranks(field: &Field, placement: &Placement) -> Score {
+fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
+    if policy::LARGE < field.cells && placement.is_straight() && kept.is_first() {
+        // Ranks in order are one bar, counted row by row.
+        if let Some(score) = regions::score(field, &Bars::single(field), &kept.tiers) {
+            return score;
+        }
+    }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
         (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();
@@ -117,7 +149,7 @@ fn score_of_ranks(field: &Field, placement: &Placement) -> Score {
             *sizes = sizes.starts().zip(sizes.iter()).map(used).collect();
         }
     }
-    Scorer::new(field).score(&here, &tiers)
+    Scorer::new(field).score(&here, &tiers, u64::MAX)
 }
 
 impl Mapping {
@@ -197,3 +229,6 @@ impl Mapping {
         self.placement.rank(self.place(cell))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,12 @@ impl Field {
         self.dims.len()
     }
 
+    /// What leaves a wall across an axis, per line along it, on both sides together, if the wall is that thick.
+    pub(crate) fn face(&self, axis: usize, thickness: u32) -> u64 {
+        let leaves = |link: &Link| link.weight() * u64::from(link.by[axis].unsigned_abs().min(thickness));
+        self.links.iter().map(leaves).sum()
+    }
+
     /// The pairs of cells that a link connects.
     pub(crate) fn spans(&self, link: &Link) -> Vec<Span> {
         let mut spans = vec![Span { from: 0, to: 0, length: 1 }];

@@ -53,6 +53,11 @@ impl Kept {
         (place - stretch.place < stretch.length).then(|| stretch.position + (place - stretch.place))
     }
 
+    /// Whether they are the first ones.
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self.stretches[..], [Stretch { place: 0, .. }])
+    }
+
     /// The nodes, with the places that are used only.
     pub(crate) fn nodes(&self) -> &Sizes {
         let nodes = self.tiers.iter().find(|(tier, _)| *tier == Tier::Node);

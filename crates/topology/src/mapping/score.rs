@@ -67,29 +67,23 @@ impl<'a> Scorer<'a> {
         Scorer { field, spans, edges, labels: vec![0; field.cells as usize], out: Vec::new() }
     }
 
-    /// The score of an order: the cell at each position, with the parts of the machine as runs of positions.
-    pub(crate) fn score(&mut self, cells: &[u32], tiers: &[(Tier, Sizes)]) -> Score {
+    /// The score of an order: the cell at each position, with the parts of the machine as runs of positions. Where it costs
+    /// more than `limit`, the most that leave a node are not counted.
+    pub(crate) fn score(&mut self, cells: &[u32], tiers: &[(Tier, Sizes)], limit: u64) -> Score {
         let mut cut = Vec::with_capacity(tiers.len());
-        let mut j_max = 0;
         for (tier, sizes) in tiers {
             self.label(cells, sizes);
             cut.push((*tier, self.cut()));
-            if *tier == Tier::Node {
-                j_max = self.most_out(sizes.parts() as usize);
-            }
         }
-        Score::new(self.edges, cut, j_max)
-    }
-
-    /// The edges that are cut between nodes, without anything else.
-    pub(crate) fn node_cut(&mut self, cells: &[u32], nodes: &Sizes) -> u64 {
-        self.label(cells, nodes);
-        self.cut()
-    }
-
-    /// The most that leave a node, after `node_cut`.
-    pub(crate) fn node_most_out(&mut self, nodes: &Sizes) -> u64 {
-        self.most_out(nodes.parts() as usize)
+        let mut score = Score::new(self.edges, cut, 0);
+        let nodes = tiers.iter().find(|(tier, _)| *tier == Tier::Node);
+        if let Some((_, nodes)) = nodes.filter(|_| score.cost <= limit) {
+            if 1 < tiers.len() {
+                self.label(cells, nodes);
+            }
+            score.j_max = self.most_out(nodes.parts() as usize);
+        }
+        score
     }
 
     fn label(&mut self, cells: &[u32], sizes: &Sizes) {
