@@ -23,7 +23,7 @@ use std::path::PathBuf;
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
-pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch};
+pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Unseen};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use seat::Seat;
