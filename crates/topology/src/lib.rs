@@ -1,7 +1,8 @@
-//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants.
+//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants; and the
+//! tree of packages, NUMA nodes, caches and cores ([`Machine`]), of this host or as described.
 //!
-//! This is what waiting and binding need. The tree of packages, NUMA nodes and caches as hwloc sees it, Cartesian
-//! and graph topologies, and the mapping of ranks to places are not here yet.
+//! For the mapping of ranks to places each node tells how its ranks lie in the parts of its machine ([`NodeShape`]), and
+//! everybody makes the same [`Placement`] of that.
 //!
 //! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
 //! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
-pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Unseen};
+pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Undescribed, Unseen};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use seat::Seat;
