@@ -13,9 +13,14 @@ use thiserror::Error;
 
 use crate::{CpuSet, Level, Seat};
 
+mod described;
+mod hwloc;
 mod synthetic;
 mod text;
 mod xml;
+
+pub use self::described::Undescribed;
+pub use self::hwloc::Unseen;
 
 /// A kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -182,6 +187,23 @@ impl Machine {
             (std::cmp::Reverse(object.cpus.len()), object.kind, object.cpus.first())
         });
         nest(objects)
+    }
+
+    /// The tree of this host, as hwloc sees it; that takes some milliseconds.
+    ///
+    /// # Errors
+    /// Why hwloc does not tell, with a remedy.
+    pub fn of_this_host() -> Result<Machine, Unseen> {
+        hwloc::read()
+    }
+
+    /// The machine that `text` describes: the name of a file of hwloc's, which ends in `.xml` or is there, or a short
+    /// description.
+    ///
+    /// # Errors
+    /// What is wrong with either, with a remedy.
+    pub fn described(text: &str) -> Result<Machine, Undescribed> {
+        described::read(text)
     }
 
     /// Reads a description as hwloc writes it (`lstopo FILE.xml`), of its version 1 or 2.

@@ -200,6 +200,27 @@ fn damaged_files_are_refused() {
 }
 
 #[test]
+fn a_description_is_a_file_or_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    assert_eq!(Machine::described(&file("a.xml", XML)).unwrap(), Machine::from_xml(XML).unwrap());
+    assert_eq!(Machine::described(&file("b", XML)).unwrap(), Machine::from_xml(XML).unwrap());
+    assert_eq!(Machine::described("core:2 pu:1").unwrap().count(Level::Core), 2);
+    for (text, told) in [
+        ("absent.xml".to_owned(), "absent.xml: No such file"),
+        ("core:2".to_owned(), "\"core:2\" describes no machine: the last level"),
+        (file("c.xml", "core:2 pu:1"), "c.xml: "),
+    ] {
+        let error = Machine::described(&text).unwrap_err();
+        assert!(error.to_string().contains(told) && error.remedy().contains("lstopo"), "{error}");
+    }
+}
+
+#[test]
 fn the_text_form_says_what_it_expects() {
     for (text, told) in [
         ("", "`weft machine 1` is expected"),
