@@ -35,6 +35,7 @@
 mod attributes;
 mod background;
 mod card;
+mod cartesian;
 mod communicator;
 mod config;
 mod constants;
@@ -64,6 +65,7 @@ mod wait;
 mod window;
 
 pub use attributes::Key;
+pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
     Communicator, Duplicating, Edge, Intercommunicator, Part, Received, Reduce, SplitBy, Status, Topology,

@@ -1,7 +1,7 @@
 //! One process of the job: its engine, and how its calls wait.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use collectives::Cores;
@@ -17,6 +17,7 @@ use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
+use crate::machine::Surroundings;
 use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
@@ -53,8 +54,7 @@ pub struct Process {
     finished: AtomicBool,
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
-    /// Whether people are told what the mapping of grids gains.
-    explains: AtomicBool,
+    surroundings: OnceLock<Surroundings>,
 }
 
 impl Process {
@@ -87,7 +87,7 @@ impl Process {
             node,
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
-            explains: AtomicBool::new(false),
+            surroundings: OnceLock::new(),
         }
     }
 
@@ -111,23 +111,14 @@ impl Process {
         self.checks.store(on, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_explains(&self, on: bool) {
-        self.explains.store(on, Ordering::Relaxed);
+    pub(crate) fn set_surroundings(&self, surroundings: Surroundings) {
+        // A process has one configuration; who comes first sets it.
+        let _ = self.surroundings.set(surroundings);
     }
 
-    /// Whether people are told what the mapping of grids gains.
-    pub(crate) fn explains(&self) -> bool {
-        self.explains.load(Ordering::Relaxed)
-    }
-
-    /// Where on this node processes sit that may run on these cpus.
-    pub(crate) fn seats(&self, cpus: &[topology::CpuSet]) -> Vec<topology::Seat> {
-        vec![topology::Seat::UNKNOWN; cpus.len()]
-    }
-
-    /// Behind which switches this node is.
-    pub(crate) fn switches(&self) -> Option<topology::SwitchPath> {
-        None
+    /// What it knows of its machine.
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        self.surroundings.get_or_init(Surroundings::default)
     }
 
     /// Whether members compare what collective operations they call.

@@ -32,7 +32,7 @@ impl Communicator {
         // All must have come to the same mapping, too.
         let mark = mix(mark_of(grid) ^ ranks.fingerprint());
         let made = self.arrange(&ranks, Topology::Grid(grid.clone()), mark, super::GRID)?;
-        if self.process().explains() && self.rank() == Rank(0) {
+        if self.process().surroundings().explains() && self.rank() == Rank(0) {
             tell(format_args!("weft: {}", explained(&self.label(), grid, &mapping)));
         }
         Ok(made)
@@ -115,13 +115,21 @@ impl Communicator {
 
     /// The leader's part: where all members of the node sit.
     fn describe_node(&self, mail: &Mail<'_>, here: &[Rank]) -> Result<NodeShape> {
-        let mut cpus = vec![allowed_here()];
-        for &from in here.iter().skip(1) {
-            cpus.push(cpus_of(&mail.receive(from, CPU_WORDS)?));
+        let (process, group) = (self.process(), self.group());
+        let number =
+            |rank| group.peer(rank).and_then(|peer| process.node().rank(peer)).map_or(0, |Rank(at)| at);
+        let mut members = Vec::with_capacity(here.len());
+        for &from in here {
+            let cpus = match from == self.rank() {
+                true => allowed_here(),
+                false => cpus_of(&mail.receive(from, CPU_WORDS)?),
+            };
+            members.push((number(from), cpus));
         }
-        let seats = self.process().seats(&cpus);
+        let surroundings = process.surroundings();
+        let seats = surroundings.seats(&members);
         let ranks: Vec<(u32, Seat)> = here.iter().map(|rank| rank.0).zip(seats).collect();
-        Ok(NodeShape::new(&ranks, self.process().switches()))
+        Ok(NodeShape::new(&ranks, surroundings.switches()))
     }
 
     /// What rank 0 has to tell, at all members.
