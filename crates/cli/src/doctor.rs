@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use weft::doctor::{self, Survey};
+use weft::machine::MachineFrom;
 use weft::{Config, ConstantsFrom, FabricName, Found, VARIABLES};
 
 /// How something is.
@@ -233,8 +234,62 @@ fn machine(config: &Config) -> Vec<Check> {
             }
         },
     });
-    checks.push(Check::new("hwloc", State::Absent, "not used: the kernel's own account of the machine is"));
+    checks.push(hwloc());
+    checks.push(tree(config));
+    checks.extend(switches(config));
     checks
+}
+
+fn hwloc() -> Check {
+    let start = std::time::Instant::now();
+    match topology::Machine::of_this_host() {
+        Ok(tree) => {
+            let took = start.elapsed().as_secs_f64() * 1e3;
+            Check::new(
+                "hwloc",
+                State::Good,
+                format!("answers in {took:.1} ms: {}", crate::topo::summary(&tree)),
+            )
+        }
+        Err(error) => {
+            let what = format!("{error}: grids are mapped by nodes only, and not by what is in a node");
+            Check::new("hwloc", State::Slow, what).remedy(error.remedy())
+        }
+    }
+}
+
+/// Where jobs have the machine tree from.
+fn tree(config: &Config) -> Check {
+    let name = "machine tree";
+    let known = match &config.machine {
+        // Looking makes no file.
+        from @ MachineFrom::Host { .. } => match from.kept_at() {
+            Some(path) if path.exists() => {
+                return Check::new(name, State::Good, format!("kept in {}", path.display()));
+            }
+            Some(path) => {
+                let what = format!("from hwloc; the first job that asks keeps it in {}", path.display());
+                return Check::new(name, State::Good, what);
+            }
+            None => return Check::new(name, State::Good, "from hwloc, at each start that asks"),
+        },
+        described => described.find(),
+    };
+    match (known.tree, known.trouble) {
+        (Some(tree), _) => {
+            let what = format!("described by WEFT_MACHINE: {}", crate::topo::summary(&tree));
+            Check::new(name, State::Good, what)
+        }
+        (None, Some(trouble)) => Check::new(name, State::Slow, trouble.what).remedy(trouble.remedy),
+        (None, None) => Check::new(name, State::Slow, "is not known"),
+    }
+}
+
+fn switches(config: &Config) -> Option<Check> {
+    match config.switches.find() {
+        Ok(path) => Some(Check::new("switches", State::Good, format!("this host is below {}", path?))),
+        Err(trouble) => Some(Check::new("switches", State::Slow, trouble.what).remedy(trouble.remedy)),
+    }
 }
 
 fn cpus() -> Check {

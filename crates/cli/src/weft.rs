@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 mod doctor;
 mod explain;
+mod topo;
 
 /// Tells what weft does on this machine, and why
 #[derive(Debug, Parser)]
@@ -25,6 +26,10 @@ enum Command {
     /// Explain what the library has chosen
     #[command(subcommand)]
     Explain(Explain),
+    /// The machine tree: packages, NUMA nodes, caches, cores and cpus, as hwloc sees them
+    ///
+    /// What jobs have kept of this host is renewed.
+    Topo(topo::Topo),
     /// What works here, what is slow, what is broken, and the remedy for each; status 0 if a job could start
     ///
     /// Run it as the program of a launcher (`srun --mpi=pmi2 weft doctor`) to see what that launcher offers.
@@ -50,13 +55,8 @@ enum Explain {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Explain(Explain::Lanes { measure }) => match explain::lanes(measure) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                weft::tell(format_args!("weft: {error}"));
-                ExitCode::FAILURE
-            }
-        },
+        Command::Explain(Explain::Lanes { measure }) => status(explain::lanes(measure)),
+        Command::Topo(asked) => status(topo::show(&asked)),
         Command::Doctor { env: true } => {
             doctor::environment();
             ExitCode::SUCCESS
@@ -65,6 +65,16 @@ fn main() -> ExitCode {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         },
+    }
+}
+
+fn status(done: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            weft::tell(format_args!("weft: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -82,6 +92,9 @@ mod tests {
     fn only_what_there_is_can_be_asked_for() {
         assert!(Arguments::try_parse_from(["weft", "explain", "lanes", "--measure"]).is_ok());
         assert!(Arguments::try_parse_from(["weft", "doctor", "--env"]).is_ok());
+        assert!(
+            Arguments::try_parse_from(["weft", "topo", "--machine", "pu:1", "--json", "--svg", "a"]).is_ok()
+        );
         assert!(Arguments::try_parse_from(["weft", "explain", "lines"]).is_err());
         assert!(Arguments::try_parse_from(["weft"]).is_err());
     }

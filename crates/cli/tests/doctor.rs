@@ -42,6 +42,32 @@ fn where_all_is_well_it_says_so() {
 }
 
 #[test]
+fn it_tells_of_the_machine() {
+    let (page, status) = doctor(&[], &[]);
+    assert_eq!(status, Some(0), "{page}");
+    let told =
+        line(&page, "ok", "hwloc").unwrap_or_else(|| panic!("hwloc is installed by ci/setup:\n{page}"));
+    assert!(told.contains("answers in") && told.contains("cpu"), "{told}");
+    assert!(line(&page, "ok", "machine tree").is_some(), "{page}");
+    let wrong = [("WEFT_MACHINE", "tower:2"), ("WEFT_SWITCHES", "absent")];
+    let (page, status) = doctor(&[], &wrong);
+    assert_eq!(status, Some(0), "a job can start all the same:\n{page}");
+    assert!(line(&page, "slow", "\"tower:2\" describes no machine").is_some(), "{page}");
+    assert!(line(&page, "slow", "absent: there is no such file").is_some(), "{page}");
+    assert!(page.contains("remedy: name a file that lstopo has written"), "{page}");
+    let (page, _) = doctor(
+        &[],
+        &[
+            ("WEFT_MACHINE", "pack:2 core:4 pu:1"),
+            ("SLURM_TOPOLOGY_ADDR", "core.left.n1"),
+            ("SLURM_TOPOLOGY_ADDR_PATTERN", "switch.switch.node"),
+        ],
+    );
+    assert!(line(&page, "ok", "described by WEFT_MACHINE: 2 packages").is_some(), "{page}");
+    assert!(line(&page, "ok", "this host is below core/left").is_some(), "{page}");
+}
+
+#[test]
 fn what_is_broken_has_a_remedy_and_a_status() {
     let (page, status) = doctor(&[], &[("WEFT_PROCESS_MANAGER", "pmi2"), ("WEFT_FABRICS", "shm")]);
     assert_eq!(status, Some(1), "{page}");

@@ -67,6 +67,25 @@ impl CpuSet {
         self.iter().filter(|&cpu| other.contains(cpu)).collect()
     }
 
+    /// The lowest cpu.
+    #[must_use]
+    pub fn first(&self) -> Option<usize> {
+        let word = self.words.iter().position(|&word| word != 0)?;
+        Some(word * 64 + self.words[word].trailing_zeros() as usize)
+    }
+
+    /// Whether all cpus of this set are in the other.
+    #[must_use]
+    pub fn is_subset(&self, other: &CpuSet) -> bool {
+        let theirs = other.words.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter().zip(theirs).all(|(own, their)| own & !their == 0)
+    }
+
+    /// How much memory the set takes, in words of 64 cpus.
+    pub(crate) fn words(&self) -> usize {
+        self.words.len()
+    }
+
     /// Neighbouring cpus as ranges, first and last, ascending.
     fn ranges(&self) -> Vec<(usize, usize)> {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -160,5 +179,12 @@ mod tests {
         let other: CpuSet = [3, 4].into_iter().collect();
         assert_eq!(set.intersection(&other), CpuSet::from_iter([3]));
         assert!(set.intersection(&CpuSet::new()).is_empty());
+        assert_eq!(
+            (set.first(), CpuSet::from_iter([70]).first(), CpuSet::new().first()),
+            (Some(3), Some(70), None)
+        );
+        let both: CpuSet = [3, 4, 70].into_iter().collect();
+        assert!(set.is_subset(&both) && set.is_subset(&set) && CpuSet::new().is_subset(&set));
+        assert!(!both.is_subset(&set) && !set.is_subset(&other) && !set.is_subset(&CpuSet::new()));
     }
 }

@@ -1,8 +1,9 @@
-//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants.
+//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants; and the
+//! tree of packages, NUMA nodes, caches and cores ([`Machine`]), of this host or as described.
 //!
-//! This is what waiting and binding need. Grids, and the mapping of their cells to places of the machine
-//! ([`map`], [`dims_create`]), are pure functions of numbers: no clock, no message, no randomness.
-//! The tree of packages, NUMA nodes and caches as hwloc sees it is not here yet.
+//! For the mapping of ranks to places each node tells how its ranks lie in the parts of its machine ([`NodeShape`]), and
+//! everybody makes the same [`Placement`] of that. Grids, and the mapping of their cells to the places ([`map`],
+//! [`dims_create`]), are pure functions of numbers: no clock, no message, no randomness.
 //!
 //! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
 //! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
@@ -14,10 +15,14 @@ mod cores;
 mod cpu_set;
 mod dims;
 mod grid;
+mod machine;
 mod mapping;
 mod place;
 mod placement;
+mod seat;
+mod shape;
 mod stencil;
+mod switches;
 
 use std::path::PathBuf;
 
@@ -26,10 +31,14 @@ pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
 pub use dims::{NoDims, dims_create};
 pub use grid::{Grid, NotAGrid};
+pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Undescribed, Unseen};
 pub use mapping::{Algorithm, Mapping, Misfit, Score, map, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
+pub use seat::Seat;
+pub use shape::{NodeShape, NotAShape};
 pub use stencil::{NotAStencil, Offset, Stencil, WEIGHT_MAX};
+pub use switches::{NotASwitchPath, NotSwitches, SwitchPath, Switches};
 
 /// A machine, seen through its `/proc` and `/sys`.
 #[derive(Clone, Debug)]

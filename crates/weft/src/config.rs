@@ -7,6 +7,7 @@ use process_manager::{Protocol, Wishes};
 
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
+use crate::machine::{MachineFrom, SwitchesFrom};
 
 /// Everything that can be set from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +40,10 @@ pub struct Config {
     pub check: bool,
     /// Which process manager to use, and by which library.
     pub manager: Wishes,
+    /// What tells of the machine tree of this host.
+    pub machine: MachineFrom,
+    /// What tells of the switches above this host.
+    pub switches: SwitchesFrom,
 }
 
 /// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
@@ -184,6 +189,14 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
+    Variable {
+        name: "WEFT_MACHINE",
+        meaning: "describes each host: a file of lstopo's, or as pack:2 numa:2 core:8 pu:1; default: what hwloc sees",
+    },
+    Variable {
+        name: "WEFT_SWITCHES",
+        meaning: "a file that says which hosts are behind which switches; default: what Slurm tells, if it does",
+    },
 ];
 
 impl Config {
@@ -252,6 +265,20 @@ impl Config {
             Some(file) => ConstantsFrom::File(file.into()),
             None => ConstantsFrom::cache(read("XDG_CACHE_HOME"), read("HOME")),
         };
+        config.machine = match read("WEFT_MACHINE") {
+            Some(text) => MachineFrom::Description(text),
+            // What hwloc is told by others is not this host for the jobs to come.
+            None if OF_HWLOC.iter().any(|name| variable(name).is_some()) => {
+                MachineFrom::Host { kept_in: None }
+            }
+            None => MachineFrom::Host { kept_in: crate::kept::folder(read("XDG_CACHE_HOME"), read("HOME")) },
+        };
+        let slurm = || Some((read("SLURM_TOPOLOGY_ADDR")?, read("SLURM_TOPOLOGY_ADDR_PATTERN")?));
+        config.switches = match (read("WEFT_SWITCHES"), slurm()) {
+            (Some(file), _) => SwitchesFrom::File { file: file.into(), host: read("SLURMD_NODENAME") },
+            (None, Some((address, pattern))) => SwitchesFrom::Slurm { address, pattern },
+            (None, None) => SwitchesFrom::Nothing,
+        };
         Ok(config)
     }
 
@@ -287,6 +314,8 @@ impl Default for Config {
             initial_errors: InitialErrors::Fatal,
             check: false,
             manager: Wishes::default(),
+            machine: MachineFrom::Host { kept_in: None },
+            switches: SwitchesFrom::Nothing,
         }
     }
 }
@@ -349,6 +378,16 @@ fn parse_ranks(list: &str) -> Option<Vec<u32>> {
     sorted.windows(2).all(|pair| pair[0] < pair[1]).then_some(ranks)
 }
 
+/// The variables that change what hwloc takes for this host.
+const OF_HWLOC: [&str; 7] = [
+    "HWLOC_XMLFILE",
+    "HWLOC_SYNTHETIC",
+    "HWLOC_FSROOT",
+    "HWLOC_CPUID_PATH",
+    "HWLOC_COMPONENTS",
+    "HWLOC_THISSYSTEM",
+    "HWLOC_DUMPED_HWDATA_DIR",
+];
 /// The longest name that a buffer of `MPI_MAX_PSET_NAME_LEN` bytes takes.
 const SET_NAME_BYTES_MAX: usize = 1023;
 /// Ranks that a list may name; more are a slip of the finger.
@@ -394,6 +433,12 @@ mod tests {
         assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
         assert_eq!(read("WEFT_PROCESS_MANAGER", "PMI2").unwrap().manager.protocol, Some(Protocol::Pmi2));
         assert_eq!(read("WEFT_LIBPMIX", "/a/b").unwrap().manager.libpmix, Some("/a/b".into()));
+        let machine = |name, value| read(name, value).unwrap().machine;
+        assert_eq!(machine("WEFT_MACHINE", "pu:2"), MachineFrom::Description("pu:2".to_owned()));
+        assert_eq!(machine("HOME", "/a"), MachineFrom::Host { kept_in: Some("/a/.cache".into()) });
+        assert_eq!(machine("HWLOC_SYNTHETIC", "pu:2"), MachineFrom::Host { kept_in: None });
+        let file = SwitchesFrom::File { file: "a/b".into(), host: None };
+        assert_eq!(read("WEFT_SWITCHES", "a/b").unwrap().switches, file);
         for (name, value) in [
             ("WEFT_FABRIC", "carrier-pigeon"),
             ("WEFT_FABRIC", "libfabric:verbs"),

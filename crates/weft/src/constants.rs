@@ -21,8 +21,9 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crate::kept;
 
 /// What moving bytes between two processes of this node costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -232,9 +233,7 @@ pub struct Found {
 impl ConstantsFrom {
     /// The folder for caches of the user that these variables describe; without one, the built-in constants hold.
     pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
-        let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-        let folder = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")));
-        folder.map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
+        kept::folder(xdg, home).map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
     }
 
     /// Where this machine's constants are kept; none where they are not.
@@ -287,39 +286,15 @@ impl ConstantsFrom {
                 path.display()
             )
         };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(refused)?;
-        }
-        // A job that starts meanwhile reads the old file or the new one.
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".new.{}", std::process::id()));
-        let new = path.with_file_name(name);
-        std::fs::write(&new, constants.encode(&Owner::here())).map_err(refused)?;
-        std::fs::rename(&new, &path).map_err(|error| {
-            let _ = std::fs::remove_file(&new);
-            refused(error)
-        })?;
+        kept::write(&path, &constants.encode(&Owner::here())).map_err(refused)?;
         Ok(path)
     }
 }
 
 /// `None` where there is no file.
 fn read(path: &Path) -> Result<Option<(Constants, Owner)>, String> {
-    let wrong = |why: String| format!("{}: {why}", path.display());
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(error.to_string())),
-    };
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    match read {
-        Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => {
-            Err(wrong("it is too long to be such a file".to_owned()))
-        }
-        Ok(_) => Constants::decode(&text).map(Some).map_err(wrong),
-        Err(error) => Err(wrong(error.to_string())),
-    }
+    let decode = |text: String| Constants::decode(&text).map_err(|why| format!("{}: {why}", path.display()));
+    kept::read(path, FILE_BYTES_MAX)?.map(decode).transpose()
 }
 
 const MAGIC: &str = "weft constants 1";

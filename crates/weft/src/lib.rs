@@ -47,9 +47,11 @@ mod fabrics;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+mod kept;
 pub mod lanes;
 pub mod launch;
 mod lock;
+pub mod machine;
 mod memory;
 mod neighbours;
 mod process;

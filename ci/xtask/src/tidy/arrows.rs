@@ -100,7 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("collectives", &["messaging", "datatype", "fabric"]),
     ("messaging", &["fabric"]),
     ("datatype", &["fabric"]),
-    ("topology", &["fabric"]),
+    ("topology", &["fabric", "hwloc"]),
     ("process-manager", &["pmix-sys"]),
     ("fabric", &[]),
     ("shm", &["fabric"]),
@@ -108,11 +108,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("libfabric", &["fabric", "libfabric-sys"]),
     ("libfabric-sys", &[]),
     ("pmix-sys", &[]),
+    ("hwloc", &[]),
+    ("hwloc-reader", &[]),
     ("xtask", &[]),
-    ("fuzz", &["weft", "datatype", "messaging", "fabric", "process-manager", "shm", "tcp"]),
+    ("fuzz", &["weft", "datatype", "messaging", "fabric", "process-manager", "shm", "tcp", "topology"]),
 ];
-/// What tests may use besides: the engine's tests run on every fabric.
-const TEST_ARROWS: &[(&str, &[&str])] = &[("messaging", &["shm", "tcp"]), ("collectives", &["shm", "tcp"])];
+/// What tests may use besides: the engine's tests run on every fabric, and those about the machine want the library built
+/// that asks hwloc.
+const TEST_ARROWS: &[(&str, &[&str])] = &[
+    ("messaging", &["shm", "tcp"]),
+    ("collectives", &["shm", "tcp"]),
+    ("topology", &["hwloc-reader"]),
+    ("cli", &["hwloc-reader"]),
+];
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ pub fn check(file: &File) -> Vec<Finding> {
     findings.extend(raw_atomics(file, &source));
     findings.extend(exported_names(file, &source));
     findings.extend(fabric_names(file, &source));
+    findings.extend(hwloc_names(file, &source));
     findings
 }
 
@@ -64,7 +65,7 @@ fn raw_atomics(file: &File, source: &Source<'_>) -> Vec<Finding> {
 }
 
 fn exported_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
-    if file.path.starts_with("crates/abi/") {
+    if file.path.starts_with("crates/abi/") || file.path == HWLOC_FILE {
         return Vec::new();
     }
     let words = ["no_mangle", "export_name"];
@@ -72,7 +73,7 @@ fn exported_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
         file: file.path.clone(),
         line: source.line(offset),
         what: "an exported name".to_string(),
-        why: "only crates/abi shows names to the linker",
+        why: "only crates/abi shows names to the linker, and sys/hwloc-reader one to weft",
     };
     words.iter().flat_map(|word| source.words(word)).map(finding).collect()
 }
@@ -93,6 +94,19 @@ fn fabric_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
             .filter(|&offset| names_a_crate(&source.code[..offset], &source.code[offset + name.len()..]))
     });
     used.map(finding).collect()
+}
+
+fn hwloc_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
+    if file.path == HWLOC_FILE {
+        return Vec::new();
+    }
+    let finding = |offset| Finding {
+        file: file.path.clone(),
+        line: source.line(offset),
+        what: "the crate hwloc2".to_string(),
+        why: "it links libhwloc; sys/hwloc-reader/src/lib.rs is the one file that may use it (docs/decisions/0015)",
+    };
+    source.words("hwloc2").map(finding).collect()
 }
 
 /// `shm::…` or `use shm…`, but not `crate::fabrics::shm::…` and not a variable.
@@ -124,6 +138,8 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/process-manager/src/inherited.rs", "descriptors that the launcher left open"),
     ("crates/datatype/src/x87.rs", "long double arithmetic"),
 ];
+/// The one file that asks hwloc; it is a library of its own, with one name in it.
+const HWLOC_FILE: &str = "sys/hwloc-reader/src/lib.rs";
 const FABRICS_FILE: &str = "crates/weft/src/fabrics.rs";
 const FABRICS: [&str; 3] = ["shm", "tcp", "libfabric"];
 
@@ -178,6 +194,14 @@ mod tests {
         let text = "#[unsafe(no_mangle)] fn f() {}";
         assert_eq!(whats("crates/weft/src/lib.rs", text), ["an exported name"]);
         assert_eq!(whats("crates/abi/src/x.rs", text), [""; 0]);
+        assert_eq!(whats("sys/hwloc/src/lib.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn one_file_knows_hwloc() {
+        assert_eq!(whats("crates/topology/src/lib.rs", "use hwloc2::Topology;"), ["the crate hwloc2"]);
+        assert_eq!(whats("crates/topology/src/lib.rs", "// hwloc2\nuse hwloc;"), [""; 0]);
+        assert_eq!(whats(HWLOC_FILE, "use hwloc2::Topology;"), [""; 0]);
     }
 
     #[test]
