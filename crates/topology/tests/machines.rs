@@ -243,7 +243,7 @@ fn the_text_form_says_what_it_expects() {
 fn objects() -> impl Strategy<Value = Vec<Object>> {
     let levels = prop::collection::vec(prop::collection::vec(any::<bool>(), 24), 5);
     (levels, Just((0..25usize).collect::<Vec<_>>()).prop_shuffle()).prop_map(|(levels, numbers)| {
-        let mut cuts = vec![false; 24];
+        let mut cuts = [false; 24];
         let mut objects: Vec<Object> =
             (0..25).map(|cpu| object(Kind::Part(Level::Cpu), &cpu.to_string())).collect();
         for (level, more) in Level::ALL.into_iter().zip(levels) {
