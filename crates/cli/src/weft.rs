@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 mod doctor;
 mod explain;
+mod map;
 mod topo;
 
 /// Tells what weft does on this machine, and why
@@ -30,6 +31,8 @@ enum Command {
     ///
     /// What jobs have kept of this host is renewed.
     Topo(topo::Topo),
+    /// Which rank would take which cell of a grid, and what that saves, without a job
+    Map(map::Map),
     /// What works here, what is slow, what is broken, and the remedy for each; status 0 if a job could start
     ///
     /// Run it as the program of a launcher (`srun --mpi=pmi2 weft doctor`) to see what that launcher offers.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Explain(Explain::Lanes { measure }) => status(explain::lanes(measure)),
         Command::Topo(asked) => status(topo::show(&asked)),
+        Command::Map(asked) => status(map::show(&asked)),
         Command::Doctor { env: true } => {
             doctor::environment();
             ExitCode::SUCCESS
