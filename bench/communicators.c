@@ -1,5 +1,6 @@
-/* Making communicators: a duplicate, a split in two halves, and one of a group, beside the one small allreduce that
- * they need at least; and freeing them, which is local. The slowest rank of a block counts. */
+/* Making communicators: a duplicate, a split in two halves, one of a group, and a grid whose ranks may change, beside
+ * the one small allreduce that they need at least; and freeing them, which is local. The slowest rank of a block
+ * counts. */
 #include "bench.h"
 
 enum { AT_ONCE_MAX = 1024 };
@@ -22,6 +23,13 @@ static void split(int call) {
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &made[call]);
+}
+
+static void grid(int call) {
+    int dims[2] = {0, 0}, periods[2] = {1, 0}, size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Dims_create(size, 2, dims);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 1, &made[call]);
 }
 
 /* In the order in which they are done; what one makes the next `comm_free` frees. */
@@ -47,8 +55,8 @@ static double block_of(int operation, int calls) {
 int main(int argc, char **argv) {
     struct bench bench;
     MPI_Group world;
-    /* The samples are sorted when they are told; the first two are kept as they were measured, too. */
-    static double samples[OPERATIONS_COUNT][BLOCKS], in_turn[2][BLOCKS];
+    /* The samples are sorted when they are told; some are kept as they were measured, too. */
+    static double samples[OPERATIONS_COUNT][BLOCKS], in_turn[2][BLOCKS], grid_times[BLOCKS];
     bench_open(&bench, "communicators", argc, argv, 8, 8, 1);
     int part[1][3] = {{bench.rank % 2, bench.size - 1, 2}}, calls = bench_block_operations(&bench, 8);
     if (calls > AT_ONCE_MAX) calls = AT_ONCE_MAX;
@@ -60,6 +68,7 @@ int main(int argc, char **argv) {
             double time = block_of(operation, calls);
             if (block >= 0) samples[operation][block] = time;
             if (block >= 0 && operation < 2) in_turn[operation][block] = time;
+            if (block >= 0 && OPERATIONS[operation].call == grid) grid_times[block] = time;
         }
     for (int operation = 0; operation < OPERATIONS_COUNT; operation++) {
         if (OPERATIONS[operation].call == give_up && operation + 1 < OPERATIONS_COUNT) continue;
@@ -72,6 +81,11 @@ int main(int argc, char **argv) {
     bench.name = "comm_dup_by_allreduce";
     bench_heading(&bench, MICROSECONDS);
     bench_row(&bench, MICROSECONDS, 8, in_turn[0], 1, 1);
+    /* And a grid, in times of the duplicate. */
+    for (int block = 0; block < BLOCKS; block++) grid_times[block] = grid_times[block] / in_turn[1][block] * 1e-6;
+    bench.name = "cart_create_by_dup";
+    bench_heading(&bench, MICROSECONDS);
+    bench_row(&bench, MICROSECONDS, 8, grid_times, 1, 1);
     MPI_Group_free(&half);
     MPI_Group_free(&world);
     return bench_close(&bench);
