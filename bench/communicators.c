@@ -38,7 +38,8 @@ static const struct {
     void (*call)(int call);
 } OPERATIONS[] = {{"allreduce", allreduce}, {"comm_dup", dup},      {"comm_free", give_up},
                   {"comm_split", split},    {"comm_free", give_up}, {"comm_create", create},
-                  {"comm_free", give_up},   {"comm_dup_self", dup_of_self}, {"comm_free", give_up}};
+                  {"comm_free", give_up},   {"cart_create", grid},  {"comm_free", give_up},
+                  {"comm_dup_self", dup_of_self}, {"comm_free", give_up}};
 enum { OPERATIONS_COUNT = sizeof OPERATIONS / sizeof *OPERATIONS };
 
 /* The time of a block of calls at the slowest rank, for each call. */
@@ -55,8 +56,8 @@ static double block_of(int operation, int calls) {
 int main(int argc, char **argv) {
     struct bench bench;
     MPI_Group world;
-    /* The samples are sorted when they are told; some are kept as they were measured, too. */
-    static double samples[OPERATIONS_COUNT][BLOCKS], in_turn[2][BLOCKS], grid_times[BLOCKS];
+    /* The samples are sorted when they are told; the first two are kept as they were measured, too. */
+    static double samples[OPERATIONS_COUNT][BLOCKS], in_turn[2][BLOCKS];
     bench_open(&bench, "communicators", argc, argv, 8, 8, 1);
     int part[1][3] = {{bench.rank % 2, bench.size - 1, 2}}, calls = bench_block_operations(&bench, 8);
     if (calls > AT_ONCE_MAX) calls = AT_ONCE_MAX;
@@ -68,7 +69,6 @@ int main(int argc, char **argv) {
             double time = block_of(operation, calls);
             if (block >= 0) samples[operation][block] = time;
             if (block >= 0 && operation < 2) in_turn[operation][block] = time;
-            if (block >= 0 && OPERATIONS[operation].call == grid) grid_times[block] = time;
         }
     for (int operation = 0; operation < OPERATIONS_COUNT; operation++) {
         if (OPERATIONS[operation].call == give_up && operation + 1 < OPERATIONS_COUNT) continue;
@@ -81,11 +81,6 @@ int main(int argc, char **argv) {
     bench.name = "comm_dup_by_allreduce";
     bench_heading(&bench, MICROSECONDS);
     bench_row(&bench, MICROSECONDS, 8, in_turn[0], 1, 1);
-    /* And a grid, in times of the duplicate. */
-    for (int block = 0; block < BLOCKS; block++) grid_times[block] = grid_times[block] / in_turn[1][block] * 1e-6;
-    bench.name = "cart_create_by_dup";
-    bench_heading(&bench, MICROSECONDS);
-    bench_row(&bench, MICROSECONDS, 8, grid_times, 1, 1);
     MPI_Group_free(&half);
     MPI_Group_free(&world);
     return bench_close(&bench);

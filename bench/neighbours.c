@@ -6,18 +6,17 @@ enum { NEIGHBOURS = 4 };
 static MPI_Comm torus;
 static int around[NEIGHBOURS];
 
-/* The block that goes one way arrives from the other. */
-static unsigned seed_of(int from, int way, unsigned seed) {
-    return seed * 4099 + (unsigned)from * NEIGHBOURS + (unsigned)way;
-}
+/* By the sender alone: libraries differ in which of two blocks from one neighbour comes first, where both neighbours
+ * along an axis are one process. The tests look at that. */
+static unsigned seed_of(int from, unsigned seed) { return seed * 4099 + (unsigned)from; }
 
 static void prepare(struct bench *bench, unsigned char *out, unsigned char *in, size_t bytes, unsigned seed) {
     (void)bench;
     int here;
     MPI_Comm_rank(torus, &here);
     for (int way = 0; way < NEIGHBOURS; way++) {
-        bench_fill(out + (size_t)way * bytes, bytes, seed_of(here, way, seed));
-        bench_spoil(in + (size_t)way * bytes, bytes, seed_of(around[way], way ^ 1, seed));
+        bench_fill(out + (size_t)way * bytes, bytes, seed_of(here, seed));
+        bench_spoil(in + (size_t)way * bytes, bytes, seed_of(around[way], seed));
     }
 }
 
@@ -29,7 +28,7 @@ static void call(struct bench *bench, unsigned char *out, unsigned char *in, siz
 static void verify(struct bench *bench, unsigned char *in, size_t bytes, unsigned seed, int last) {
     (void)last;
     for (int way = 0; way < NEIGHBOURS; way++)
-        bench_verify(bench, in + (size_t)way * bytes, bytes, seed_of(around[way], way ^ 1, seed));
+        bench_verify(bench, in + (size_t)way * bytes, bytes, seed_of(around[way], seed));
 }
 
 int main(int argc, char **argv) {

@@ -73,7 +73,7 @@ static void alltoall(MPI_Comm comm, const struct around *around, int count) {
     MPI_Datatype spread;
     OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread));
     OK(MPI_Type_commit(&spread));
-    int *wide = blank(2 * around->in * count);
+    int *wide = blank(2 * (around->in > around->out ? around->in : around->out) * count);
     OK(MPI_Neighbor_alltoall_c(mine, count, MPI_INT, wide, count, spread, comm));
     for (int i = 0; i < around->in; i++)
         for (int at = 0; at < count; at++) {

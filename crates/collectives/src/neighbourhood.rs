@@ -7,8 +7,10 @@ use crate::schedule::{Schedule, Span};
 
 /// Whom a rank exchanges with, in the order in which blocks stand in its buffers. `None` is nobody: what lies beyond
 /// an open border. Its block is left as it is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbourhood {
+    /// This rank, which may be its own neighbour.
+    pub here: Rank,
     /// Who sends to this rank.
     pub sources: Vec<Option<Rank>>,
     /// To whom this rank sends.
@@ -80,21 +82,47 @@ impl Neighbourhood {
         receives: &Blocks<'_>,
     ) -> Schedule {
         let mut schedule = Schedule::new(algorithm);
+        let mut to_itself = Vec::new();
         for (to, at) in self.destinations.iter().zip(0..) {
-            if let Some(to) = to {
-                schedule.send(*to, sent(at));
+            match to {
+                Some(to) if *to == self.here => to_itself.push(sent(at)),
+                Some(to) => schedule.send(*to, sent(at)),
+                None => {}
             }
         }
+        let (mut from_itself, mut from_others) = (Vec::new(), Vec::new());
         for at in 0..self.sources.len() {
             // The neighbour sends down before it sends up, and what it sends down comes from above.
             let at = if self.is_paired { at ^ 1 } else { at };
-            if let Some(from) = self.sources[at] {
-                schedule.receive(from, receives.of(Span::output(0), at as u32));
+            let into = receives.of(Span::output(0), at as u32);
+            match self.sources[at] {
+                Some(from) if from == self.here => from_itself.push(into),
+                Some(from) => from_others.push((from, into)),
+                None => {}
+            }
+        }
+        let lengths = |spans: &[Span]| spans.iter().map(|span| span.bytes).collect::<Vec<_>>();
+        if lengths(&to_itself) == lengths(&from_itself) {
+            to_itself.into_iter().zip(from_itself).for_each(|(from, into)| schedule.copy(from, into));
+        } else {
+            // What does not fit is for whoever takes messages in to tell.
+            to_itself.into_iter().for_each(|from| schedule.send(self.here, from));
+            from_others.extend(from_itself.into_iter().map(|into| (self.here, into)));
+        }
+        let in_turn = from_others.iter().all(|(_, into)| into.bytes <= IN_TURN_BYTES_MAX);
+        for (from, into) in from_others {
+            schedule.receive(from, into);
+            if in_turn {
+                schedule.wait();
             }
         }
         schedule
     }
 }
+
+/// Messages up to this length are on their way whoever waits for them: waiting for one after the other is the quickest.
+/// Longer ones move when their receive is there, so all receives begin at once.
+const IN_TURN_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -103,7 +131,7 @@ mod tests {
 
     fn pair(low: Option<u32>, high: Option<u32>) -> Neighbourhood {
         let ranks = vec![low.map(Rank), high.map(Rank)];
-        Neighbourhood { sources: ranks.clone(), destinations: ranks, is_paired: true }
+        Neighbourhood { here: Rank(9), sources: ranks.clone(), destinations: ranks, is_paired: true }
     }
 
     fn places(schedule: &Schedule) -> Vec<(char, u32, usize)> {
@@ -112,7 +140,7 @@ mod tests {
             Step::Receive { from, into } => ('<', from.0, into.offset),
             _ => panic!("neither sent nor received: {step}"),
         };
-        schedule.steps.iter().map(place).collect()
+        schedule.steps.iter().filter(|step| **step != Step::Wait).map(place).collect()
     }
 
     #[test]
@@ -125,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_its_own_neighbour_copies() {
+        let loop_back = pair(Some(9), Some(9)).alltoall(8);
+        let crossed = |from: usize, into: usize| Step::Copy {
+            from: Span::input(0).part(from, 8),
+            into: Span::output(0).part(into, 8),
+        };
+        assert_eq!(loop_back.steps, [crossed(0, 8), crossed(8, 0)]);
+        // Blocks that do not fit go as messages, whose receiver tells.
+        let (sends, receives) = ([Block { offset: 0, bytes: 8 }; 2], [Block { offset: 0, bytes: 4 }; 2]);
+        assert_eq!(places(&pair(Some(9), Some(9)).alltoallv(&sends, &receives)).len(), 4);
+    }
+
+    #[test]
     fn nobody_is_left_out() {
         let border = pair(None, Some(1)).allgather(4);
         assert_eq!(places(&border), [('>', 1, 0), ('<', 1, 4)]);
@@ -134,6 +175,7 @@ mod tests {
     #[test]
     fn listed_blocks_stand_anywhere() {
         let graph = Neighbourhood {
+            here: Rank(0),
             sources: vec![Some(Rank(4)), Some(Rank(2))],
             destinations: vec![Some(Rank(2))],
             is_paired: false,

@@ -155,7 +155,7 @@ impl Field {
     /// On shared cpus some libraries take thousands of times as long as others. A first run that does
     /// not count finds out, and the slow ones get fewer operations.
     fn patience(&self, one: Contestant, row: &Row) -> Option<Vec<String>> {
-        if !row.shared_cpus || !matches!(row.unit, Unit::Microseconds | Unit::Allreduces | Unit::Duplicates) {
+        if !row.shared_cpus || !matches!(row.unit, Unit::Microseconds | Unit::Allreduces) {
             return None;
         }
         let few: Vec<String> = ["--iterations", "20", "--warmup", "1"].map(str::to_owned).into();

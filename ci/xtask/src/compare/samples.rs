@@ -131,7 +131,7 @@ pub fn points(
 fn point(row: &measured::Row, unit: Unit) -> Point {
     let (median, best) = match unit {
         // The program tells it as if it were microseconds.
-        Unit::Microseconds | Unit::Allreduces | Unit::Duplicates => (row.median_us, row.min_us),
+        Unit::Microseconds | Unit::Allreduces => (row.median_us, row.min_us),
         Unit::Gigabytes => (row.median_mb_s / 1e3, row.best_mb_s / 1e3),
         Unit::Messages => (row.median_msg_s / 1e6, row.best_msg_s / 1e6),
         Unit::Launch => (row.median_us / 1e3, row.median_us / 1e3),

@@ -38,8 +38,9 @@ pub(crate) struct Arranged {
 }
 
 impl Topology {
-    /// Whom `rank` exchanges with.
-    fn neighbourhood(&self, Rank(rank): Rank) -> Option<Neighbourhood> {
+    /// Whom the rank `here` exchanges with.
+    fn neighbourhood(&self, here: Rank) -> Option<Neighbourhood> {
+        let Rank(rank) = here;
         let all = |ranks: &[u32]| ranks.iter().map(|&rank| Some(Rank(rank))).collect();
         match self {
             Topology::Grid(grid) => {
@@ -52,13 +53,14 @@ impl Topology {
                     }
                     by[axis] = 0;
                 }
-                Some(Neighbourhood { sources: ranks.clone(), destinations: ranks, is_paired: true })
+                Some(Neighbourhood { here, sources: ranks.clone(), destinations: ranks, is_paired: true })
             }
             Topology::Graph(graph) => graph.is_symmetric().then(|| {
                 let ranks: Vec<_> = all(graph.neighbours(rank));
-                Neighbourhood { sources: ranks.clone(), destinations: ranks, is_paired: false }
+                Neighbourhood { here, sources: ranks.clone(), destinations: ranks, is_paired: false }
             }),
             Topology::Adjacent(Adjacent { sources, destinations, .. }) => Some(Neighbourhood {
+                here,
                 sources: all(sources),
                 destinations: all(destinations),
                 is_paired: false,
