@@ -197,6 +197,8 @@ fn damaged_files_are_refused() {
     assert!(Machine::from_xml(laughs).is_err());
     let deep = format!("<topology>{}", "<object type=\"Group\" cpuset=\"0x1\">".repeat(200_000));
     assert!(Machine::from_xml(&deep).is_err());
+    let closed = format!("{deep}{}</topology>", "</object>".repeat(200_000));
+    assert!(Machine::from_xml(&closed).is_err());
 }
 
 #[test]
