@@ -37,6 +37,16 @@ fn the_library_bears_the_name_of_the_abi_and_stays_loaded() {
 }
 
 #[test]
+fn the_library_needs_only_what_every_system_has() {
+    let text = succeed(Command::new("readelf").args(["-W", "-d"]).arg(library()));
+    let needed: Vec<&str> = text.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    let is_common = |line: &&&str| {
+        ["libc.so", "libm.so", "libgcc_s.so", "ld-linux"].iter().any(|name| line.contains(name))
+    };
+    assert!(!needed.is_empty() && needed.iter().filter(is_common).count() == needed.len(), "{needed:?}");
+}
+
+#[test]
 fn nothing_inside_goes_through_a_replaceable_name() {
     let text = succeed(Command::new("readelf").args(["-W", "-r"]).arg(library()));
     assert!(text.contains("Relocation section"), "{text}");

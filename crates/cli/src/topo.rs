@@ -1,6 +1,7 @@
 //! `weft topo`: the machine tree, as text for people, as JSON for programs, as a picture.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -51,13 +52,17 @@ pub fn show(asked: &Topo) -> Result<(), Box<dyn std::error::Error>> {
             format!("cannot write {}: {error}\n  name a file that can be written: --svg FILE", file.display())
         })?;
     }
-    if asked.json {
+    let text = if asked.json {
         let whole = json!({ "name": name, "from": origin, "machine": part_as_json(&tree, 0) });
-        println!("{whole:#}");
+        format!("{whole:#}\n")
     } else {
-        print!("{name}: {origin}\n{}\n\n{}", summary(&tree), outline(&tree));
+        format!("{name}: {origin}\n{}\n\n{}", summary(&tree), outline(&tree))
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
     }
-    Ok(())
 }
 
 fn name_of(origin: &Origin) -> String {

@@ -58,7 +58,12 @@ impl CpuSet {
 
     /// The cpus, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.words.len() * 64).filter(|&cpu| self.contains(cpu))
+        let in_word = |(place, &word): (usize, &u64)| {
+            let rest = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
+                .take_while(|rest| *rest != 0);
+            rest.map(move |rest| place * 64 + rest.trailing_zeros() as usize)
+        };
+        self.words.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(in_word)
     }
 
     /// The cpus that are in both sets.

@@ -1,7 +1,7 @@
 //! Where on the machine a process sits: the smallest parts of it that hold all the cpus it may run on.
 //!
-//! The kernel's files tell enough for that. The tree of the machine will tell the same with more kinds of parts; whoever
-//! asks does so through [`Host::place`] and need not know.
+//! The kernel's files tell enough to bind ranks and to split communicators, before and without the tree of the machine;
+//! [`crate::Machine::seat`] tells the same by the tree, for the mapping.
 
 use std::fs;
 

@@ -62,7 +62,7 @@ impl NodeShape {
     /// them. Parts come in the order of their lowest ranks, and so do the ranks of one part.
     ///
     /// # Panics
-    /// When there is no rank, or more than a million: no node has so many.
+    /// When there is no rank, or more than 65536: no node has so many.
     #[must_use]
     pub fn new(ranks: &[(u32, Seat)], switch: Option<SwitchPath>) -> NodeShape {
         assert!((1..=RANKS_MAX).contains(&ranks.len()), "a node of {} ranks", ranks.len());
@@ -388,5 +388,5 @@ impl<'a> Reader<'a> {
 
 const VERSION: u8 = 1;
 /// No node has so many processors, and a number from another process must not take memory.
-const RANKS_MAX: usize = 1 << 20;
+const RANKS_MAX: usize = 1 << 16;
 const END_OF_PATH: u32 = u32::MAX;

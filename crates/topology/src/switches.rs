@@ -59,7 +59,7 @@ impl SwitchPath {
         // A host's own name may have dots: there are more names than kinds then, and the host is the last.
         let path: Vec<&str> =
             named.iter().take_while(|(_, kind)| *kind != "node").map(|(name, _)| *name).collect();
-        (pattern.split('.').last() == Some("node")).then(|| path.join("/").parse().ok())?
+        (pattern.split('.').next_back() == Some("node")).then(|| path.join("/").parse().ok())?
     }
 }
 

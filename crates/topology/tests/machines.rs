@@ -197,6 +197,8 @@ fn damaged_files_are_refused() {
     assert!(Machine::from_xml(laughs).is_err());
     let deep = format!("<topology>{}", "<object type=\"Group\" cpuset=\"0x1\">".repeat(200_000));
     assert!(Machine::from_xml(&deep).is_err());
+    let closed = format!("{deep}{}</topology>", "</object>".repeat(200_000));
+    assert!(Machine::from_xml(&closed).is_err());
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn the_text_form_says_what_it_expects() {
 fn objects() -> impl Strategy<Value = Vec<Object>> {
     let levels = prop::collection::vec(prop::collection::vec(any::<bool>(), 24), 5);
     (levels, Just((0..25usize).collect::<Vec<_>>()).prop_shuffle()).prop_map(|(levels, numbers)| {
-        let mut cuts = vec![false; 24];
+        let mut cuts = [false; 24];
         let mut objects: Vec<Object> =
             (0..25).map(|cpu| object(Kind::Part(Level::Cpu), &cpu.to_string())).collect();
         for (level, more) in Level::ALL.into_iter().zip(levels) {

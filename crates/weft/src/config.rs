@@ -265,20 +265,8 @@ impl Config {
             Some(file) => ConstantsFrom::File(file.into()),
             None => ConstantsFrom::cache(read("XDG_CACHE_HOME"), read("HOME")),
         };
-        config.machine = match read("WEFT_MACHINE") {
-            Some(text) => MachineFrom::Description(text),
-            // What hwloc is told by others is not this host for the jobs to come.
-            None if OF_HWLOC.iter().any(|name| variable(name).is_some()) => {
-                MachineFrom::Host { kept_in: None }
-            }
-            None => MachineFrom::Host { kept_in: crate::kept::folder(read("XDG_CACHE_HOME"), read("HOME")) },
-        };
-        let slurm = || Some((read("SLURM_TOPOLOGY_ADDR")?, read("SLURM_TOPOLOGY_ADDR_PATTERN")?));
-        config.switches = match (read("WEFT_SWITCHES"), slurm()) {
-            (Some(file), _) => SwitchesFrom::File { file: file.into(), host: read("SLURMD_NODENAME") },
-            (None, Some((address, pattern))) => SwitchesFrom::Slurm { address, pattern },
-            (None, None) => SwitchesFrom::Nothing,
-        };
+        config.machine = machine_from(variable);
+        config.switches = switches_from(&read);
         Ok(config)
     }
 
@@ -317,6 +305,27 @@ impl Default for Config {
             machine: MachineFrom::Host { kept_in: None },
             switches: SwitchesFrom::Nothing,
         }
+    }
+}
+
+fn machine_from(variable: &dyn Fn(&str) -> Option<String>) -> MachineFrom {
+    let read = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if let Some(text) = read("WEFT_MACHINE") {
+        return MachineFrom::Description(text);
+    }
+    // What hwloc is told by others is not this host for the jobs to come.
+    let is_told = OF_HWLOC.iter().any(|name| variable(name).is_some());
+    let folder = || crate::kept::folder(read("XDG_CACHE_HOME"), read("HOME"));
+    MachineFrom::Host { kept_in: if is_told { None } else { folder() } }
+}
+
+fn switches_from(read: &dyn Fn(&'static str) -> Option<String>) -> SwitchesFrom {
+    if let Some(file) = read("WEFT_SWITCHES") {
+        return SwitchesFrom::File { file: file.into(), host: read("SLURMD_NODENAME") };
+    }
+    match (read("SLURM_TOPOLOGY_ADDR"), read("SLURM_TOPOLOGY_ADDR_PATTERN")) {
+        (Some(address), Some(pattern)) => SwitchesFrom::Slurm { address, pattern },
+        _ => SwitchesFrom::Nothing,
     }
 }
 

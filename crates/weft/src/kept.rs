@@ -31,7 +31,8 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".new.{}", std::process::id()));
+    // Ranks may be threads of one process.
+    name.push(format!(".new.{}.{:?}", std::process::id(), std::thread::current().id()));
     let new = path.with_file_name(name);
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
     written.inspect_err(|_| drop(std::fs::remove_file(&new)))

@@ -10,6 +10,7 @@
 //! online 0-127              the cpus that are switched on
 //! weft machine 1            from here on the tree, as `topology::Machine` writes it
 //! …
+//! end                       whatever ends otherwise was not written to its end
 //! ```
 //! Nothing here ends a job: who knows nothing of the machine maps by nodes only, and is told why.
 
@@ -199,7 +200,7 @@ fn ask(keep: Option<(PathBuf, State)>) -> KnownMachine {
         Ok(tree) => {
             // Where it cannot be kept the next job asks again.
             let write = |(path, state): (PathBuf, State)| {
-                kept::write(&path, &format!("{}{}", state.encode(), tree.encode())).is_ok().then_some(path)
+                kept::write(&path, &state.encode(&tree)).is_ok().then_some(path)
             };
             let origin = Origin::Hwloc { took, kept: keep.and_then(write) };
             KnownMachine { tree: Some(tree), origin, trouble: None }
@@ -228,17 +229,22 @@ impl State {
         State { owner: Owner::here(), boot: line(BOOT), online: line(ONLINE) }
     }
 
-    fn encode(&self) -> String {
+    fn head(&self) -> String {
         let Owner { host, kernel, weft } = &self.owner;
         let (boot, online) = (&self.boot, &self.online);
         format!("{MAGIC}\nhost {host}\nkernel {kernel}\nweft {weft}\nboot {boot}\nonline {online}\n")
+    }
+
+    /// What is kept of a tree of which all this is true.
+    fn encode(&self, tree: &Machine) -> String {
+        format!("{}{}{END}", self.head(), tree.encode())
     }
 }
 
 /// What is kept, if it is of this host as it is now; what is of no use is written anew without a word.
 fn read(path: &Path, state: &State) -> Option<Machine> {
     let text = kept::read(path, FILE_BYTES_MAX).ok().flatten()?;
-    let tree = Machine::decode(text.strip_prefix(&state.encode())?).ok()?;
+    let tree = Machine::decode(text.strip_prefix(&state.head())?.strip_suffix(END)?).ok()?;
     // In a container this process may see other cpus than the one that wrote it.
     let allowed = topology::cpus_allowed().ok()?;
     allowed.is_subset(tree.cpus()).then_some(tree)
@@ -250,6 +256,7 @@ fn path_in(folder: &Path) -> PathBuf {
 }
 
 const MAGIC: &str = "weft kept 1";
+const END: &str = "end\n";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -271,7 +278,7 @@ mod tests {
         let from = MachineFrom::Host { kept_in: Some(folder.path().to_owned()) };
         let (path, state) = (from.kept_at().unwrap(), State::here());
         assert_eq!(read(&path, &state), None);
-        kept::write(&path, &format!("{}{}", state.encode(), tree().encode())).unwrap();
+        kept::write(&path, &state.encode(&tree())).unwrap();
         let found = from.find();
         assert_eq!((found.tree, found.origin), (Some(tree()), Origin::Kept(path.clone())));
         assert_eq!(found.trouble, None);
@@ -284,15 +291,15 @@ mod tests {
         assert_eq!(other(&|state| state.online = "0-99".to_owned()), None, "a cpu was switched off");
         assert_eq!(other(&|state| state.owner.host = "node8".to_owned()), None);
         assert_eq!(other(&|state| state.owner.weft = "0.0.9".to_owned()), None);
-        for damaged in
-            [String::new(), "x".repeat(9999), state.encode(), format!("{}weft machine 1\nPU", state.encode())]
+        let cut = state.encode(&tree()).replace("PU 4095 - 4095\nend\n", "");
+        for damaged in [String::new(), "x".repeat(9999), state.head(), format!("{}end\n", state.head()), cut]
         {
             std::fs::write(&path, damaged).unwrap();
             assert_eq!(read(&path, &state), None);
         }
         // A tree without a cpu that this process may use is none of this host.
         let far = Machine::decode("weft machine 1\nPU 9999 - 9999\n").unwrap();
-        kept::write(&path, &format!("{}{}", state.encode(), far.encode())).unwrap();
+        kept::write(&path, &state.encode(&far)).unwrap();
         assert_eq!(read(&path, &state), None);
         assert_eq!(
             std::fs::read_dir(path.parent().unwrap()).unwrap().count(),

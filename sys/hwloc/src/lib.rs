@@ -2,7 +2,8 @@
 //!
 //! That library links libhwloc; nothing else does, so that programs start where libhwloc is not installed. It is loaded
 //! at the first question, from beside the file that this code is in: the library `libmpi_abi.so.1` of a program, or the
-//! command `weft`. That it cannot be loaded is an ordinary answer.
+//! command `weft`; a Rust program that contains weft finds it where the system looks for libraries. That it cannot be
+//! loaded is an ordinary answer.
 //!
 //! **Invariant:** nothing is trusted that comes back: a length is checked, and the text is for [`describe`]'s caller to
 //! doubt.
@@ -16,7 +17,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoAnswer {
     /// The library is nowhere that it could be.
-    #[error("{LIBRARY} is in none of {}", shown(.looked_in))]
+    #[error("{LIBRARY} is neither in {} nor where the system looks for libraries", shown(.looked_in))]
     Absent {
         /// Where it was looked for.
         looked_in: Vec<PathBuf>,
@@ -61,7 +62,12 @@ pub fn describe() -> Result<String, NoAnswer> {
     let library = folders.iter().map(|folder| folder.join(LIBRARY)).find(|library| library.exists());
     match library {
         Some(library) => describe_by(&library),
-        None => Err(NoAnswer::Absent { looked_in: folders }),
+        None => match describe_by(Path::new(LIBRARY)) {
+            Err(NoAnswer::NotLoaded { reason, .. }) if reason.starts_with(NOT_FOUND) => {
+                Err(NoAnswer::Absent { looked_in: folders })
+            }
+            answer => answer,
+        },
     }
 }
 
@@ -108,8 +114,9 @@ fn folders() -> Vec<PathBuf> {
         return Vec::new();
     };
     let beside = folder.parent().map(|above| above.join("lib"));
-    let of_cargo = Some(folder.join("deps")).filter(|deps| deps.is_dir());
-    [Some(folder), beside, of_cargo].into_iter().flatten().collect()
+    let of_cargo = [folder.clone(), folder.join("..")].map(|above| above.join("deps"));
+    let of_cargo = of_cargo.into_iter().filter(|deps| deps.is_dir());
+    [Some(folder), beside].into_iter().flatten().chain(of_cargo).collect()
 }
 
 /// The file that this code was loaded from, by the kernel's list of what is mapped where.
@@ -136,6 +143,8 @@ type Call = unsafe extern "C" fn(u32, *mut u8, usize) -> i64;
 
 /// The name of the library.
 pub const LIBRARY: &str = "libweft_hwloc.so";
+/// How the loader begins where the library itself, and not one that it needs, is nowhere.
+const NOT_FOUND: &str = "libweft_hwloc.so: cannot open";
 const CALL: &str = "weft_hwloc_machine";
 const VERSION: u32 = 1;
 const OTHER_VERSION: i64 = -2;
@@ -177,6 +186,10 @@ mod tests {
         assert!(other.to_string().contains(CALL), "{other}");
         assert!(absent.remedy().contains("libhwloc15"));
         let nowhere = NoAnswer::Absent { looked_in: vec!["/a".into(), "/b".into()] };
-        assert_eq!(nowhere.to_string(), "libweft_hwloc.so is in none of /a, /b");
+        assert_eq!(
+            nowhere.to_string(),
+            "libweft_hwloc.so is neither in /a, /b nor where the system looks for libraries"
+        );
+        assert!(NOT_FOUND.starts_with(LIBRARY));
     }
 }

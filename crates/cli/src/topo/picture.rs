@@ -3,6 +3,7 @@
 //! Sizes go up the tree and places go down: a box is as large as what it holds, whose columns are chosen so that it comes
 //! out about as wide as a page.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use topology::{Kind, Level, Machine};
@@ -19,7 +20,10 @@ struct Plan {
 
 /// The picture as SVG, with a line of text below it.
 pub fn draw(tree: &Machine, caption: &str) -> String {
-    let whole = plan(tree, 0);
+    let mut whole = plan(tree, 0);
+    let mut widths = HashMap::new();
+    note_widths(tree, &whole, &mut widths);
+    lay_out(tree, &mut whole, &widths);
     let width = (whole.width + 2.0 * GAP).max(caption.chars().count() as f64 * LETTER + 2.0 * GAP);
     let height = whole.height + 2.0 * GAP + LINE;
     let mut text = format!(
@@ -38,6 +42,7 @@ pub fn draw(tree: &Machine, caption: &str) -> String {
     text
 }
 
+/// What is shown of a part, without sizes.
 fn plan(tree: &Machine, place: usize) -> Plan {
     let within: Vec<usize> = tree.within(place).collect();
     let is_cpu = |&part: &usize| tree.parts()[part].object.kind == Kind::Part(Level::Cpu);
@@ -51,15 +56,28 @@ fn plan(tree: &Machine, place: usize) -> Plan {
     } else {
         within.into_iter().map(|part| plan(tree, part)).collect()
     };
-    let least = label.chars().count() as f64 * LETTER + 2.0 * GAP;
-    let (columns, width, height) = (1..=within.len().max(1))
-        .map(|columns| {
-            let (width, height) = extent(&within, columns);
-            (columns, width.max(least), height)
-        })
-        .min_by(|one, other| off(one.1, one.2).total_cmp(&off(other.1, other.2)))
-        .unwrap_or((1, least, LINE + GAP));
-    Plan { place, label, width, height, columns, within }
+    Plan { place, label, width: 0.0, height: 0.0, columns: 1, within }
+}
+
+/// The widest label of each kind: equal parts shall have equal boxes.
+fn note_widths(tree: &Machine, plan: &Plan, widths: &mut HashMap<Kind, f64>) {
+    let width = plan.label.chars().count() as f64 * LETTER + 2.0 * GAP;
+    let widest = widths.entry(tree.parts()[plan.place].object.kind).or_default();
+    *widest = widest.max(width);
+    plan.within.iter().for_each(|part| note_widths(tree, part, widths));
+}
+
+/// Finds the size of a box and of all within it, and the columns.
+fn lay_out(tree: &Machine, plan: &mut Plan, widths: &HashMap<Kind, f64>) {
+    plan.within.iter_mut().for_each(|part| lay_out(tree, part, widths));
+    let least = widths.get(&tree.parts()[plan.place].object.kind).copied().unwrap_or(0.0);
+    let of_columns = |columns| {
+        let (width, height) = extent(&plan.within, columns);
+        (columns, width.max(least), height)
+    };
+    let best = (1..=plan.within.len().max(1)).map(of_columns);
+    let best = best.min_by(|one, other| off(one.1, one.2).total_cmp(&off(other.1, other.2)));
+    (plan.columns, plan.width, plan.height) = best.unwrap_or((1, least, LINE + GAP));
 }
 
 /// How far a box is from the form of a page.
