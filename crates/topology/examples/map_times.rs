@@ -35,6 +35,9 @@ fn cases() -> Vec<Case> {
         (vec![64, 60], "nearest"),
         (vec![50, 48], "hops"),
         (vec![12, 10, 20], "nearest"),
+        (vec![128, 128], "nearest"),
+        (vec![25, 40, 80], "nearest"),
+        (vec![50, 50, 50], "nearest"),
         (vec![100, 100, 100], "nearest"),
         (vec![1000, 1000], "nearest"),
         (vec![125, 100, 80], "nearest"),
@@ -87,7 +90,7 @@ fn add(cases: &mut Vec<Case>, dims: &[u32], stencil: &str) {
         next.set((next.get() + 7919) % cells);
         mapping.cell_of_rank(black_box(next.get()))
     };
-    cases.push((format!("  then the cell of a rank"), Box::new(move || many(1000, &own))));
+    cases.push(("  then the cell of a rank".to_owned(), Box::new(move || many(1000, &own))));
 }
 
 fn levels(cases: &mut Vec<Case>) {

@@ -51,7 +51,7 @@ pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<(), NoDims> {
     }
     let fixed = dims.iter().filter(|&&extent| extent > 0).map(|&extent| extent as u128);
     let product = fixed.fold(1u128, u128::saturating_mul);
-    if nodes as u128 % product != 0 {
+    if !(nodes as u128).is_multiple_of(product) {
         return Err(NoDims::NotAMultiple { nodes, product });
     }
     let free = dims.iter().filter(|&&extent| extent == 0).count();
@@ -90,7 +90,7 @@ fn factors(number: u32) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     let mut divide = |rest: &mut u32, by: u32| {
         let mut power = 0;
-        while *rest % by == 0 {
+        while (*rest).is_multiple_of(by) {
             *rest /= by;
             power += 1;
         }
@@ -177,7 +177,7 @@ impl Search {
             if u64::from(factor).saturating_mul(power(self.limit, count - 1)) < u64::from(rest) {
                 break;
             }
-            if rest % factor == 0 {
+            if rest.is_multiple_of(factor) {
                 self.chosen.push(factor);
                 self.next(rest / factor, count - 1, index);
                 self.chosen.pop();

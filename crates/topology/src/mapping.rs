@@ -15,6 +15,7 @@ mod kept;
 mod large;
 mod order;
 mod policy;
+#[cfg(test)]
 pub(crate) mod random;
 mod regions;
 mod score;

@@ -96,7 +96,7 @@ fn what_it_sets_multiplies_and_does_not_increase() {
         let nodes = 1 + random.below(bound) as i32;
         let count = 1 + random.below(8) as usize;
         let dims = free(nodes, count);
-        assert_eq!(dims.iter().map(|&extent| extent as i64).product::<i64>(), nodes as i64);
+        assert_eq!(dims.iter().map(|&extent| i64::from(extent)).product::<i64>(), i64::from(nodes));
         assert!(dims.windows(2).all(|pair| pair[0] >= pair[1]), "{nodes}: {dims:?}");
     }
 }

@@ -151,7 +151,7 @@ impl<'a> Lines<'a> {
             // The mean of the free terms is `rest / free`; a projection whose share would be beyond its size has that size.
             let count = free.len() as u64;
             let is_full = |&axis: &usize| u64::from(largest(axis)) * count * weight(axis) < rest;
-            match free.iter().position(|axis| is_full(axis)) {
+            match free.iter().position(is_full) {
                 Some(index) => {
                     let axis = free.remove(index);
                     paid += weight(axis) * u64::from(largest(axis));

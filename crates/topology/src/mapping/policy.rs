@@ -26,7 +26,7 @@ pub(crate) struct Counted {
 pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score) -> (Option<Counted>, u64) {
     let bound = lower_bound(field, kept.nodes());
     if LARGE < field.cells && field.axes() <= AXES_MAX {
-        return (large::choose(field, kept, before), bound);
+        return (large::choose(field, kept, before, bound), bound);
     }
     let mut trial = Trial::new(field, kept, before, bound);
     let is_best = trial.only_nodes() && before.j_sum == bound && SMALL < field.cells;
@@ -89,7 +89,7 @@ impl<'a> Trial<'a> {
         if self.nodes.common().is_none() {
             self.shuffled_bars();
         }
-        if self.field.cells <= BISECT_MAX && self.only_nodes() {
+        if self.only_nodes() && (self.field.cells <= BISECT_MAX || self.is_far()) {
             let mut bisector = Bisector::new(self.field);
             for middle in Middle::ALL {
                 let cells = bisector.all(&self.kept.tiers, middle);
@@ -113,7 +113,7 @@ impl<'a> Trial<'a> {
         }
         for (own, (tier, sizes)) in self.kept.tiers.iter().enumerate() {
             if *tier != Tier::Node && sizes.parts() > 1 {
-                for bars in planned(self.field, &Borders::of(sizes), typical(sizes)) {
+                for (_, bars) in planned(self.field, &Borders::of(sizes), typical(sizes)) {
                     let mut cells = Vec::with_capacity(self.field.cells as usize);
                     bars.fill(self.field, &mut cells);
                     self.within(&mut bisector, Algorithm::Stripes, cells, own + 1);
@@ -158,13 +158,22 @@ impl<'a> Trial<'a> {
         self.only_nodes() && sum == Some(self.bound) && SMALL < self.field.cells
     }
 
+    /// Whether the best is more than one per cent above the bound.
+    fn is_far(&self) -> bool {
+        self.best.as_ref().is_none_or(|best| best.score.j_sum.saturating_sub(self.bound) > self.bound / 100)
+    }
+
     fn bars(&mut self) {
         let borders = Borders::of(self.nodes);
-        for bars in planned(self.field, &borders, typical(self.nodes)) {
-            self.count(Algorithm::Stripes, Order::Bars(bars));
+        let plans = planned(self.field, &borders, typical(self.nodes));
+        let least = plans.first().map_or(0, |&(cost, _)| cost);
+        for (cost, bars) in plans {
+            if cost == least || !self.is_done() {
+                self.count(Algorithm::Stripes, Order::Bars(bars));
+            }
         }
         if !self.is_done() {
-            for bars in even(self.field, &borders, typical(self.nodes)) {
+            for (_, bars) in even(self.field, &borders, typical(self.nodes)) {
                 self.count(Algorithm::Strips, Order::Bars(bars));
             }
         }
@@ -187,8 +196,7 @@ impl<'a> Trial<'a> {
     /// Bars for the nodes sorted by size, so that neighbours are as large. Switches stay together.
     fn shuffled_bars(&mut self) {
         let sizes: Vec<u32> = self.nodes.iter().collect();
-        let mut sequence: Vec<(usize, u32)> =
-            (0..).zip(&sizes).map(|(node, _)| (self.switch(node), node)).collect();
+        let mut sequence: Vec<(usize, u32)> = self.switches().into_iter().zip(0..).collect();
         for is_upwards in [true, false] {
             sequence.sort_by_key(|&(switch, node)| {
                 let size = sizes[node as usize];
@@ -199,22 +207,27 @@ impl<'a> Trial<'a> {
             let borders = Borders::of(&sorted);
             let mut plans = planned(self.field, &borders, typical(&sorted));
             plans.extend(even(self.field, &borders, typical(&sorted)));
-            for bars in plans {
+            for (_, bars) in plans {
                 let order = Order::Shuffled(Shuffled::new(Order::Bars(bars), self.nodes, &nodes));
                 self.count(Algorithm::SortedStripes, order);
             }
         }
     }
 
-    /// Which part of the tier above nodes a node is in.
-    fn switch(&self, node: u32) -> usize {
-        match self.coarse() {
-            [.., (_, switches), (_, nodes)] => {
-                let start = nodes.starts().nth(node as usize).expect("a node");
-                switches.starts().take_while(|&switch| switch <= start).count()
+    /// For each node, which part of the tier above it is in.
+    fn switches(&self) -> Vec<usize> {
+        let [.., (_, switches), (_, nodes)] = self.coarse() else {
+            return vec![0; self.nodes.parts() as usize];
+        };
+        let mut next = switches.starts().skip(1).peekable();
+        let mut own = 0;
+        let of = |start| {
+            while next.next_if(|&next| next <= start).is_some() {
+                own += 1;
             }
-            _ => 0,
-        }
+            own
+        };
+        nodes.starts().map(of).collect()
     }
 
     /// Counts an order for nodes, and keeps it if it is better, or for later.
@@ -244,7 +257,7 @@ pub(crate) fn typical(sizes: &Sizes) -> u64 {
 }
 
 /// Bars of planned thicknesses, for all roles of the axes, cheapest first.
-fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
+fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
     let mut plans = Vec::new();
     for roles in stripes::all_roles(field) {
         let mut planner = Planner::new(field, borders, &roles, typical);
@@ -256,7 +269,7 @@ fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
 }
 
 /// Bars of even thicknesses, likewise.
-fn even(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
+fn even(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
     let mut plans = Vec::new();
     for roles in stripes::all_roles(field) {
         plans.extend(stripes::even(&mut Planner::new(field, borders, &roles, typical), EVEN));
@@ -264,15 +277,15 @@ fn even(field: &Field, borders: &Borders, typical: u64) -> Vec<Bars> {
     cheapest_first(plans)
 }
 
-fn cheapest_first(mut plans: Vec<(u64, Bars)>) -> Vec<Bars> {
+fn cheapest_first(mut plans: Vec<(u64, Bars)>) -> Vec<(u64, Bars)> {
     plans.sort_by_key(|&(cost, _)| cost);
-    plans.into_iter().map(|(_, bars)| bars).collect()
+    plans
 }
 
-/// From here on no order is counted cell by cell.
-pub(crate) const LARGE: u32 = 1 << 17;
-/// The most cells for which sets of cells are bisected.
-const BISECT_MAX: u32 = 1 << 14;
+/// Larger grids have a policy of their own.
+pub(crate) const LARGE: u32 = 1 << 14;
+/// The most cells for which sets of cells are bisected although something good is known.
+const BISECT_MAX: u32 = 1 << 12;
 /// Up to so many cells everything is tried, also where an order reaches the bound.
 const SMALL: u32 = 1 << 10;
 /// The most layers and bars that a plan looks at.

@@ -16,6 +16,6 @@ impl Random {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        ((self.state >> 32) * u64::from(bound) >> 32) as u32
+        (((self.state >> 32) * u64::from(bound)) >> 32) as u32
     }
 }

@@ -197,7 +197,7 @@ impl<'a> Regions<'a> {
         if first == last {
             return self.cover_in_slice(bar, first, from % area, to % area);
         }
-        if from % area > 0 {
+        if !from.is_multiple_of(area) {
             self.cover_in_slice(bar, first, from % area, area);
             first += 1;
         }
@@ -209,7 +209,7 @@ impl<'a> Regions<'a> {
             }
             self.boxes.push(whole);
         }
-        if to % area > 0 {
+        if !to.is_multiple_of(area) {
             self.cover_in_slice(bar, last, 0, to % area);
         }
     }
@@ -249,7 +249,7 @@ impl<'a> Regions<'a> {
         if first == last {
             return self.cover_rows(bar, level + 1, rows(first, first + 1), from % unit, to % unit);
         }
-        if from % unit > 0 {
+        if !from.is_multiple_of(unit) {
             self.cover_rows(bar, level + 1, rows(first, first + 1), from % unit, unit);
             first += 1;
         }
@@ -261,7 +261,7 @@ impl<'a> Regions<'a> {
             }
             self.boxes.push(whole);
         }
-        if to % unit > 0 {
+        if !to.is_multiple_of(unit) {
             self.cover_rows(bar, level + 1, rows(last, last + 1), 0, to % unit);
         }
     }
