@@ -218,7 +218,7 @@ impl Communicator {
             let what = format!("{}: {} values for {destinations} neighbours", self.place(), values.len());
             return Err(Error::new(Class::Count, what).remedy("give each neighbour as many"));
         }
-        let count = if destinations == 0 { 0 } else { values.len() / destinations };
+        let count = values.len().checked_div(destinations).unwrap_or(0);
         let bytes = count * size_of::<T>();
         self.exchange_around(Around::Alltoall { bytes }, values, sources * count)
     }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use topology::{CpuSet, Machine, Seat, SwitchPath, Switches};
+use topology::{CpuSet, Level, Machine, Seat, SwitchPath, Switches};
 
 use crate::config::Config;
 use crate::constants::Owner;
@@ -204,6 +204,10 @@ impl Surroundings {
     /// Where processes of this node sit: each by its number on the node and the cpus that it may run on. Where that
     /// cannot be told people are told why, and nodes are all that is known.
     pub(crate) fn seats(&self, processes: &[(u32, CpuSet)]) -> Vec<Seat> {
+        if let [_] = processes {
+            // Whatever the machine, one process is all that each of its parts has.
+            return vec![Level::ALL.into_iter().fold(Seat::UNKNOWN, |seat, level| seat.with(level, 0))];
+        }
         let known = self.known.get_or_init(|| {
             let known = self.machine.find();
             if let Some(trouble) = &known.trouble {
