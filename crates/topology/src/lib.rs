@@ -32,7 +32,7 @@ pub use cpu_set::{CpuSet, NotACpuList};
 pub use dims::{NoDims, dims_create};
 pub use grid::{Grid, NotAGrid};
 pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Undescribed, Unseen};
-pub use mapping::{Algorithm, Mapping, Misfit, Score, map, tier_weight};
+pub use mapping::{Algorithm, Mapping, Misfit, NoChoice, Score, choose_grid, map, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use seat::Seat;
