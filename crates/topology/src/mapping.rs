@@ -137,6 +137,10 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
             return score;
         }
     }
+    if placement.is_straight() && kept.is_first() {
+        let cells: Vec<u32> = (0..field.cells).collect();
+        return Scorer::new(field).score(&cells, &kept.tiers, u64::MAX);
+    }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
         (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();

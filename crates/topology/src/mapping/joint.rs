@@ -60,8 +60,8 @@ pub fn choose_grid(
     if dims.len() != periods.len() || dims.len() != faces.len() {
         return Err(NoChoice::Unequal { dims: dims.len(), periods: periods.len(), faces: faces.len() });
     }
-    let product =
-        dims.iter().filter(|&&extent| extent > 0).map(|&extent| u128::from(extent)).product::<u128>();
+    let fixed = dims.iter().filter(|&&extent| extent > 0).map(|&extent| u128::from(extent));
+    let product = fixed.fold(1u128, u128::saturating_mul);
     let is_met =
         if dims.contains(&0) { u128::from(cells) % product == 0 } else { u128::from(cells) == product };
     if cells == 0 || !is_met {
@@ -215,6 +215,7 @@ mod tests {
         };
         assert_eq!(wrong(24, &[5, 0], &[1, 1]), NoChoice::Product { cells: 24, product: 5 });
         assert_eq!(wrong(24, &[4, 4], &[1, 1]), NoChoice::Product { cells: 24, product: 16 });
+        assert_eq!(wrong(24, &[u32::MAX; 9], &[1; 9]), NoChoice::Product { cells: 24, product: u128::MAX });
         assert_eq!(wrong(0, &[0, 0], &[1, 1]), NoChoice::Product { cells: 0, product: 1 });
         assert_eq!(wrong(24, &[0, 0], &[1]), NoChoice::Unequal { dims: 2, periods: 2, faces: 1 });
         assert_eq!(
