@@ -74,6 +74,14 @@ static void creation(MPI_Comm comm) {
     MPI_Comm made = MPI_COMM_NULL;
     int code;
     section("creations that do not fit");
+    reported(MPI_Cart_create(comm, 1, (int[]){1 + (check_rank == 1)}, (int[]){0}, 0, &made), "MPI_Cart_create, 1, reorder",
+             "MPI_Cart_create, 2, reorder");
+    reported(MPI_Cart_create(comm, 1, (int[]){1}, (int[]){0}, check_rank == 1, &made), "reorder false at rank",
+             "reorder true at rank 1");
+    reported(MPI_Graph_create(comm, 1, (int[]){check_rank == 1}, (int[]){0}, 0, &made), "1 nodes, 0 edges",
+             "1 nodes, 1 edges");
+    reported(MPI_Dist_graph_create(comm, 0, NULL, NULL, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, check_rank == 1, &made),
+             "reorder false", "reorder true");
     if (check_rank == 0) {
         code = MPI_Comm_dup(comm, &made);
     } else {

@@ -12,6 +12,7 @@ pub mod bodies;
 pub mod convert;
 pub mod entry;
 mod errors;
+pub mod extensions;
 pub mod generated;
 pub mod handles;
 mod objects;

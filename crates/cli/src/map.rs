@@ -71,11 +71,16 @@ pub fn show(options: &Map) -> Answer<()> {
             format!("cannot write {}: {error}\n  name a file that can be written: --svg FILE", file.display())
         })?;
     }
-    if options.json {
-        return write_json(&asked, &mapping);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let written = match options.json {
+        true => write_json(&mut out, &asked, &mapping),
+        false => out.write_all(text(options, &asked, &mapping).as_bytes()),
+    };
+    match written.and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    print!("{}", text(options, &asked, &mapping));
-    Ok(())
 }
 
 impl Asked {
@@ -263,7 +268,7 @@ fn story(mapping: &Mapping) -> String {
 }
 
 /// One object on one line. The coordinates come in the order of places; `null` for a place that gets no cell.
-fn write_json(asked: &Asked, mapping: &Mapping) -> Answer<()> {
+fn write_json(out: &mut dyn std::io::Write, asked: &Asked, mapping: &Mapping) -> std::io::Result<()> {
     let (before, after) = (mapping.before(), mapping.after());
     let levels: serde_json::Map<String, serde_json::Value> = before
         .levels()
@@ -290,7 +295,6 @@ fn write_json(asked: &Asked, mapping: &Mapping) -> Answer<()> {
         "levels": levels,
     })
     .to_string();
-    let mut out = BufWriter::new(std::io::stdout().lock());
     write!(out, "{},\"coords\":[", head.strip_suffix('}').unwrap_or(&head))?;
     let mut coordinates = vec![0; asked.grid.axes()];
     for place in 0..asked.placement.len() {
@@ -303,8 +307,7 @@ fn write_json(asked: &Asked, mapping: &Mapping) -> Answer<()> {
             None => write!(out, "{separator}null")?,
         }
     }
-    writeln!(out, "]}}")?;
-    Ok(out.flush()?)
+    writeln!(out, "]}}")
 }
 
 const SMALLER: &str = "draw a grid of up to 65536 cells";

@@ -46,6 +46,7 @@ fn cases() -> Vec<Case> {
         add(&mut cases, &dims, stencil);
     }
     levels(&mut cases);
+    dealt_out(&mut cases);
     for nodes in [48, 720, 5040, 99_999, i32::MAX, 2_095_133_040] {
         let create = move || {
             let mut dims = [0; 3];
@@ -104,6 +105,18 @@ fn levels(cases: &mut Vec<Case>) {
     let stencil = Stencil::nearest(2);
     cases.push((
         "map 50x48 with packages and caches".to_owned(),
+        Box::new(move || many(1, &|| map(&grid, &stencil, &placement))),
+    ));
+}
+
+/// A million ranks, dealt out to the nodes one by one.
+fn dealt_out(cases: &mut Vec<Case>) {
+    let grid = Grid::new(&[100, 100, 100], &[false; 3]).expect("a grid");
+    let ranks = (0..20_000).flat_map(|node| (0..50).map(move |card| card * 20_000 + node)).collect();
+    let placement = Placement::new(ranks, vec![(Tier::Node, Sizes::equal(20_000, 50))]).expect("sound");
+    let stencil = Stencil::nearest(3);
+    cases.push((
+        "map 100x100x100, ranks dealt out".to_owned(),
         Box::new(move || many(1, &|| map(&grid, &stencil, &placement))),
     ));
 }

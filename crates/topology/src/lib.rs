@@ -34,7 +34,7 @@ pub use dims::{NoDims, dims_create};
 pub use graph::{Adjacent, Graph, NotAGraph, Weights};
 pub use grid::{Grid, NotAGrid};
 pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Undescribed, Unseen};
-pub use mapping::{Algorithm, Mapping, Misfit, Score, map, map_graph, tier_weight};
+pub use mapping::{Algorithm, Mapping, Misfit, NoChoice, Score, choose_grid, map, map_graph, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use seat::Seat;

@@ -11,6 +11,7 @@ mod boxes;
 mod bricks;
 mod field;
 mod graph;
+mod joint;
 mod kept;
 mod large;
 mod order;
@@ -27,6 +28,7 @@ use crate::{Grid, Placement, Stencil};
 use bars::Bars;
 use field::Field;
 pub use graph::map_graph;
+pub use joint::{NoChoice, choose_grid};
 use kept::Kept;
 use order::Order;
 use score::Scorer;
@@ -136,6 +138,10 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
         if let Some(score) = regions::score(field, &Bars::single(field), &kept.tiers) {
             return score;
         }
+    }
+    if placement.is_straight() && kept.is_first() {
+        let cells: Vec<u32> = (0..field.cells).collect();
+        return Scorer::new(field).score(&cells, &kept.tiers, u64::MAX);
     }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =

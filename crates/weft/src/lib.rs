@@ -85,7 +85,8 @@ pub use process_manager::{Protocol, Wishes};
 pub use session::{Session, run_threads};
 pub use tell::tell;
 pub use topology::{
-    Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Placement, Stencil, Weights, dims_create,
+    Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Offset, Placement, Stencil, WEIGHT_MAX,
+    Weights, dims_create,
 };
 pub use typed::Request;
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};

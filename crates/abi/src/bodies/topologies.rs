@@ -108,7 +108,7 @@ fn stencil(object: &CommObject, grid: &Grid) -> Stencil {
 }
 
 /// A grid as the program describes it.
-struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     dims: &'a [c_int],
     periods: &'a [c_int],
 }
@@ -116,34 +116,48 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// # Safety
     /// Both arrays are null or have `ndims` entries.
-    unsafe fn new<'a>(ndims: c_int, dims: *const c_int, periods: *const c_int) -> Result<Asked<'a>> {
+    pub(crate) unsafe fn new<'a>(
+        ndims: c_int,
+        dims: *const c_int,
+        periods: *const c_int,
+    ) -> Result<Asked<'a>> {
         let count = axes(ndims)?;
         // SAFETY: the caller's promise is handed on.
         unsafe { Ok(Asked { dims: array(dims, count, "dims")?, periods: array(periods, count, "periods")? }) }
     }
 
     /// For the comparison of calls (`WEFT_CHECK`).
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let axis = |(extent, period): (&c_int, &c_int)| {
             format!("{extent}{}", if *period == 0 { "" } else { " periodic" })
         };
         self.dims.iter().zip(self.periods).map(axis).collect::<Vec<_>>().join(" x ")
     }
 
-    fn grid(&self, comm: &Communicator) -> Result<Grid> {
-        let extent = |&extent: &c_int| u32::try_from(extent).unwrap_or(0);
-        let dims: Vec<u32> = self.dims.iter().map(extent).collect();
-        let periods: Vec<bool> = self.periods.iter().map(|&period| period != 0).collect();
-        let wrong = |error: weft::NotAGrid| match self.dims.iter().position(|&extent| extent < 0) {
-            Some(axis) => format!("{}: the extent of axis {axis} is {}", comm.place(), self.dims[axis]),
-            None => format!("{}: {error}", comm.place()),
+    pub(crate) fn grid(&self, comm: &Communicator) -> Result<Grid> {
+        let extents = self.extents(comm)?;
+        Grid::new(&extents, &self.rings())
+            .map_err(|error| Error::new(Class::Dimensions, format!("{}: {error}", comm.place())))
+    }
+
+    /// The extents; 0 is left for others to judge.
+    pub(crate) fn extents(&self, comm: &Communicator) -> Result<Vec<u32>> {
+        let wrong = |axis: usize| {
+            let what = format!("{}: the extent of axis {axis} is {}", comm.place(), self.dims[axis]);
+            Error::new(Class::Dimensions, what)
         };
-        Grid::new(&dims, &periods).map_err(|error| Error::new(Class::Dimensions, wrong(error)))
+        let extent = |(axis, &extent): (usize, &c_int)| u32::try_from(extent).map_err(|_| wrong(axis));
+        self.dims.iter().enumerate().map(extent).collect()
+    }
+
+    /// Which axes close to rings.
+    pub(crate) fn rings(&self) -> Vec<bool> {
+        self.periods.iter().map(|&period| period != 0).collect()
     }
 }
 
 /// A number of axes.
-fn axes(ndims: c_int) -> Result<i64> {
+pub(crate) fn axes(ndims: c_int) -> Result<i64> {
     if ndims < 0 {
         return Err(Error::new(Class::Dimensions, format!("the number of axes is {ndims}")));
     }
@@ -154,7 +168,7 @@ fn axes(ndims: c_int) -> Result<i64> {
 ///
 /// # Safety
 /// `place` has room for as many values, unless there are none.
-unsafe fn put<T: Copy>(values: &[T], place: *mut T) {
+pub(crate) unsafe fn put<T: Copy>(values: &[T], place: *mut T) {
     if !values.is_empty() {
         // SAFETY: the caller promised the room; what is ours does not overlap it.
         unsafe { place.copy_from_nonoverlapping(values.as_ptr(), values.len()) };

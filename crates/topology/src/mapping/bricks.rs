@@ -26,8 +26,7 @@ impl Bricks {
     pub(crate) fn cut(&self, field: &Field) -> u64 {
         let within: u64 =
             field.links.iter().map(|link| link.weight() * self.pairs_within(field, &link.by)).sum();
-        let all: u64 = field.links.iter().map(|link| link.weight() * pairs(field, &link.by)).sum();
-        all - within * u64::from(field.cells / self.size())
+        field.edges() - within * u64::from(field.cells / self.size())
     }
 
     /// How many pairs of cells an offset links within one brick.

@@ -86,6 +86,11 @@ impl Field {
         self.dims.len()
     }
 
+    /// All edges, with their weights.
+    pub(crate) fn edges(&self) -> u64 {
+        self.links.iter().map(|link| link.weight() * super::bricks::pairs(self, &link.by)).sum()
+    }
+
     /// What leaves a wall across an axis, per line along it, on both sides together, if the wall is that thick.
     pub(crate) fn face(&self, axis: usize, thickness: u32) -> u64 {
         let leaves = |link: &Link| link.weight() * u64::from(link.by[axis].unsigned_abs().min(thickness));

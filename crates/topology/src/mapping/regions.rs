@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::bars::Bars;
-use super::bricks::pairs;
 use super::field::Field;
 use super::score::Score;
 use crate::{Sizes, Tier};
@@ -43,7 +42,7 @@ pub(crate) fn score(field: &Field, bars: &Bars, tiers: &[(Tier, Sizes)]) -> Opti
     if AXES_MAX < field.axes() {
         return None;
     }
-    let edges = field.links.iter().map(|link| link.weight() * pairs(field, &link.by)).sum();
+    let edges = field.edges();
     let mut regions = Regions::new(field, bars);
     let (mut cut, mut j_max) = (Vec::new(), 0);
     for (tier, sizes) in tiers {

@@ -98,9 +98,13 @@ impl<'a> Planner<'a> {
 
     /// The best plan.
     pub(crate) fn plan(&mut self) -> (u64, Bars) {
-        let cost = if self.roles.cross.is_empty() { 0 } else { self.best(0, &[]).0 };
+        let (cost, outer) = if self.roles.cross.is_empty() { (0, Vec::new()) } else { self.best(0, &[]) };
         let (field, roles) = (self.field, self.roles);
-        (cost, Bars::new(field, roles.run, &roles.cross, &mut |start, above| self.best(start, above).1))
+        let mut layers = |start, above: &[u32]| match above {
+            [] => outer.clone(),
+            above => self.best(start, above).1,
+        };
+        (cost, Bars::new(field, roles.run, &roles.cross, &mut layers))
     }
 
     /// What layers of these thicknesses cost, the same at each place of a level.

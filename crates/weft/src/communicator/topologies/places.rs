@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datatype::Operator;
 use fabric::Peer;
 use messaging::Rank;
-use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, map, map_graph};
+use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, choose_grid, map, map_graph};
 
 use super::{Communicator, Topology, mark_of};
 use crate::communicator::mail::{Mail, Parcel};
@@ -27,15 +27,31 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::create_grid`]; [`Class::Argument`] where the stencil is for another number of axes.
     pub fn create_mapped_grid(&self, grid: &Grid, stencil: &Stencil) -> Result<Option<Communicator>> {
-        let mapping = self.mapping(grid, stencil)?;
-        let ranks = ranks_of(&mapping, grid);
+        self.create_by(grid, &self.mapping(grid, stencil)?)
+    }
+
+    fn create_by(&self, grid: &Grid, mapping: &Mapping) -> Result<Option<Communicator>> {
+        let ranks = ranks_of(mapping, grid);
         // All must have come to the same mapping, too.
         let mark = mix(mark_of(grid) ^ ranks.fingerprint());
         let made = self.arrange(&ranks, Topology::Grid(grid.clone()), mark, super::GRID)?;
         if self.process().surroundings().explains() && self.rank() == Rank(0) {
-            tell(format_args!("weft: {}", explained(&self.label(), grid, &mapping)));
+            tell(format_args!("weft: {}", explained(&self.label(), grid, mapping)));
         }
         Ok(made)
+    }
+
+    /// A grid of all members whose extents are chosen together with the mapping: those entries of `dims` that are 0.
+    /// `faces` are the areas of the whole domain across each axis, in proportion: 1 everywhere for a cube. Collective.
+    ///
+    /// # Errors
+    /// [`Class::Dimensions`] where the extents that are given do not divide the members; as
+    /// [`Communicator::create_grid`].
+    pub fn create_chosen_grid(&self, dims: &[u32], periods: &[bool], faces: &[u32]) -> Result<Communicator> {
+        let placement = self.placement()?;
+        let (grid, mapping) = choose_grid(self.size(), dims, periods, faces, &placement)
+            .map_err(|error| Error::new(Class::Dimensions, format!("{}: {error}", self.place())))?;
+        self.create_by(&grid, &mapping)?.ok_or_else(|| self.lost_itself())
     }
 
     /// The rank that this process would get by [`Communicator::create_mapped_grid`]; none where it would get no
