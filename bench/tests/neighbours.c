@@ -126,6 +126,55 @@ static void alltoallv(MPI_Comm comm, const struct around *around) {
     free(room);
 }
 
+/* Three at once, of which the second has blocks that differ; what is between them is untouched. */
+static void begun(MPI_Comm comm, const struct around *around) {
+    enum { COUNT = 700 };
+    int rank = -1, counts[MOST], places[MOST], room_counts[MOST], room_places[MOST], flag = 0;
+    int *mine = blank(around->out * COUNT), *rooms[3];
+    MPI_Request requests[3];
+    OK(MPI_Comm_rank(comm, &rank));
+    for (int i = 0; i < 3; i++) rooms[i] = blank(around->in * COUNT);
+    for (int i = 0; i < around->out; i++) {
+        fill_block(mine + i * COUNT, COUNT, rank, i);
+        counts[i] = 10 * i + 1, places[i] = i * COUNT;
+    }
+    for (int i = 0; i < around->in; i++) room_counts[i] = 10 * around->edges[i] + 1, room_places[i] = i * COUNT;
+    OK(MPI_Ineighbor_alltoall(mine, COUNT, MPI_INT, rooms[0], COUNT, MPI_INT, comm, &requests[0]));
+    OK(MPI_Ineighbor_alltoallv(mine, counts, places, MPI_INT, rooms[1], room_counts, room_places, MPI_INT, comm,
+                               &requests[1]));
+    OK(MPI_Ineighbor_allgather(&rank, 1, MPI_INT, rooms[2], 1, MPI_INT, comm, &requests[2]));
+    if (rank % 2) {
+        OK(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+    } else {
+        while (!flag) OK(MPI_Testall(3, requests, &flag, MPI_STATUSES_IGNORE));
+    }
+    for (int i = 0; i < around->in; i++) {
+        int from = around->sources[i];
+        check_block(rooms[0] + i * COUNT, COUNT, from, around->edges[i]);
+        check_block(rooms[1] + i * COUNT, room_counts[i], from, around->edges[i]);
+        SAME(rooms[1][i * COUNT + room_counts[i]], -7);
+        SAME(rooms[2][i], from == MPI_PROC_NULL ? -7 : from);
+    }
+    section("begun: packed and brought to its places at the end");
+    MPI_Datatype spread;
+    OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread));
+    OK(MPI_Type_commit(&spread));
+    int *wide = blank(2 * around->in * COUNT);
+    OK(MPI_Ineighbor_alltoall(mine, COUNT, MPI_INT, wide, COUNT, spread, comm, &requests[0]));
+    OK(MPI_Type_free(&spread));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    CHECK(requests[0] == MPI_REQUEST_NULL);
+    for (int i = 0; i < around->in; i++)
+        for (int at = 0; at < COUNT; at++) {
+            int from = around->sources[i];
+            SAME(wide[2 * (i * COUNT + at)], from == MPI_PROC_NULL ? -7 : value(from, around->edges[i], at));
+            SAME(wide[2 * (i * COUNT + at) + 1], -7);
+        }
+    for (int i = 0; i < 3; i++) free(rooms[i]);
+    free(wide);
+    free(mine);
+}
+
 static void all_forms(const char *name, MPI_Comm comm, const struct around *around) {
     for (int count = 0; count <= LONG; count = count ? count * 40 : 1) {
         section(name);
@@ -134,6 +183,8 @@ static void all_forms(const char *name, MPI_Comm comm, const struct around *arou
         alltoall(comm, around, count);
     }
     alltoallv(comm, around);
+    section(name);
+    begun(comm, around);
 }
 
 static void grids(void) {

@@ -212,10 +212,13 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 16] = [
     "group",
     "comm",
     "comm_inter",
+    "comm_topo",
+    "cco_ngh_buf",
+    "cco_ngh_obj",
     "attributes",
     "info",
     "errhandler",
@@ -246,7 +249,7 @@ const GAPS: &[Gap] = &[
     Gap { tests: "test_win.*", needs: "MPI_Win_create" },
 ];
 
-const RANKS: [u32; 4] = [1, 2, 3, 5];
+const RANKS: [u32; 5] = [1, 2, 3, 5, 8];
 const FAILURES_SHOWN_MAX: usize = 40;
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 const RUN_LIMIT: Duration = Duration::from_secs(300);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datatype::Datatype;
 use weft::claims::{Heap, UserMemory};
 use weft::claims::{Message, RequestId};
-use weft::{Communicator, Duplicating, Error, Group, Rank, Window};
+use weft::{Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
 
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
@@ -15,6 +15,7 @@ use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
 use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
 use crate::handles::Kind;
+use crate::parts::{Input, Output};
 use crate::requests::SENT;
 use crate::status;
 use crate::table::Table;
@@ -204,6 +205,14 @@ pub(crate) enum RequestObject {
     Flush(Vec<Buffered>),
     /// A communicator that is being made, and the handle that it will have.
     Duplicate { errors_to: MPI_Comm, duplicating: Duplicating, made: MPI_Comm },
+    /// A collective operation, what it reads, and where what it gets belongs.
+    Collective {
+        errors_to: MPI_Comm,
+        ongoing: Ongoing,
+        #[expect(dead_code, reason = "it is there to be dropped when the operation is over")]
+        input: Input,
+        output: Output,
+    },
     /// Over from the beginning, with that status.
     Over(MPI_Status),
     /// Over from the beginning, and failed.

@@ -75,6 +75,9 @@ impl Runtime {
             Some(RequestObject::Duplicate { duplicating, .. }) => {
                 Ok(Look::Under(duplicating.original().clone(), duplicating.request()))
             }
+            Some(RequestObject::Collective { ongoing, .. }) => {
+                Ok(Look::Under(ongoing.communicator().clone(), ongoing.request()))
+            }
             Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
                 Some(first) => {
                     Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())

@@ -10,12 +10,14 @@ mod duplicate;
 mod inter;
 mod mail;
 mod objections;
+mod ongoing;
 mod split;
 mod strangers;
 mod topologies;
 
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
+pub use ongoing::Ongoing;
 pub use split::{Part, SplitBy};
 pub use topologies::{Edge, Topology};
 

@@ -72,6 +72,10 @@ fn wait_taken(object: RequestObject) -> Ended {
             let outcome = duplicating.original().wait(duplicating.request());
             end(object, &outcome)
         }
+        RequestObject::Collective { ongoing, .. } => {
+            let outcome = ongoing.communicator().wait(ongoing.request());
+            end(object, &outcome)
+        }
         // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
         RequestObject::Flush(messages) => {
             messages.iter().for_each(|message| drop(message.comm.wait(message.id)));
@@ -90,6 +94,10 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
                 Some(runtime) => communicator_creation::conclude(runtime, made, duplicating.take()),
                 None => Ok(()),
             };
+            Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
+        }
+        RequestObject::Collective { errors_to, ongoing, output, .. } => {
+            let concluded = ongoing.take().and_then(|()| output.finish());
             Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
         }
         RequestObject::Over(status) => Ended { status, error: None },
@@ -591,6 +599,9 @@ fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_
         Some(RequestObject::Duplicate { duplicating, .. }) => {
             (duplicating.original().clone(), duplicating.request(), true)
         }
+        Some(RequestObject::Collective { ongoing, .. }) => {
+            (ongoing.communicator().clone(), ongoing.request(), true)
+        }
         Some(RequestObject::Flush(_)) => return Ok(Some(status::EMPTY)),
         None => return Err(no_request(request)),
     };
@@ -636,6 +647,7 @@ pub(crate) fn reap(runtime: &'static Runtime) {
                 comm.process().peek(*id).is_some()
             }
             RequestObject::Duplicate { duplicating, .. } => duplicating.test(),
+            RequestObject::Collective { ongoing, .. } => ongoing.test(),
             RequestObject::Flush(messages) => {
                 messages.iter().all(|message| message.comm.process().peek(message.id).is_some())
             }

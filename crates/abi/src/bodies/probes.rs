@@ -228,7 +228,10 @@ pub unsafe fn mpi_mrecv(
             unsafe { status::write(status, &found) };
             Ok(())
         }
-        RequestObject::Send { .. } | RequestObject::Flush(_) | RequestObject::Duplicate { .. } => Ok(()),
+        RequestObject::Send { .. }
+        | RequestObject::Flush(_)
+        | RequestObject::Duplicate { .. }
+        | RequestObject::Collective { .. } => Ok(()),
     };
     match result {
         Ok(()) => MPI_SUCCESS,

@@ -11,7 +11,7 @@ use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
 
-use super::Communicator;
+use super::{Communicator, Ongoing};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -275,6 +275,19 @@ impl Communicator {
         output: UserMemory,
     ) -> Result<()> {
         self.run(schedule(self.neighbourhood()?), input, output, &mut |_, _| {})
+    }
+
+    /// Begins an exchange with the neighbours; see [`Communicator::start_schedule`].
+    ///
+    /// # Errors
+    /// As [`Communicator::neighbourhood`].
+    pub fn start_around(
+        &self,
+        schedule: impl FnOnce(&Neighbourhood) -> Schedule,
+        input: Payload<'static>,
+        output: UserMemory,
+    ) -> Result<Ongoing> {
+        self.start_schedule(schedule(self.neighbourhood()?), input, output)
     }
 }
 

@@ -1,19 +1,20 @@
-//! Blocking exchanges between the neighbours of a topology (MPI 5.0 §8.6).
+//! Exchanges between the neighbours of a topology, blocking and not (MPI 5.0 §8.6, §8.7).
 //!
 //! What lies beyond an open border is nobody: nothing is sent there, and the block that would come from there stays as
 //! it is.
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Around, Block, Schedule};
+use weft::collectives::{Around, Block, Neighbourhood, Schedule};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
 use crate::bodies::collectives::{listed, listed_with_types, refuse_in_place, whole};
 use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::pointers::Place;
 use crate::convert::{Counts, Displacements};
 use crate::entry::Target;
-use crate::objects::Type;
+use crate::objects::{RequestObject, Type};
 use crate::parts::{Input, Output, Piece};
 use crate::state::{Runtime, call};
 use crate::types::*;
@@ -33,21 +34,41 @@ pub unsafe fn mpi_neighbor_allgather(
 ) -> c_int {
     call("MPI_Neighbor_allgather", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        refuse_in_place(sendbuf)?;
-        refuse_in_place(recvbuf)?;
-        let comm = &object.comm;
-        let sources = &comm.neighbourhood()?.sources;
-        // SAFETY: the program's promises are handed on, here and below.
-        let input = unsafe { Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)? };
-        let room = Room::new(runtime, sources, recvcount, recvtype)?;
-        // SAFETY: as above.
-        let output = unsafe { Output::new(recvbuf, &room.pieces, false)? };
-        comm.check(|| "MPI_Neighbor_allgather".to_owned())?;
-        let (sent, bytes) = (input.payload.bytes(), room.bytes);
-        if room.is_even && sent == bytes {
-            return around(comm, Around::Allgather { bytes }, &input, output);
-        }
-        run(comm, &input, output, |neighbourhood, _, receives| neighbourhood.allgatherv(sent, receives))
+        // SAFETY: the program's promises are handed on.
+        let exchange = unsafe {
+            allgather(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?
+        };
+        object.comm.check(|| "MPI_Neighbor_allgather".to_owned())?;
+        exchange.run(&object.comm)
+    })
+}
+
+/// Begins the same.
+///
+/// # Safety
+/// As for [`mpi_neighbor_allgather`], until the request is over; `request` is null or writable.
+pub unsafe fn mpi_ineighbor_allgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPI_Ineighbor_allgather", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (exchange, place) = unsafe {
+            let place = Place::new(request, "request")?;
+            (
+                allgather(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?,
+                place,
+            )
+        };
+        place.set(exchange.start(runtime, &object.comm, comm)?);
+        Ok(())
     })
 }
 
@@ -67,19 +88,62 @@ pub unsafe fn mpi_neighbor_allgatherv(
 ) -> c_int {
     call("MPI_Neighbor_allgatherv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        refuse_in_place(sendbuf)?;
-        refuse_in_place(recvbuf)?;
-        let comm = &object.comm;
-        let sources = &comm.neighbourhood()?.sources;
         // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let pieces = listed(runtime, sources.len(), recvcounts, displs, recvtype)?;
-            let input = Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)?;
-            (input, Output::new(recvbuf, &present(pieces, sources), false)?)
+        let exchange = unsafe {
+            allgatherv(
+                runtime,
+                &object.comm,
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+            )?
         };
-        comm.check(|| "MPI_Neighbor_allgatherv".to_owned())?;
-        let sent = input.payload.bytes();
-        run(comm, &input, output, |neighbourhood, _, receives| neighbourhood.allgatherv(sent, receives))
+        object.comm.check(|| "MPI_Neighbor_allgatherv".to_owned())?;
+        exchange.run(&object.comm)
+    })
+}
+
+/// Begins the same.
+///
+/// # Safety
+/// As for [`mpi_neighbor_allgatherv`], until the request is over; `request` is null or writable.
+pub unsafe fn mpi_ineighbor_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    displs: Displacements,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPI_Ineighbor_allgatherv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (exchange, place) = unsafe {
+            let place = Place::new(request, "request")?;
+            (
+                allgatherv(
+                    runtime,
+                    &object.comm,
+                    sendbuf,
+                    sendcount,
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                )?,
+                place,
+            )
+        };
+        place.set(exchange.start(runtime, &object.comm, comm)?);
+        Ok(())
     })
 }
 
@@ -98,26 +162,41 @@ pub unsafe fn mpi_neighbor_alltoall(
 ) -> c_int {
     call("MPI_Neighbor_alltoall", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        refuse_in_place(sendbuf)?;
-        refuse_in_place(recvbuf)?;
-        let comm = &object.comm;
-        let neighbourhood = comm.neighbourhood()?;
-        let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
-        let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
         // SAFETY: the program's promises are handed on.
-        let (input, output) =
-            unsafe { (Input::new(sendbuf, &gives.pieces)?, Output::new(recvbuf, &gets.pieces, false)?) };
-        comm.check(|| "MPI_Neighbor_alltoall".to_owned())?;
-        if gives.is_even && gets.is_even && gives.bytes == gets.bytes {
-            return around(comm, Around::Alltoall { bytes: gets.bytes }, &input, output);
-        }
-        let blocks = |room: &Room, blocks: &[Block]| match room.is_even {
-            true => room.blocks(),
-            false => blocks.to_vec(),
+        let exchange = unsafe {
+            alltoall(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?
         };
-        run(comm, &input, output, |neighbourhood, sends, receives| {
-            neighbourhood.alltoallv(&blocks(&gives, sends), &blocks(&gets, receives))
-        })
+        object.comm.check(|| "MPI_Neighbor_alltoall".to_owned())?;
+        exchange.run(&object.comm)
+    })
+}
+
+/// Begins the same.
+///
+/// # Safety
+/// As for [`mpi_neighbor_alltoall`], until the request is over; `request` is null or writable.
+pub unsafe fn mpi_ineighbor_alltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPI_Ineighbor_alltoall", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (exchange, place) = unsafe {
+            let place = Place::new(request, "request")?;
+            (
+                alltoall(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?,
+                place,
+            )
+        };
+        place.set(exchange.start(runtime, &object.comm, comm)?);
+        Ok(())
     })
 }
 
@@ -138,20 +217,65 @@ pub unsafe fn mpi_neighbor_alltoallv(
 ) -> c_int {
     call("MPI_Neighbor_alltoallv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        refuse_in_place(sendbuf)?;
-        refuse_in_place(recvbuf)?;
-        let comm = &object.comm;
-        let neighbourhood = comm.neighbourhood()?;
-        let (sources, destinations) = (&neighbourhood.sources, &neighbourhood.destinations);
         // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let gives = listed(runtime, destinations.len(), sendcounts, sdispls, sendtype)?;
-            let gets = listed(runtime, sources.len(), recvcounts, rdispls, recvtype)?;
-            let input = Input::new(sendbuf, &present(gives, destinations))?;
-            (input, Output::new(recvbuf, &present(gets, sources), false)?)
+        let exchange = unsafe {
+            alltoallv(
+                runtime,
+                &object.comm,
+                sendbuf,
+                sendcounts,
+                sdispls,
+                sendtype,
+                recvbuf,
+                recvcounts,
+                rdispls,
+                recvtype,
+            )?
         };
-        comm.check(|| "MPI_Neighbor_alltoallv".to_owned())?;
-        run(comm, &input, output, |neighbourhood, sends, receives| neighbourhood.alltoallv(sends, receives))
+        object.comm.check(|| "MPI_Neighbor_alltoallv".to_owned())?;
+        exchange.run(&object.comm)
+    })
+}
+
+/// Begins the same.
+///
+/// # Safety
+/// As for [`mpi_neighbor_alltoallv`], until the request is over; `request` is null or writable.
+pub unsafe fn mpi_ineighbor_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: Displacements,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: Displacements,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPI_Ineighbor_alltoallv", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (exchange, place) = unsafe {
+            let place = Place::new(request, "request")?;
+            (
+                alltoallv(
+                    runtime,
+                    &object.comm,
+                    sendbuf,
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                )?,
+                place,
+            )
+        };
+        place.set(exchange.start(runtime, &object.comm, comm)?);
+        Ok(())
     })
 }
 
@@ -172,22 +296,267 @@ pub unsafe fn mpi_neighbor_alltoallw(
 ) -> c_int {
     call("MPI_Neighbor_alltoallw", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        refuse_in_place(sendbuf)?;
-        refuse_in_place(recvbuf)?;
-        let comm = &object.comm;
-        let neighbourhood = comm.neighbourhood()?;
-        let (sources, destinations) = (&neighbourhood.sources, &neighbourhood.destinations);
-        let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
         // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let gives = listed_with_types(runtime, destinations.len(), sendcounts, sdispls, sendtypes)?;
-            let gets = listed_with_types(runtime, sources.len(), recvcounts, rdispls, recvtypes)?;
-            let input = Input::new(sendbuf, &present(gives, destinations))?;
-            (input, Output::new(recvbuf, &present(gets, sources), false)?)
+        let exchange = unsafe {
+            alltoallw(
+                runtime,
+                &object.comm,
+                sendbuf,
+                sendcounts,
+                sdispls,
+                sendtypes,
+                recvbuf,
+                recvcounts,
+                rdispls,
+                recvtypes,
+            )?
         };
-        comm.check(|| "MPI_Neighbor_alltoallw".to_owned())?;
-        run(comm, &input, output, |neighbourhood, sends, receives| neighbourhood.alltoallv(sends, receives))
+        object.comm.check(|| "MPI_Neighbor_alltoallw".to_owned())?;
+        exchange.run(&object.comm)
     })
+}
+
+/// Begins the same.
+///
+/// # Safety
+/// As for [`mpi_neighbor_alltoallw`], until the request is over; `request` is null or writable.
+pub unsafe fn mpi_ineighbor_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPI_Ineighbor_alltoallw", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (exchange, place) = unsafe {
+            let place = Place::new(request, "request")?;
+            (
+                alltoallw(
+                    runtime,
+                    &object.comm,
+                    sendbuf,
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                )?,
+                place,
+            )
+        };
+        place.set(exchange.start(runtime, &object.comm, comm)?);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As for [`mpi_neighbor_allgather`], until the exchange is over; so for those below.
+unsafe fn allgather(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+) -> Result<Exchange> {
+    refuse_in_place(sendbuf)?;
+    refuse_in_place(recvbuf)?;
+    let sources = &comm.neighbourhood()?.sources;
+    // SAFETY: the caller's promises are handed on, here and below.
+    let input = unsafe { Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)? };
+    let room = Room::new(runtime, sources, recvcount, recvtype)?;
+    // SAFETY: as above.
+    let output = unsafe { Output::new(recvbuf, &room.pieces, false)? };
+    let (sent, bytes) = (input.payload.bytes(), room.bytes);
+    let what = match room.is_even && sent == bytes {
+        true => What::Even(Around::Allgather { bytes }),
+        false => What::ToAll { sent, receives: room.blocks(&output.blocks) },
+    };
+    Ok(Exchange { input, output, what })
+}
+
+/// # Safety
+/// As above.
+unsafe fn allgatherv(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    displs: Displacements,
+    recvtype: MPI_Datatype,
+) -> Result<Exchange> {
+    refuse_in_place(sendbuf)?;
+    refuse_in_place(recvbuf)?;
+    let sources = &comm.neighbourhood()?.sources;
+    // SAFETY: the caller's promises are handed on.
+    let (input, output) = unsafe {
+        let pieces = listed(runtime, sources.len(), recvcounts, displs, recvtype)?;
+        let input = Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)?;
+        (input, Output::new(recvbuf, &present(pieces, sources), false)?)
+    };
+    let what = What::ToAll { sent: input.payload.bytes(), receives: output.blocks.to_vec() };
+    Ok(Exchange { input, output, what })
+}
+
+/// # Safety
+/// As above.
+unsafe fn alltoall(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+) -> Result<Exchange> {
+    refuse_in_place(sendbuf)?;
+    refuse_in_place(recvbuf)?;
+    let neighbourhood = comm.neighbourhood()?;
+    let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
+    let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
+    // SAFETY: the caller's promises are handed on.
+    let (input, output) =
+        unsafe { (Input::new(sendbuf, &gives.pieces)?, Output::new(recvbuf, &gets.pieces, false)?) };
+    let what = match gives.is_even && gets.is_even && gives.bytes == gets.bytes {
+        true => What::Even(Around::Alltoall { bytes: gets.bytes }),
+        false => What::Each { sends: gives.blocks(&input.blocks), receives: gets.blocks(&output.blocks) },
+    };
+    Ok(Exchange { input, output, what })
+}
+
+/// # Safety
+/// As above.
+unsafe fn alltoallv(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: Displacements,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: Displacements,
+    recvtype: MPI_Datatype,
+) -> Result<Exchange> {
+    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+    // SAFETY: the caller's promises are handed on.
+    unsafe {
+        let gives = listed(runtime, destinations.len(), sendcounts, sdispls, sendtype)?;
+        let gets = listed(runtime, sources.len(), recvcounts, rdispls, recvtype)?;
+        of_each(comm, (sendbuf, gives), (recvbuf, gets))
+    }
+}
+
+/// # Safety
+/// As above.
+unsafe fn alltoallw(
+    runtime: &'static Runtime,
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    sendcounts: Counts,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: Counts,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+) -> Result<Exchange> {
+    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+    let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
+    // SAFETY: the caller's promises are handed on.
+    unsafe {
+        let gives = listed_with_types(runtime, destinations.len(), sendcounts, sdispls, sendtypes)?;
+        let gets = listed_with_types(runtime, sources.len(), recvcounts, rdispls, recvtypes)?;
+        of_each(comm, (sendbuf, gives), (recvbuf, gets))
+    }
+}
+
+/// An exchange of pieces that stand anywhere.
+///
+/// # Safety
+/// As above, for each piece.
+unsafe fn of_each(
+    comm: &Communicator,
+    (sendbuf, gives): (*const c_void, Vec<Piece>),
+    (recvbuf, gets): (*mut c_void, Vec<Piece>),
+) -> Result<Exchange> {
+    refuse_in_place(sendbuf)?;
+    refuse_in_place(recvbuf)?;
+    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+    // SAFETY: the caller's promises are handed on.
+    let (input, output) = unsafe {
+        let input = Input::new(sendbuf, &present(gives, destinations))?;
+        (input, Output::new(recvbuf, &present(gets, sources), false)?)
+    };
+    let what = What::Each { sends: input.blocks.to_vec(), receives: output.blocks.to_vec() };
+    Ok(Exchange { input, output, what })
+}
+
+/// An exchange that is about to begin.
+struct Exchange {
+    input: Input,
+    output: Output,
+    what: What,
+}
+
+enum What {
+    /// Blocks of one length, packed: it may come again.
+    Even(Around),
+    /// One block to all.
+    ToAll { sent: usize, receives: Vec<Block> },
+    /// Blocks as they stand.
+    Each { sends: Vec<Block>, receives: Vec<Block> },
+}
+
+impl What {
+    fn schedule(&self, neighbourhood: &Neighbourhood) -> Schedule {
+        match self {
+            What::Even(around) => around.schedule(neighbourhood),
+            What::ToAll { sent, receives } => neighbourhood.allgatherv(*sent, receives),
+            What::Each { sends, receives } => neighbourhood.alltoallv(sends, receives),
+        }
+    }
+}
+
+impl Exchange {
+    fn run(mut self, comm: &Communicator) -> Result<()> {
+        let lent = self.output.lend();
+        match self.what {
+            What::Even(around) => comm.perform_around(around, self.input.payload, lent)?,
+            what => {
+                comm.run_around(|neighbourhood| what.schedule(neighbourhood), self.input.payload, lent)?;
+            }
+        }
+        self.output.finish()
+    }
+
+    fn start(
+        mut self,
+        runtime: &'static Runtime,
+        comm: &Communicator,
+        errors_to: MPI_Comm,
+    ) -> Result<MPI_Request> {
+        let lent = self.output.lend();
+        let schedule = |neighbourhood: &Neighbourhood| self.what.schedule(neighbourhood);
+        let ongoing = comm.start_around(schedule, self.input.payload, lent)?;
+        let Exchange { input, output, .. } = self;
+        runtime.adopt_request(RequestObject::Collective { errors_to, ongoing, input, output })
+    }
 }
 
 /// Blocks of one length, one behind the other.
@@ -228,9 +597,12 @@ impl Room {
         Ok(Room { pieces, bytes, count: neighbours.len(), is_even })
     }
 
-    /// The blocks of an even room.
-    fn blocks(&self) -> Vec<Block> {
-        (0..self.count).map(|block| Block { offset: block * self.bytes, bytes: self.bytes }).collect()
+    /// Where the blocks stand, one for each neighbour; `listed` are those of the pieces.
+    fn blocks(&self, listed: &[Block]) -> Vec<Block> {
+        match self.is_even {
+            true => (0..self.count).map(|at| Block { offset: at * self.bytes, bytes: self.bytes }).collect(),
+            false => listed.to_vec(),
+        }
     }
 }
 
@@ -242,23 +614,4 @@ fn present(mut pieces: Vec<Piece>, neighbours: &[Option<Rank>]) -> Vec<Piece> {
         }
     }
     pieces
-}
-
-/// An exchange that may come again.
-fn around(comm: &Communicator, around: Around, input: &Input, mut output: Output) -> Result<()> {
-    comm.perform_around(around, input.payload, output.lend())?;
-    output.finish()
-}
-
-/// An exchange whose schedule is made for it, from the blocks that are given and that are got.
-fn run(
-    comm: &Communicator,
-    input: &Input,
-    mut output: Output,
-    schedule: impl FnOnce(&weft::collectives::Neighbourhood, &[Block], &[Block]) -> Schedule,
-) -> Result<()> {
-    let lent = output.lend();
-    let (sends, receives) = (&input.blocks, &output.blocks);
-    comm.run_around(|neighbourhood| schedule(neighbourhood, sends, receives), input.payload, lent)?;
-    output.finish()
 }

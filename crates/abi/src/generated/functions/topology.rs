@@ -712,7 +712,19 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_allgather`, in MPI since 3.0.
@@ -730,7 +742,19 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_allgather_c`, in MPI since 4.0.
@@ -748,7 +772,19 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_allgather_c`, in MPI since 4.0.
@@ -766,7 +802,19 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_allgatherv`, in MPI since 3.0.
@@ -785,7 +833,20 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_allgatherv`, in MPI since 3.0.
@@ -804,7 +865,20 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_allgatherv_c`, in MPI since 4.0.
@@ -823,7 +897,20 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_allgatherv_c`, in MPI since 4.0.
@@ -842,7 +929,20 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoall`, in MPI since 3.0.
@@ -860,7 +960,19 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoall`, in MPI since 3.0.
@@ -878,7 +990,19 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoall_c`, in MPI since 4.0.
@@ -896,7 +1020,19 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoall_c`, in MPI since 4.0.
@@ -914,7 +1050,19 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoallv`, in MPI since 3.0.
@@ -934,7 +1082,21 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoallv`, in MPI since 3.0.
@@ -954,7 +1116,21 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoallv_c`, in MPI since 4.0.
@@ -974,7 +1150,21 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoallv_c`, in MPI since 4.0.
@@ -994,7 +1184,21 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoallw`, in MPI since 3.0.
@@ -1014,7 +1218,21 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoallw`, in MPI since 3.0.
@@ -1034,7 +1252,21 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ineighbor_alltoallw_c`, in MPI since 4.0.
@@ -1054,7 +1286,21 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ineighbor_alltoallw_c`, in MPI since 4.0.
@@ -1074,7 +1320,21 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ineighbor_alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgather`, in MPI since 3.0.

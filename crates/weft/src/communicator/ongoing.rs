@@ -1,0 +1,127 @@
+//! Collective operations that go on while the program does something else.
+
+use std::sync::{Arc, Mutex};
+
+use collectives::{Advance, Buffers, Execution, Schedule};
+use fabric::{Payload, UserMemory};
+use messaging::{Engine, RequestId};
+
+use super::{Communicator, collective_failed};
+use crate::background::Operation;
+use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
+use crate::lock::lock;
+
+/// A collective operation under way. Dropping it does not stop it: the other members count on it.
+#[must_use = "whether it went well is known when it is waited for"]
+pub struct Ongoing {
+    of: Communicator,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+type Ended = Mutex<Option<Result<()>>>;
+
+impl Communicator {
+    /// Begins a collective schedule that moves data and combines none; it goes on with whatever this process does
+    /// next. Both claims are in use until it is over.
+    ///
+    /// # Errors
+    /// [`Class::Communicator`] over an inter-communicator.
+    pub fn start_schedule(
+        &self,
+        schedule: Schedule,
+        input: Payload<'static>,
+        output: UserMemory,
+    ) -> Result<Ongoing> {
+        if self.is_inter() {
+            return Err(self.no_collectives_across());
+        }
+        let inner = &*self.inner;
+        let tag = self.next_nonblocking_tag();
+        let buffers = Buffers { input, output };
+        let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        let id = inner.process.with_engine(|engine| engine.promise());
+        let ended = Arc::<Ended>::default();
+        let (of, ended_by) = (self.clone(), Arc::clone(&ended));
+        inner.process.entrust(Box::new(Underway { of, execution, failure: None, id, ended: ended_by }));
+        Ok(Ongoing { of: self.clone(), id, ended })
+    }
+}
+
+impl Ongoing {
+    /// Whose operation it is.
+    #[must_use]
+    pub fn communicator(&self) -> &Communicator {
+        &self.of
+    }
+
+    /// The request that ends with it.
+    #[must_use]
+    pub fn request(&self) -> RequestId {
+        self.id
+    }
+
+    /// Makes one turn of progress; true when [`Ongoing::wait`] would not wait.
+    #[must_use]
+    pub fn test(&self) -> bool {
+        self.of.process().peek(self.id).is_some()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`].
+    pub fn wait(self) -> Result<()> {
+        self.of.wait(self.id);
+        self.take()
+    }
+
+    /// What came of it, when its request has been ended by other means.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`]; [`Class::Pending`] when it is not over.
+    pub fn take(&self) -> Result<()> {
+        let ended = lock(&self.ended).take();
+        ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the operation is not over")))
+    }
+}
+
+struct Underway {
+    of: Communicator,
+    execution: Execution,
+    /// Why it failed; it is over when nothing uses its buffers any more.
+    failure: Option<Error>,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+impl Operation for Underway {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        if self.failure.is_none() {
+            let group = &self.of.inner.group;
+            let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");
+            match self.execution.advance(engine, &place, &mut |_, _| {}) {
+                Advance::Pending => return false,
+                Advance::Done => return self.end(engine, Ok(())),
+                Advance::Failed(failed) => {
+                    self.failure = Some(collective_failed(&failed).during(self.of.place()));
+                }
+            }
+        }
+        self.execution.abandon(engine);
+        if !self.execution.is_settled() {
+            return false;
+        }
+        let failure = self.failure.take();
+        self.end(engine, failure.map_or(Ok(()), Err))
+    }
+}
+
+impl Underway {
+    fn end(&self, engine: &mut Engine<Fabrics>, ended: Result<()>) -> bool {
+        *lock(&self.ended) = Some(ended);
+        engine.fulfil(self.id);
+        true
+    }
+}
