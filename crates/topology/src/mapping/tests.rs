@@ -354,7 +354,8 @@ fn grids_that_are_counted_part_by_part() {
         sizes.into_iter().collect()
     };
     let packages: Sizes = (0..375).flat_map(|_| [20, 28]).collect();
-    let cases: Vec<(&[u32], bool, Vec<(Tier, Sizes)>)> = vec![
+    type Tiers = Vec<(Tier, Sizes)>;
+    let cases: Vec<(&[u32], bool, Tiers)> = vec![
         (&[40, 25, 18], false, vec![(Tier::Node, even(18_000, 48))]),
         (&[36, 500], true, vec![(Tier::Node, even(18_000, 64))]),
         (&[20, 30, 30], true, vec![(Tier::Node, uneven)]),
