@@ -279,7 +279,7 @@ static void collective_size(struct bench *bench, const struct collective *collec
 }
 
 void bench_collective(struct bench *bench, const struct collective *collective) {
-    size_t places = collective->per_rank ? (size_t)bench->size : 1;
+    size_t places = collective->per_rank ? (size_t)bench->size : collective->blocks ? (size_t)collective->blocks : 1;
     unsigned char *out = bench_buffer(bench->options.bytes_max * places);
     unsigned char *in = bench_buffer(bench->options.bytes_max * places);
     bench_heading(bench, MICROSECONDS);

@@ -81,6 +81,7 @@ void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *sample
  * block counts. `bytes` is the size of the sweep, as the heading of each program explains it. */
 struct collective {
     int per_rank; /* buffers of `bytes` for each rank, in place of `bytes` in all */
+    int blocks;   /* or for so many blocks, where that is not 0 */
     void (*prepare)(struct bench *, unsigned char *out, unsigned char *in, size_t bytes, unsigned seed);
     void (*call)(struct bench *, unsigned char *out, unsigned char *in, size_t bytes, int operation);
     void (*verify)(struct bench *, unsigned char *in, size_t bytes, unsigned seed, int last_operation);

@@ -1,5 +1,6 @@
-/* Making communicators: a duplicate, a split in two halves, and one of a group, beside the one small allreduce that
- * they need at least; and freeing them, which is local. The slowest rank of a block counts. */
+/* Making communicators: a duplicate, a split in two halves, one of a group, and a grid whose ranks may change, beside
+ * the one small allreduce that they need at least; and freeing them, which is local. The slowest rank of a block
+ * counts. */
 #include "bench.h"
 
 enum { AT_ONCE_MAX = 1024 };
@@ -24,13 +25,21 @@ static void split(int call) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &made[call]);
 }
 
+static void grid(int call) {
+    int dims[2] = {0, 0}, periods[2] = {1, 0}, size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Dims_create(size, 2, dims);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 1, &made[call]);
+}
+
 /* In the order in which they are done; what one makes the next `comm_free` frees. */
 static const struct {
     const char *name;
     void (*call)(int call);
 } OPERATIONS[] = {{"allreduce", allreduce}, {"comm_dup", dup},      {"comm_free", give_up},
                   {"comm_split", split},    {"comm_free", give_up}, {"comm_create", create},
-                  {"comm_free", give_up},   {"comm_dup_self", dup_of_self}, {"comm_free", give_up}};
+                  {"comm_free", give_up},   {"cart_create", grid},  {"comm_free", give_up},
+                  {"comm_dup_self", dup_of_self}, {"comm_free", give_up}};
 enum { OPERATIONS_COUNT = sizeof OPERATIONS / sizeof *OPERATIONS };
 
 /* The time of a block of calls at the slowest rank, for each call. */

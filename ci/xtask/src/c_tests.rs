@@ -329,7 +329,7 @@ fn judge(right: Right, finished: &Finished) -> Result<(), String> {
 
 const FABRICS: [&str; 2] = ["shm", "tcp"];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 15] = [
+const BENCHMARKS: [(&str, &[u32]); 16] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -342,6 +342,7 @@ const BENCHMARKS: [(&str, &[u32]); 15] = [
     ("communicators", &[1, 2, 5]),
     ("groups", &[1, 40]),
     ("message_rate", &[2, 3, 4]),
+    ("neighbours", &[1, 2, 6]),
     ("reduce", &[1, 2, 5]),
     ("startup", &[1, 2, 5]),
     ("vector_latency", &[2, 3]),

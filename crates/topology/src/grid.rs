@@ -89,6 +89,19 @@ impl Grid {
         strides
     }
 
+    /// The grid of the axes that are kept (MPI 5.0 §8.5.8).
+    ///
+    /// # Panics
+    /// Where `keep` has not one entry per axis.
+    #[must_use]
+    pub fn part(&self, keep: &[bool]) -> Grid {
+        assert_eq!(keep.len(), self.axes(), "axes that are kept or not");
+        let kept = || (0..keep.len()).filter(|&axis| keep[axis]);
+        let dims: Vec<u32> = kept().map(|axis| self.dims[axis]).collect();
+        let cells = dims.iter().product();
+        Grid { dims, periods: kept().map(|axis| self.periods[axis]).collect(), cells }
+    }
+
     /// Writes the coordinates of a cell.
     ///
     /// # Panics

@@ -2,8 +2,8 @@
 //! tree of packages, NUMA nodes, caches and cores ([`Machine`]), of this host or as described.
 //!
 //! For the mapping of ranks to places each node tells how its ranks lie in the parts of its machine ([`NodeShape`]), and
-//! everybody makes the same [`Placement`] of that. Grids, and the mapping of their cells to the places ([`map`],
-//! [`dims_create`]), are pure functions of numbers: no clock, no message, no randomness.
+//! everybody makes the same [`Placement`] of that. Grids, graphs and the mapping of their cells to these places ([`map`],
+//! [`map_graph`], [`dims_create`]) are pure functions of numbers: no clock, no message, no randomness.
 //!
 //! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
 //! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
@@ -14,6 +14,7 @@ mod cgroup;
 mod cores;
 mod cpu_set;
 mod dims;
+mod graph;
 mod grid;
 mod machine;
 mod mapping;
@@ -30,9 +31,10 @@ pub use affinity::{AffinityError, bind_current_thread, cpus_allowed};
 pub use cores::Core;
 pub use cpu_set::{CpuSet, NotACpuList};
 pub use dims::{NoDims, dims_create};
+pub use graph::{Adjacent, Graph, NotAGraph, Weights};
 pub use grid::{Grid, NotAGrid};
 pub use machine::{Kind, Machine, NotAMachine, NotOnMachine, Object, Part, TooMuch, Undescribed, Unseen};
-pub use mapping::{Algorithm, Mapping, Misfit, NoChoice, Score, choose_grid, map, tier_weight};
+pub use mapping::{Algorithm, Mapping, Misfit, NoChoice, Score, choose_grid, map, map_graph, tier_weight};
 pub use place::Level;
 pub use placement::{NotAPlacement, Placement, Run, Sizes, Tier};
 pub use seat::Seat;

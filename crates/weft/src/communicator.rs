@@ -8,20 +8,24 @@ mod check;
 mod create;
 mod duplicate;
 mod inter;
+mod mail;
 mod objections;
 mod split;
 mod strangers;
+mod topologies;
 
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
 pub use split::{Part, SplitBy};
+pub use topologies::{Edge, Topology};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
+use topology::Placement;
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
@@ -33,7 +37,8 @@ pub(crate) use objections::Objections;
 
 use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, failure_text};
-use crate::recent::Recent;
+use crate::recent::{Kind, Recent};
+use topologies::Arranged;
 
 /// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
 #[derive(Clone)]
@@ -49,6 +54,10 @@ struct Inner {
     context: u32,
     /// What is special about an inter-communicator.
     inter: Option<Box<Inter>>,
+    /// How the ranks are arranged, where they are.
+    topology: Option<Arc<Arranged>>,
+    /// Where the members sit, once that was asked for.
+    placement: OnceLock<Arc<Placement>>,
     /// Keeps the context from others while anything uses it.
     #[expect(dead_code, reason = "it is there to be dropped with the last user")]
     lease: Kept,
@@ -129,6 +138,7 @@ struct Parts {
     lease: Kept,
     identity: u64,
     label: Label,
+    topology: Option<Arc<Arranged>>,
 }
 
 /// What messages to people call a communicator that has no name: how it was made, and from what.
@@ -164,12 +174,13 @@ impl Communicator {
             lease,
             identity,
             label: Label::own(label),
+            topology: None,
         })
     }
 
     /// `None` where this process is not a member.
     fn assemble(parts: Parts) -> Option<Communicator> {
-        let Parts { process, group, inter, lease, identity, label } = parts;
+        let Parts { process, group, inter, lease, identity, label, topology } = parts;
         let rank = group.rank(process.here())?;
         let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
@@ -179,6 +190,8 @@ impl Communicator {
             rank,
             context: lease.number(),
             inter: inter.map(Box::new),
+            topology,
+            placement: OnceLock::new(),
             lease,
             identity,
             children: AtomicU64::new(0),
@@ -528,16 +541,28 @@ impl Communicator {
         if let Some(inter) = &self.inner.inter {
             return self.perform_across(inter, collective);
         }
-        let kept = self.inner.recent.hold().take(&collective);
+        let schedule = || collective.schedule(&self.shape());
+        self.repeat(Kind::All(collective), schedule, Buffers { input, output }, reduce)
+    }
+
+    /// Does an operation that may have been done lately.
+    fn repeat(
+        &self,
+        kind: Kind,
+        schedule: impl FnOnce() -> Schedule,
+        buffers: Buffers,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let kept = self.inner.recent.hold().take(&kind);
         let mut execution = match kept {
             Some(mut execution) => {
-                execution.again(Buffers { input, output }, self.next_tag());
+                execution.again(buffers, self.next_tag());
                 execution
             }
-            None => Box::new(self.execution(collective.schedule(&self.shape()), input, output)),
+            None => Box::new(self.execution(schedule(), buffers)),
         };
         self.carry_out(&mut execution, reduce)?;
-        self.inner.recent.hold().keep(collective, execution);
+        self.inner.recent.hold().keep(kind, execution);
         Ok(())
     }
 
@@ -555,7 +580,7 @@ impl Communicator {
         if self.is_inter() {
             return Err(self.no_collectives_across());
         }
-        self.carry_out(&mut self.execution(schedule, input, output), reduce)
+        self.carry_out(&mut self.execution(schedule, Buffers { input, output }), reduce)
     }
 
     fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
@@ -564,9 +589,9 @@ impl Communicator {
     }
 
     /// A collective schedule that has not moved yet.
-    fn execution(&self, schedule: Schedule, input: Payload<'static>, output: UserMemory) -> Execution {
+    fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
         let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
-        Execution::new(schedule, Buffers { input, output }, context, self.next_tag(), rank).waited_for()
+        Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }
 
     /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them send

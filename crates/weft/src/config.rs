@@ -38,6 +38,8 @@ pub struct Config {
     pub initial_errors: InitialErrors,
     /// Whether members of a communicator compare what collective operations they call.
     pub check: bool,
+    /// Tell what the mapping of grids gains.
+    pub explain: bool,
     /// Which process manager to use, and by which library.
     pub manager: Wishes,
     /// What tells of the machine tree of this host.
@@ -178,6 +180,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "1 compares collective calls between ranks and reports those that differ; for debugging; default 0",
     },
     Variable {
+        name: "WEFT_EXPLAIN",
+        meaning: "1 tells for each grid that is mapped onto the machine what it gains; default 0",
+    },
+    Variable {
         name: "WEFT_PROCESS_MANAGER",
         meaning: "how to talk to the launcher: pmi1, pmi2, pmix or none; default: what the launcher offers",
     },
@@ -253,6 +259,9 @@ impl Config {
         if let Some(value) = read("WEFT_CHECK") {
             config.check = parse::<u8>("WEFT_CHECK", &value, "0 or 1")? != 0;
         }
+        if let Some(value) = read("WEFT_EXPLAIN") {
+            config.explain = parse::<u8>("WEFT_EXPLAIN", &value, "0 or 1")? != 0;
+        }
         if let Some(value) = read("WEFT_PROCESS_MANAGER") {
             let protocol = Protocol::named(value.trim());
             let known =
@@ -301,6 +310,7 @@ impl Default for Config {
             process_sets: Vec::new(),
             initial_errors: InitialErrors::Fatal,
             check: false,
+            explain: false,
             manager: Wishes::default(),
             machine: MachineFrom::Host { kept_in: None },
             switches: SwitchesFrom::Nothing,

@@ -35,6 +35,7 @@
 mod attributes;
 mod background;
 mod card;
+mod cartesian;
 mod communicator;
 mod config;
 mod constants;
@@ -64,9 +65,10 @@ mod wait;
 mod window;
 
 pub use attributes::Key;
+pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Communicator, Duplicating, Intercommunicator, Part, Received, Reduce, SplitBy, Status,
+    Communicator, Duplicating, Edge, Intercommunicator, Part, Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
@@ -82,7 +84,9 @@ pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use session::{Session, run_threads};
 pub use tell::tell;
-pub use topology::Level;
+pub use topology::{
+    Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Placement, Stencil, Weights, dims_create,
+};
 pub use typed::Request;
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 

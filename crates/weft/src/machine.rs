@@ -15,12 +15,15 @@
 //! Nothing here ends a job: who knows nothing of the machine maps by nodes only, and is told why.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use topology::{CpuSet, Machine, Seat, SwitchPath, Switches};
+use topology::{CpuSet, Level, Machine, Seat, SwitchPath, Switches};
 
+use crate::config::Config;
 use crate::constants::Owner;
 use crate::kept;
+use crate::tell::tell;
 
 /// Where the machine tree comes from, as the environment says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -177,6 +180,66 @@ impl SwitchesFrom {
             }
         }
     }
+}
+
+/// What a process knows of the machine around it, and asks for when that is needed first.
+pub(crate) struct Surroundings {
+    machine: MachineFrom,
+    switches: SwitchesFrom,
+    explains: bool,
+    known: OnceLock<KnownMachine>,
+}
+
+impl Surroundings {
+    pub(crate) fn of(config: &Config) -> Surroundings {
+        let (machine, switches) = (config.machine.clone(), config.switches.clone());
+        Surroundings { machine, switches, explains: config.explain, known: OnceLock::new() }
+    }
+
+    /// Whether people are told what the mapping of grids gains.
+    pub(crate) fn explains(&self) -> bool {
+        self.explains
+    }
+
+    /// Where processes of this node sit: each by its number on the node and the cpus that it may run on. Where that
+    /// cannot be told people are told why, and nodes are all that is known.
+    pub(crate) fn seats(&self, processes: &[(u32, CpuSet)]) -> Vec<Seat> {
+        if let [_] = processes {
+            // Whatever the machine, one process is all that each of its parts has.
+            return vec![Level::ALL.into_iter().fold(Seat::UNKNOWN, |seat, level| seat.with(level, 0))];
+        }
+        let known = self.known.get_or_init(|| {
+            let known = self.machine.find();
+            if let Some(trouble) = &known.trouble {
+                nodes_only(trouble);
+            }
+            known
+        });
+        let seats: Result<Vec<Seat>, Trouble> =
+            processes.iter().map(|(number, cpus)| known.seat(cpus, *number)).collect();
+        seats.unwrap_or_else(|trouble| {
+            nodes_only(&trouble);
+            vec![Seat::UNKNOWN; processes.len()]
+        })
+    }
+
+    /// The switches above this node.
+    pub(crate) fn switches(&self) -> Option<SwitchPath> {
+        self.switches.find().unwrap_or_else(|trouble| {
+            tell(format_args!("weft: ranks are mapped without regard to switches: {trouble}"));
+            None
+        })
+    }
+}
+
+impl Default for Surroundings {
+    fn default() -> Surroundings {
+        Surroundings::of(&Config::default())
+    }
+}
+
+fn nodes_only(trouble: &Trouble) {
+    tell(format_args!("weft: ranks are mapped by nodes only: {trouble}"));
 }
 
 fn described(text: &str) -> KnownMachine {

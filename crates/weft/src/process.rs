@@ -1,7 +1,7 @@
 //! One process of the job: its engine, and how its calls wait.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use collectives::Cores;
@@ -17,6 +17,7 @@ use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
+use crate::machine::Surroundings;
 use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
 
@@ -53,6 +54,7 @@ pub struct Process {
     finished: AtomicBool,
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
+    surroundings: OnceLock<Surroundings>,
 }
 
 impl Process {
@@ -85,6 +87,7 @@ impl Process {
             node,
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
+            surroundings: OnceLock::new(),
         }
     }
 
@@ -106,6 +109,16 @@ impl Process {
     /// Switches the comparison of collective calls on or off; the same at all processes.
     pub(crate) fn set_checks(&self, on: bool) {
         self.checks.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_surroundings(&self, surroundings: Surroundings) {
+        // A process has one configuration; who comes first sets it.
+        let _ = self.surroundings.set(surroundings);
+    }
+
+    /// What it knows of its machine.
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        self.surroundings.get_or_init(Surroundings::default)
     }
 
     /// Whether members compare what collective operations they call.

@@ -14,6 +14,7 @@ use crate::exchange::{Board, Cards, Exchange};
 use crate::fabrics::{Fabrics, Opened, Place};
 use crate::group::Group;
 use crate::lock::Threads;
+use crate::machine::Surroundings;
 use crate::process::Process;
 use crate::sets::ProcessSets;
 use crate::tell::tell;
@@ -88,6 +89,7 @@ impl Session {
         let policy = Policy::choose(config.wait, cores_here);
         let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores, node)));
         process.set_checks(config.check);
+        process.set_surroundings(Surroundings::of(config));
         let world = Communicator::new(process.clone(), Group::world(size), contexts::WORLD, "MPI_COMM_WORLD");
         let alone = Communicator::new(process, Group::of([here]), contexts::ALONE, "MPI_COMM_SELF");
         match (world, alone) {

@@ -236,6 +236,10 @@ const MAKING_IN_A_CROWD: Row = Row { ranks: &[8], shared_cpus: true, ..MAKING };
 /// MPI 5.0 asks for no more: a duplicate is one small reduction.
 const DUPLICATE: &[Gate] = &[gate("dup", 8, 8, Rule::Value(1.2)), stretch("dup", 8, 8, Rule::Value(1.1))];
 
+/// A grid whose ranks may change costs no more than a duplicate.
+/// Libraries that change no ranks should not be quicker than one that does.
+const GRID: &[Gate] = &[gate("grid", 8, 8, Rule::Best(1.0))];
+
 /// Calls of group algebra on one rank, by the number of ranks.
 const ALGEBRA: Row = Row {
     program: "groups",
@@ -253,6 +257,7 @@ const ALGEBRA: Row = Row {
 const CROWD_ALLREDUCE: &[&str] = &["--min", "8", "--max", "8", "--iterations", "2000", "--warmup", "20"];
 const G12: &[Gate] =
     &[gate("G12", 0, 8, Rule::Best(0.8)), stretch("G12", 0, 8, Rule::Floor("yield-barrier", 1.3))];
+const HALO: &[Gate] = &[gate("halo", 1, 256 * 1024, Rule::Best(0.8))];
 const G9: &[Gate] = &[
     gate("G9", 8, 8, Rule::Best(0.8)),
     gate("G9", M, M, Rule::Best(0.8)),
@@ -398,6 +403,23 @@ pub const ROWS: &[Row] = &[
     Row { id: "alltoall", title: "Alltoall, 2 ranks", program: "alltoall", gates: G9, ..CALL },
     Row { id: "allgather", title: "Allgather, 2 ranks", program: "allgather", gates: G9, ..CALL },
     Row {
+        id: "neighbours",
+        title: "Neighborhood alltoall, torus of 2 ranks",
+        program: "neighbours",
+        gates: HALO,
+        ..CALL
+    },
+    Row {
+        id: "neighbours-4",
+        title: "Neighborhood alltoall, torus of 2x2 ranks on 2 cpus",
+        program: "neighbours",
+        arguments: CALL.arguments,
+        ranks: &[4],
+        gates: HALO,
+        shown: CALL.shown,
+        ..CROWD
+    },
+    Row {
         id: "barrier-4",
         title: "Barrier, 4 ranks on 2 cpus",
         program: "barrier",
@@ -465,6 +487,13 @@ pub const ROWS: &[Row] = &[
         ..MAKING
     },
     Row {
+        id: "cart-create",
+        title: "MPI_Cart_create, reorder, 2 ranks",
+        result: Some("cart_create"),
+        gates: GRID,
+        ..MAKING
+    },
+    Row {
         id: "comm-dup-8",
         title: "MPI_Comm_dup, 8 ranks on 2 cpus",
         result: Some("comm_dup"),
@@ -488,6 +517,13 @@ pub const ROWS: &[Row] = &[
         result: Some("comm_dup_by_allreduce"),
         unit: Unit::Allreduces,
         gates: DUPLICATE,
+        ..MAKING_IN_A_CROWD
+    },
+    Row {
+        id: "cart-create-8",
+        title: "MPI_Cart_create, reorder, 8 ranks on 2 cpus",
+        result: Some("cart_create"),
+        gates: GRID,
         ..MAKING_IN_A_CROWD
     },
     Row { id: "group-range-incl", title: "MPI_Group_range_incl", result: Some("range_incl"), ..ALGEBRA },

@@ -201,31 +201,31 @@ pub(crate) unsafe fn give(
 /// The pieces that arrays of counts and displacements describe.
 ///
 /// # Safety
-/// Both arrays have an entry for every rank.
-unsafe fn listed(
+/// Both arrays have that many entries.
+pub(crate) unsafe fn listed(
     runtime: &'static Runtime,
-    comm: &Communicator,
+    entries: usize,
     counts: Counts,
     displacements: Displacements,
     datatype: MPI_Datatype,
 ) -> Result<Vec<Piece>> {
-    if counts.is_null() || displacements.is_null() {
+    if entries > 0 && (counts.is_null() || displacements.is_null()) {
         let what = if counts.is_null() { "counts" } else { "displacements" };
         return Err(crate::bodies::world::null(&format!("the array of {what}")));
     }
     let extent = resolve_committed(runtime, datatype)?.extent();
     let piece = |index: usize| {
-        // SAFETY: the caller promised an entry for every rank.
+        // SAFETY: the caller promised so many entries.
         let (count, displacement) = unsafe { (counts.at(index), displacements.at(index)) };
         let offset = displacement.checked_mul(extent).ok_or_else(|| {
-            Error::new(Class::Argument, format!("the displacement of rank {index} is {displacement}"))
+            Error::new(Class::Argument, format!("the displacement of entry {index} is {displacement}"))
         })?;
         if count < 0 {
-            return Err(Error::new(Class::Count, format!("the count of rank {index} is {count}")));
+            return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
         Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..comm.size() as usize).map(piece).collect()
+    (0..entries).map(piece).collect()
 }
 
 /// Brings everybody's data to the root, as much from each as the root says.
@@ -260,7 +260,7 @@ pub unsafe fn mpi_gatherv(
         }
         // SAFETY: as above.
         let output = unsafe {
-            let pieces = listed(runtime, comm, recvcounts, displs, recvtype)?;
+            let pieces = listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)?;
             Output::new(recvbuf, &pieces, in_place)?
         };
         let mine = output.blocks[comm.rank().0 as usize].bytes;
@@ -364,7 +364,7 @@ pub unsafe fn mpi_scatterv(
         }
         // SAFETY: as above.
         let input = unsafe {
-            let pieces = listed(runtime, comm, sendcounts, displs, sendtype)?;
+            let pieces = listed(runtime, comm.size() as usize, sendcounts, displs, sendtype)?;
             Input::new(sendbuf, &pieces)?
         };
         let mine = input.blocks[comm.rank().0 as usize].bytes;
@@ -426,7 +426,7 @@ pub unsafe fn mpi_allgatherv(
         let in_place = is_in_place(sendbuf);
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe {
-            let pieces = listed(runtime, comm, recvcounts, displs, recvtype)?;
+            let pieces = listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)?;
             (give(runtime, sendbuf, sendcount, sendtype, in_place)?, Output::new(recvbuf, &pieces, in_place)?)
         };
         if !in_place {
@@ -493,11 +493,14 @@ pub unsafe fn mpi_alltoallv(
         let in_place = is_in_place(sendbuf);
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe {
-            let pieces = listed(runtime, comm, recvcounts, rdispls, recvtype)?;
+            let pieces = listed(runtime, comm.size() as usize, recvcounts, rdispls, recvtype)?;
             let output = Output::new(recvbuf, &pieces, in_place)?;
             let input = match in_place {
                 true => Input::none(),
-                false => Input::new(sendbuf, &listed(runtime, comm, sendcounts, sdispls, sendtype)?)?,
+                false => Input::new(
+                    sendbuf,
+                    &listed(runtime, comm.size() as usize, sendcounts, sdispls, sendtype)?,
+                )?,
             };
             (input, output)
         };
@@ -518,27 +521,27 @@ fn all_to_all(comm: &Communicator, input: &Input, output: Output, in_place: bool
 /// The pieces that arrays of counts, displacements in bytes and datatypes describe.
 ///
 /// # Safety
-/// All arrays have an entry for every rank.
-unsafe fn listed_with_types(
+/// All arrays have that many entries.
+pub(crate) unsafe fn listed_with_types(
     runtime: &'static Runtime,
-    comm: &Communicator,
+    entries: usize,
     counts: Counts,
     displacements: Displacements,
     datatypes: *const MPI_Datatype,
 ) -> Result<Vec<Piece>> {
-    if counts.is_null() || displacements.is_null() || datatypes.is_null() {
+    if entries > 0 && (counts.is_null() || displacements.is_null() || datatypes.is_null()) {
         return Err(crate::bodies::world::null("an array of counts, displacements or datatypes"));
     }
     let piece = |index: usize| {
-        // SAFETY: the caller promised an entry for every rank.
+        // SAFETY: the caller promised so many entries.
         let (count, offset, datatype) =
             unsafe { (counts.at(index), displacements.at(index), datatypes.add(index).read()) };
         if count < 0 {
-            return Err(Error::new(Class::Count, format!("the count of rank {index} is {count}")));
+            return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
         Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..comm.size() as usize).map(piece).collect()
+    (0..entries).map(piece).collect()
 }
 
 /// Everybody sends a part to everybody, of different lengths and types.
@@ -562,13 +565,14 @@ pub unsafe fn mpi_alltoallw(
         let in_place = is_in_place(sendbuf);
         // SAFETY: the program's promises are handed on.
         let (input, output) = unsafe {
-            let pieces = listed_with_types(runtime, comm, recvcounts, rdispls, recvtypes)?;
+            let pieces = listed_with_types(runtime, comm.size() as usize, recvcounts, rdispls, recvtypes)?;
             let output = Output::new(recvbuf, &pieces, in_place)?;
             let input = match in_place {
                 true => Input::none(),
-                false => {
-                    Input::new(sendbuf, &listed_with_types(runtime, comm, sendcounts, sdispls, sendtypes)?)?
-                }
+                false => Input::new(
+                    sendbuf,
+                    &listed_with_types(runtime, comm.size() as usize, sendcounts, sdispls, sendtypes)?,
+                )?,
             };
             (input, output)
         };

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use weft::{Class, Error, Result};
+use weft::{Class, Error, Result, Stencil};
 
 use crate::bodies::info::{self, Pairs};
 use crate::bodies::pointers::Place;
@@ -25,7 +25,26 @@ fn known(given: &Pairs) -> Result<Pairs> {
         }
         hints.set(key.as_bytes(), value);
     }
+    if let Some(text) = given.value(STENCIL) {
+        check_stencil(&String::from_utf8_lossy(text))?;
+        hints.set(STENCIL.as_bytes(), text);
+    }
     Ok(hints)
+}
+
+/// A stencil must be one for some number of axes: it is not known yet what grids will be made.
+fn check_stencil(text: &str) -> Result<()> {
+    let read = |axes| Stencil::parse(text, axes);
+    if (1..=AXES_MAX).any(|axes| read(axes).is_ok()) {
+        return Ok(());
+    }
+    let why = read(2).err().map(|error| error.to_string()).unwrap_or_default();
+    Err(Error::new(Class::InfoValue, format!("{STENCIL}: {why}")))
+}
+
+/// The stencil that was hinted at.
+pub(crate) fn stencil_of(object: &CommObject) -> Option<String> {
+    lock(&object.hints).value(STENCIL).map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 /// Whether hints may be given to a communicator that is about to be made.
@@ -75,6 +94,11 @@ const ASSERTIONS: [&str; 4] = [
     "mpi_assert_exact_length",
     "mpi_assert_allow_overtaking",
 ];
+
+/// Which cells of a grid exchange messages, for `MPI_Cart_create` with reorder on this communicator.
+const STENCIL: &str = "weft_stencil";
+/// Axes that a stencil may have.
+const AXES_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -1,22 +1,329 @@
-//! Topologies of communicators (MPI 5.0 §8). There are none yet, which can be asked for.
+//! Topologies of communicators: grids (MPI 5.0 §8.5). Those of graphs are in [`graphs`].
+
+pub mod graphs;
+pub mod neighbours;
 
 use std::ffi::c_int;
 
-use crate::bodies::pointers::Place;
+use weft::{Class, Communicator, Error, Grid, Rank, Result, Stencil, Topology};
+
+use crate::bodies::communicator_hints::stencil_of;
+use crate::bodies::communicators::{check, hand_out_if};
+use crate::bodies::pointers::{Place, array, check_array};
 use crate::entry::Target;
 use crate::generated::constants::*;
+use crate::objects::CommObject;
 use crate::state::call;
 use crate::types::*;
 
-/// The kind of a communicator's topology: none has one yet.
+/// The kind of a communicator's topology.
 ///
 /// # Safety
 /// `status` is null or writable.
 pub unsafe fn mpi_topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     call("MPI_Topo_test", Target::Comm(comm), |runtime| {
-        runtime.comm(comm)?;
+        let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(status, "status")? }.set(MPI_UNDEFINED);
+        unsafe { Place::new(status, "status")? }.set(match object.comm.topology() {
+            None => MPI_UNDEFINED,
+            Some(Topology::Grid(_)) => MPI_CART,
+            Some(Topology::Graph(_)) => MPI_GRAPH,
+            Some(Topology::Adjacent(_)) => MPI_DIST_GRAPH,
+        });
         Ok(())
+    })
+}
+
+/// Balanced extents for the axes whose entry is 0.
+///
+/// # Safety
+/// `dims` is null or has `ndims` entries, writable.
+pub unsafe fn mpi_dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
+    call("MPI_Dims_create", Target::World, |_| {
+        // SAFETY: the program's promise is handed on.
+        let given = unsafe { array(dims, axes(ndims)?, "dims")? };
+        let mut extents = given.to_vec();
+        weft::dims_create(nnodes, &mut extents)
+            .map_err(|error| Error::of_text(Class::Dimensions, &error.to_string()))?;
+        // SAFETY: checked above, and the program promised that it is writable.
+        unsafe { put(&extents, dims) };
+        Ok(())
+    })
+}
+
+/// A communicator whose ranks are the cells of a grid.
+///
+/// # Safety
+/// `dims` and `periods` are null or have `ndims` entries, `comm_cart` is null or writable.
+pub unsafe fn mpi_cart_create(
+    comm_old: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    reorder: c_int,
+    comm_cart: *mut MPI_Comm,
+) -> c_int {
+    call("MPI_Cart_create", Target::Comm(comm_old), |runtime| {
+        let object = check(runtime, comm_old, comm_cart)?;
+        // SAFETY: the program's promise is handed on.
+        let asked = unsafe { Asked::new(ndims, dims, periods)? };
+        object.comm.check(|| format!("MPI_Cart_create, {}, reorder {}", asked.words(), reorder != 0))?;
+        let grid = asked.grid(&object.comm)?;
+        let new = match reorder {
+            0 => object.comm.create_grid(&grid)?,
+            _ => object.comm.create_mapped_grid(&grid, &stencil(&object, &grid))?,
+        };
+        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
+        unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
+    })
+}
+
+/// The rank that this process would get on the grid if ranks may change. Collective.
+///
+/// # Safety
+/// `dims` and `periods` are null or have `ndims` entries, `newrank` is null or writable.
+pub unsafe fn mpi_cart_map(
+    comm: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    newrank: *mut c_int,
+) -> c_int {
+    call("MPI_Cart_map", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (asked, place) = unsafe { (Asked::new(ndims, dims, periods)?, Place::new(newrank, "newrank")?) };
+        object.comm.check(|| format!("MPI_Cart_map, {}", asked.words()))?;
+        let grid = asked.grid(&object.comm)?;
+        let mapped = object.comm.map_grid(&grid, &stencil(&object, &grid))?;
+        place.set(mapped.map_or(MPI_UNDEFINED, |Rank(rank)| rank as c_int));
+        Ok(())
+    })
+}
+
+/// The stencil that the program has hinted at, where it is one for this grid; else the nearest neighbours.
+fn stencil(object: &CommObject, grid: &Grid) -> Stencil {
+    let hinted = stencil_of(object).and_then(|text| Stencil::parse(&text, grid.axes()).ok());
+    hinted.unwrap_or_else(|| Stencil::nearest(grid.axes()))
+}
+
+/// A grid as the program describes it.
+struct Asked<'a> {
+    dims: &'a [c_int],
+    periods: &'a [c_int],
+}
+
+impl Asked<'_> {
+    /// # Safety
+    /// Both arrays are null or have `ndims` entries.
+    unsafe fn new<'a>(ndims: c_int, dims: *const c_int, periods: *const c_int) -> Result<Asked<'a>> {
+        let count = axes(ndims)?;
+        // SAFETY: the caller's promise is handed on.
+        unsafe { Ok(Asked { dims: array(dims, count, "dims")?, periods: array(periods, count, "periods")? }) }
+    }
+
+    /// For the comparison of calls (`WEFT_CHECK`).
+    fn words(&self) -> String {
+        let axis = |(extent, period): (&c_int, &c_int)| {
+            format!("{extent}{}", if *period == 0 { "" } else { " periodic" })
+        };
+        self.dims.iter().zip(self.periods).map(axis).collect::<Vec<_>>().join(" x ")
+    }
+
+    fn grid(&self, comm: &Communicator) -> Result<Grid> {
+        let extent = |&extent: &c_int| u32::try_from(extent).unwrap_or(0);
+        let dims: Vec<u32> = self.dims.iter().map(extent).collect();
+        let periods: Vec<bool> = self.periods.iter().map(|&period| period != 0).collect();
+        let wrong = |error: weft::NotAGrid| match self.dims.iter().position(|&extent| extent < 0) {
+            Some(axis) => format!("{}: the extent of axis {axis} is {}", comm.place(), self.dims[axis]),
+            None => format!("{}: {error}", comm.place()),
+        };
+        Grid::new(&dims, &periods).map_err(|error| Error::new(Class::Dimensions, wrong(error)))
+    }
+}
+
+/// A number of axes.
+fn axes(ndims: c_int) -> Result<i64> {
+    if ndims < 0 {
+        return Err(Error::new(Class::Dimensions, format!("the number of axes is {ndims}")));
+    }
+    Ok(i64::from(ndims))
+}
+
+/// Writes an array of the program's.
+///
+/// # Safety
+/// `place` has room for as many values, unless there are none.
+unsafe fn put<T: Copy>(values: &[T], place: *mut T) {
+    if !values.is_empty() {
+        // SAFETY: the caller promised the room; what is ours does not overlap it.
+        unsafe { place.copy_from_nonoverlapping(values.as_ptr(), values.len()) };
+    }
+}
+
+/// Refuses room for fewer entries than there are.
+fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
+    if usize::try_from(room).is_ok_and(|room| needed <= room) {
+        return Ok(());
+    }
+    let what = format!("{name} is {room}, and {needed} entries are to be stored");
+    Err(Error::new(Class::Argument, what))
+}
+
+/// The number of axes of the grid.
+///
+/// # Safety
+/// `ndims` is null or writable.
+pub unsafe fn mpi_cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
+    call("MPI_Cartdim_get", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(ndims, "ndims")? }.set(object.comm.grid()?.axes() as c_int);
+        Ok(())
+    })
+}
+
+/// The grid, and this process's coordinates on it.
+///
+/// # Safety
+/// The arrays are null or have `maxdims` entries, writable.
+pub unsafe fn mpi_cart_get(
+    comm: MPI_Comm,
+    maxdims: c_int,
+    dims: *mut c_int,
+    periods: *mut c_int,
+    coords: *mut c_int,
+) -> c_int {
+    call("MPI_Cart_get", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let grid = object.comm.grid()?;
+        check_room(maxdims, grid.axes(), "maxdims")?;
+        for (place, name) in [(dims, "dims"), (periods, "periods"), (coords, "coords")] {
+            check_array(place, grid.axes() as i64, name)?;
+        }
+        let extents: Vec<c_int> = grid.dims().iter().map(|&extent| extent as c_int).collect();
+        let rings: Vec<c_int> = grid.periods().iter().map(|&is_ring| c_int::from(is_ring)).collect();
+        // SAFETY: checked above, and the program promised the room.
+        unsafe {
+            put(&extents, dims);
+            put(&rings, periods);
+            put(&coordinates(grid, object.comm.rank().0), coords);
+        }
+        Ok(())
+    })
+}
+
+fn coordinates(grid: &Grid, rank: u32) -> Vec<c_int> {
+    let mut coordinates = vec![0; grid.axes()];
+    grid.coordinates(rank, &mut coordinates);
+    coordinates.into_iter().map(|coordinate| coordinate as c_int).collect()
+}
+
+/// The rank at some coordinates.
+///
+/// # Safety
+/// `coords` is null or has an entry for each axis, `rank` is null or writable.
+pub unsafe fn mpi_cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
+    call("MPI_Cart_rank", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let grid = object.comm.grid()?;
+        // SAFETY: the program's promises are handed on.
+        let (asked, place) =
+            unsafe { (array(coords, grid.axes() as i64, "coords")?, Place::new(rank, "rank")?) };
+        let wide: Vec<i64> = asked.iter().copied().map(i64::from).collect();
+        let cell = grid.cell(&wide).ok_or_else(|| beyond(&object.comm, grid, asked))?;
+        place.set(cell as c_int);
+        Ok(())
+    })
+}
+
+#[cold]
+fn beyond(comm: &Communicator, grid: &Grid, coordinates: &[c_int]) -> Error {
+    let is_out = |axis: &usize| {
+        let inside = u32::try_from(coordinates[*axis]).is_ok_and(|at| at < grid.dims()[*axis]);
+        !inside && !grid.periods()[*axis]
+    };
+    let axis = (0..grid.axes()).find(is_out).unwrap_or_default();
+    let what = format!(
+        "{}: coordinate {} of axis {axis}, which is open and has {} cells",
+        comm.place(),
+        coordinates[axis],
+        grid.dims()[axis]
+    );
+    Error::new(Class::Argument, what).remedy("coordinates of open axes are 0 or more, and below the extent")
+}
+
+/// The coordinates of a rank.
+///
+/// # Safety
+/// `coords` is null or has `maxdims` entries, writable.
+pub unsafe fn mpi_cart_coords(comm: MPI_Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
+    call("MPI_Cart_coords", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        let grid = object.comm.grid()?;
+        let rank = member(&object.comm, rank)?;
+        check_room(maxdims, grid.axes(), "maxdims")?;
+        check_array(coords, grid.axes() as i64, "coords")?;
+        // SAFETY: checked above, and the program promised the room.
+        unsafe { put(&coordinates(grid, rank), coords) };
+        Ok(())
+    })
+}
+
+/// A rank of the communicator.
+fn member(comm: &Communicator, rank: c_int) -> Result<u32> {
+    let found = u32::try_from(rank).ok().filter(|&rank| rank < comm.size());
+    found.ok_or_else(|| {
+        let what =
+            format!("{}: rank {rank} does not exist, ranks are 0 to {}", comm.place(), comm.size() - 1);
+        Error::new(Class::Rank, what)
+    })
+}
+
+/// The ranks down and up an axis.
+///
+/// # Safety
+/// `rank_source` and `rank_dest` are null or writable.
+pub unsafe fn mpi_cart_shift(
+    comm: MPI_Comm,
+    direction: c_int,
+    disp: c_int,
+    rank_source: *mut c_int,
+    rank_dest: *mut c_int,
+) -> c_int {
+    call("MPI_Cart_shift", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promises are handed on.
+        let (down, up) =
+            unsafe { (Place::new(rank_source, "rank_source")?, Place::new(rank_dest, "rank_dest")?) };
+        let axis = usize::try_from(direction).unwrap_or(usize::MAX);
+        let axes = object.comm.grid()?.axes();
+        if axis >= axes {
+            let what = format!("{}: axis {direction} of a grid of {axes} axes", object.comm.place());
+            return Err(Error::new(Class::Dimensions, what).remedy("axes are counted from 0"));
+        }
+        let (source, destination) = object.comm.shift(axis, disp)?;
+        let number = |rank: Option<Rank>| rank.map_or(MPI_PROC_NULL, |Rank(rank)| rank as c_int);
+        down.set(number(source));
+        up.set(number(destination));
+        Ok(())
+    })
+}
+
+/// A communicator of the cells that differ along the axes that remain.
+///
+/// # Safety
+/// `remain_dims` is null or has an entry for each axis, `newcomm` is null or writable.
+pub unsafe fn mpi_cart_sub(comm: MPI_Comm, remain_dims: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
+    call("MPI_Cart_sub", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        let axes = object.comm.grid()?.axes();
+        // SAFETY: the program's promise is handed on.
+        let remain = unsafe { array(remain_dims, axes as i64, "remain_dims")? };
+        let keep: Vec<bool> = remain.iter().map(|&keep| keep != 0).collect();
+        object.comm.check(|| format!("MPI_Cart_sub, {keep:?}"))?;
+        let new = object.comm.keep_axes(&keep)?;
+        // SAFETY: as in `mpi_cart_create`.
+        unsafe { hand_out_if(runtime, Some(new), &object, comm, newcomm) }
     })
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
 
+use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::error::{Class, Error, Result};
@@ -121,9 +122,30 @@ impl Communicator {
 
     /// A communicator of those members, made from this one.
     pub(super) fn child(&self, group: Group, lease: Lease, seed: u64, label: Label) -> Option<Communicator> {
-        let process = self.inner.process.clone();
+        self.arranged_child(group, lease, seed, label, None)
+    }
+
+    /// The same with a topology.
+    pub(super) fn arranged_child(
+        &self,
+        group: Group,
+        lease: Lease,
+        seed: u64,
+        label: Label,
+        topology: Option<Arc<Arranged>>,
+    ) -> Option<Communicator> {
+        let (process, identity) = (self.inner.process.clone(), mix(seed));
         let lease = Kept::Own(lease);
-        Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label })
+        Communicator::assemble(Parts { process, group, inter: None, lease, identity, label, topology })
+    }
+
+    /// What a member adds to the sum of [`Communicator::agree`] so that it is 0 if all give the same number; if one
+    /// gives another it is so only by an accident of 1 in 2^64.
+    pub(super) fn alike(&self, number: u64) -> u64 {
+        match self.rank().0 {
+            0 => number.wrapping_mul(1u64.wrapping_sub(u64::from(self.size()))),
+            _ => number,
+        }
     }
 
     pub(super) fn lost_itself(&self) -> Error {

@@ -33,7 +33,12 @@ impl Communicator {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
         let (lease, _) = meeting.agree(seed, 0)?;
-        self.copy(lease, seed, made)
+        let copy = self.copy(lease, seed, made)?;
+        // Members have come to know it in one call and make the copy in another, so they know it alike.
+        if let Some(placement) = self.inner.placement.get() {
+            let _ = copy.inner.placement.set(placement.clone());
+        }
+        Ok(copy)
     }
 
     /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
@@ -65,7 +70,10 @@ impl Communicator {
     fn copy(&self, lease: Lease, seed: u64, made: &'static str) -> Result<Communicator> {
         let label = self.label_of_child(made);
         let copy = match &self.inner.inter {
-            None => self.child(self.group().clone(), lease, seed, label),
+            None => {
+                let topology = self.inner.topology.clone();
+                self.arranged_child(self.group().clone(), lease, seed, label, topology)
+            }
             Some(inter) => self.child_across(inter.local.clone(), inter.remote.clone(), lease, seed, label),
         };
         copy.ok_or_else(|| self.lost_itself())

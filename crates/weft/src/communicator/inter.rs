@@ -436,6 +436,7 @@ impl Both<'_> {
             lease: Kept::Shared(lease.clone()),
             identity: mix(seed),
             label: label.clone(),
+            topology: None,
         })?;
         let inter = Inter { local: self.local.settled(), remote: self.remote.settled(), bridge };
         Communicator::assemble(Parts {
@@ -445,6 +446,7 @@ impl Both<'_> {
             lease: Kept::Shared(lease),
             identity: mix(seed),
             label,
+            topology: None,
         })
     }
 }

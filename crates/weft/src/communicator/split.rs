@@ -1,17 +1,14 @@
 //! Communicators of those who give the same color, or sit on the same piece of the machine (MPI 5.0 §7.4.2).
 
-use std::sync::Arc;
-
-use fabric::{Heap, Payload, Peer};
-use messaging::{Envelope, Mode, Pattern, Rank, RequestId, Sending};
+use fabric::Peer;
+use messaging::Rank;
 use topology::{Host, Level};
 
-use super::strangers::numbers_of;
+use super::mail::{Mail, Parcel};
 use super::{Communicator, Label};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::process::Process;
 
 /// What the members of a part shall have in common.
 #[derive(Clone, Debug)]
@@ -82,8 +79,7 @@ impl Communicator {
         let dealt = chosen.map(|all| deal(&choices_of(&all)));
         let (words, lists) = dealt.unwrap_or_default();
         let told = self.scatter(&words, DEALT_WORDS, Rank(0))?;
-        let tag = self.next_nonblocking_tag();
-        let mail = Mail { from: self, tag };
+        let mail = Mail::new(self);
         let under_way = lists.iter().map(|(to, list)| mail.send(*to, list)).collect::<Result<Vec<_>>>()?;
         let ranks = match told[..] {
             [RUN, first, count, stride, ..] => {
@@ -223,76 +219,6 @@ fn deal(choices: &[Choice]) -> (Vec<i32>, Vec<(Rank, Vec<i64>)>) {
         }
     }
     (words, lists)
-}
-
-/// Numbers between members, under a tag of their own.
-struct Mail<'a> {
-    from: &'a Communicator,
-    tag: i32,
-}
-
-/// Numbers that are on their way, and the memory they are read from.
-struct Parcel {
-    process: Arc<Process>,
-    request: Option<RequestId>,
-    _numbers: Heap,
-}
-
-impl Mail<'_> {
-    fn context(&self) -> u32 {
-        self.from.inner.context * 2 + 1
-    }
-
-    fn peer(&self, rank: Rank) -> Result<Peer> {
-        self.from.inner.group.peer(rank).ok_or_else(|| self.from.lost_itself())
-    }
-
-    fn send(&self, to: Rank, numbers: &[i64]) -> Result<Parcel> {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let heap = Heap::new(bytes.len());
-        heap.memory().write_at(0, Payload::from(&bytes[..]));
-        let envelope = Envelope { context: self.context(), source: self.from.rank(), tag: self.tag };
-        let process = self.from.process().clone();
-        let payload = heap.memory().reading();
-        let request = match process.send(self.peer(to)?, envelope, payload, Mode::Standard)? {
-            Sending::Done => None,
-            Sending::Pending(request) => Some(request),
-        };
-        Ok(Parcel { process, request, _numbers: heap })
-    }
-
-    fn receive(&self, from: Rank, count: usize) -> Result<Vec<i64>> {
-        let room = Heap::new(8 * count);
-        let pattern = Pattern { context: self.context(), source: Some(from), tag: Some(self.tag) };
-        let process = self.from.process();
-        let outcome = process.receive_awaited(pattern, Some(self.peer(from)?), room.memory());
-        match outcome.failure {
-            Some(failure) => {
-                let what = format!("{}: {}", self.from.place(), crate::process::failure_text(&failure));
-                Err(Error::new(Class::ProcessAborted, what))
-            }
-            None => Ok(numbers_of(room.payload())),
-        }
-    }
-}
-
-impl Parcel {
-    fn arrive(mut self) -> Result<()> {
-        let Some(request) = self.request.take() else { return Ok(()) };
-        match self.process.wait(request).failure {
-            None => Ok(()),
-            Some(failure) => Err(Error::new(Class::ProcessAborted, crate::process::failure_text(&failure))),
-        }
-    }
-}
-
-impl Drop for Parcel {
-    /// The engine reads the numbers until the send is over, also where another send has failed.
-    fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
-            let _ = self.process.wait(request);
-        }
-    }
 }
 
 /// What a member says of itself.

@@ -161,7 +161,15 @@ impl Process {
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };
         let lease = Kept::Own(lease);
-        Ok(Communicator::assemble(Parts { process, group, inter: None, lease, identity: mix(seed), label }))
+        Ok(Communicator::assemble(Parts {
+            process,
+            group,
+            inter: None,
+            lease,
+            identity: mix(seed),
+            label,
+            topology: None,
+        }))
     }
 
     /// A number of numbers that another process has told: no more than an encoded group of this job can have.

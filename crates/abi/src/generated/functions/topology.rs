@@ -18,7 +18,8 @@ pub unsafe extern "C" fn MPI_Cart_coords(
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_coords" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) }
 }
 
 /// `PMPI_Cart_coords`, in MPI since 1.1.
@@ -32,7 +33,8 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_coords" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) }
 }
 
 /// `MPI_Cart_create`, in MPI since 1.1.
@@ -48,7 +50,8 @@ pub unsafe extern "C" fn MPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_create(comm_old, ndims, dims, periods, reorder, comm_cart) }
 }
 
 /// `PMPI_Cart_create`, in MPI since 1.1.
@@ -64,7 +67,8 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_create(comm_old, ndims, dims, periods, reorder, comm_cart) }
 }
 
 /// `MPI_Cart_get`, in MPI since 1.1.
@@ -79,7 +83,8 @@ pub unsafe extern "C" fn MPI_Cart_get(
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) }
 }
 
 /// `PMPI_Cart_get`, in MPI since 1.1.
@@ -94,7 +99,8 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) }
 }
 
 /// `MPI_Cart_map`, in MPI since 1.1.
@@ -109,7 +115,8 @@ pub unsafe extern "C" fn MPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_map" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) }
 }
 
 /// `PMPI_Cart_map`, in MPI since 1.1.
@@ -124,7 +131,8 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_map" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) }
 }
 
 /// `MPI_Cart_rank`, in MPI since 1.1.
@@ -137,7 +145,8 @@ pub unsafe extern "C" fn MPI_Cart_rank(
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_rank" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) }
 }
 
 /// `PMPI_Cart_rank`, in MPI since 1.1.
@@ -150,7 +159,8 @@ pub unsafe extern "C" fn PMPI_Cart_rank(
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_rank" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) }
 }
 
 /// `MPI_Cart_shift`, in MPI since 1.1.
@@ -165,7 +175,8 @@ pub unsafe extern "C" fn MPI_Cart_shift(
     rank_source: *mut c_int,
     rank_dest: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_shift" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_shift(comm, direction, disp, rank_source, rank_dest) }
 }
 
 /// `PMPI_Cart_shift`, in MPI since 1.1.
@@ -180,7 +191,8 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_source: *mut c_int,
     rank_dest: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_shift" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_shift(comm, direction, disp, rank_source, rank_dest) }
 }
 
 /// `MPI_Cart_sub`, in MPI since 1.1.
@@ -193,7 +205,8 @@ pub unsafe extern "C" fn MPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_sub" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) }
 }
 
 /// `PMPI_Cart_sub`, in MPI since 1.1.
@@ -206,7 +219,8 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cart_sub" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) }
 }
 
 /// `MPI_Cartdim_get`, in MPI since 1.1.
@@ -215,7 +229,8 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cartdim_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) }
 }
 
 /// `PMPI_Cartdim_get`, in MPI since 1.1.
@@ -224,7 +239,8 @@ pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Cartdim_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) }
 }
 
 /// `MPI_Dims_create`, in MPI since 1.1.
@@ -233,7 +249,8 @@ pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dims_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) }
 }
 
 /// `PMPI_Dims_create`, in MPI since 1.1.
@@ -242,7 +259,8 @@ pub unsafe extern "C" fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dims_create" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) }
 }
 
 /// `MPI_Dist_graph_create`, in MPI since 2.2.
@@ -261,7 +279,20 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_create(
+            comm_old,
+            n,
+            sources,
+            degrees,
+            destinations,
+            weights,
+            info,
+            reorder,
+            comm_dist_graph,
+        )
+    }
 }
 
 /// `PMPI_Dist_graph_create`, in MPI since 2.2.
@@ -280,7 +311,20 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_create(
+            comm_old,
+            n,
+            sources,
+            degrees,
+            destinations,
+            weights,
+            info,
+            reorder,
+            comm_dist_graph,
+        )
+    }
 }
 
 /// `MPI_Dist_graph_create_adjacent`, in MPI since 2.2.
@@ -300,7 +344,21 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_create_adjacent" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_create_adjacent(
+            comm_old,
+            indegree,
+            sources,
+            sourceweights,
+            outdegree,
+            destinations,
+            destweights,
+            info,
+            reorder,
+            comm_dist_graph,
+        )
+    }
 }
 
 /// `PMPI_Dist_graph_create_adjacent`, in MPI since 2.2.
@@ -320,7 +378,21 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_create_adjacent" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_create_adjacent(
+            comm_old,
+            indegree,
+            sources,
+            sourceweights,
+            outdegree,
+            destinations,
+            destweights,
+            info,
+            reorder,
+            comm_dist_graph,
+        )
+    }
 }
 
 /// `MPI_Dist_graph_neighbors`, in MPI since 2.2.
@@ -337,7 +409,18 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_neighbors" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_neighbors(
+            comm,
+            maxindegree,
+            sources,
+            sourceweights,
+            maxoutdegree,
+            destinations,
+            destweights,
+        )
+    }
 }
 
 /// `PMPI_Dist_graph_neighbors`, in MPI since 2.2.
@@ -354,7 +437,18 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_neighbors" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_neighbors(
+            comm,
+            maxindegree,
+            sources,
+            sourceweights,
+            maxoutdegree,
+            destinations,
+            destweights,
+        )
+    }
 }
 
 /// `MPI_Dist_graph_neighbors_count`, in MPI since 2.2.
@@ -368,7 +462,15 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors_count(
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_neighbors_count" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_neighbors_count(
+            comm,
+            indegree,
+            outdegree,
+            weighted,
+        )
+    }
 }
 
 /// `PMPI_Dist_graph_neighbors_count`, in MPI since 2.2.
@@ -382,7 +484,15 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Dist_graph_neighbors_count" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_dist_graph_neighbors_count(
+            comm,
+            indegree,
+            outdegree,
+            weighted,
+        )
+    }
 }
 
 /// `MPI_Graph_create`, in MPI since 1.1.
@@ -398,7 +508,17 @@ pub unsafe extern "C" fn MPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_graph_create(
+            comm_old,
+            nnodes,
+            indx,
+            edges,
+            reorder,
+            comm_graph,
+        )
+    }
 }
 
 /// `PMPI_Graph_create`, in MPI since 1.1.
@@ -414,7 +534,17 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_create" }, Target::Comm(comm_old))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::graphs::mpi_graph_create(
+            comm_old,
+            nnodes,
+            indx,
+            edges,
+            reorder,
+            comm_graph,
+        )
+    }
 }
 
 /// `MPI_Graph_get`, in MPI since 1.1.
@@ -429,7 +559,8 @@ pub unsafe extern "C" fn MPI_Graph_get(
     indx: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) }
 }
 
 /// `PMPI_Graph_get`, in MPI since 1.1.
@@ -444,7 +575,8 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     indx: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) }
 }
 
 /// `MPI_Graph_map`, in MPI since 1.1.
@@ -459,7 +591,8 @@ pub unsafe extern "C" fn MPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_map" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) }
 }
 
 /// `PMPI_Graph_map`, in MPI since 1.1.
@@ -474,7 +607,8 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_map" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) }
 }
 
 /// `MPI_Graph_neighbors`, in MPI since 1.1.
@@ -488,7 +622,8 @@ pub unsafe extern "C" fn MPI_Graph_neighbors(
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_neighbors" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, neighbors) }
 }
 
 /// `PMPI_Graph_neighbors`, in MPI since 1.1.
@@ -502,7 +637,8 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_neighbors" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, neighbors) }
 }
 
 /// `MPI_Graph_neighbors_count`, in MPI since 1.1.
@@ -515,7 +651,8 @@ pub unsafe extern "C" fn MPI_Graph_neighbors_count(
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_neighbors_count" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) }
 }
 
 /// `PMPI_Graph_neighbors_count`, in MPI since 1.1.
@@ -528,7 +665,8 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graph_neighbors_count" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) }
 }
 
 /// `MPI_Graphdims_get`, in MPI since 1.1.
@@ -541,7 +679,8 @@ pub unsafe extern "C" fn MPI_Graphdims_get(
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graphdims_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) }
 }
 
 /// `PMPI_Graphdims_get`, in MPI since 1.1.
@@ -554,7 +693,8 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Graphdims_get" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) }
 }
 
 /// `MPI_Ineighbor_allgather`, in MPI since 3.0.
@@ -951,7 +1091,18 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgather`, in MPI since 3.0.
@@ -968,7 +1119,18 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgather_c`, in MPI since 4.0.
@@ -985,7 +1147,18 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgather_c`, in MPI since 4.0.
@@ -1002,7 +1175,18 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgather_init`, in MPI since 4.0.
@@ -1096,7 +1280,19 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgatherv`, in MPI since 3.0.
@@ -1114,7 +1310,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgatherv_c`, in MPI since 4.0.
@@ -1132,7 +1340,19 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgatherv_c`, in MPI since 4.0.
@@ -1150,7 +1370,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgatherv_init`, in MPI since 4.0.
@@ -1247,7 +1479,18 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoall`, in MPI since 3.0.
@@ -1264,7 +1507,18 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoall_c`, in MPI since 4.0.
@@ -1281,7 +1535,18 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoall_c`, in MPI since 4.0.
@@ -1298,7 +1563,18 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoall_init`, in MPI since 4.0.
@@ -1393,7 +1669,20 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallv`, in MPI since 3.0.
@@ -1412,7 +1701,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallv_c`, in MPI since 4.0.
@@ -1431,7 +1733,20 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallv_c`, in MPI since 4.0.
@@ -1450,7 +1765,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallv_init`, in MPI since 4.0.
@@ -1553,7 +1881,20 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallw`, in MPI since 3.0.
@@ -1572,7 +1913,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallw_c`, in MPI since 4.0.
@@ -1591,7 +1945,20 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallw_c`, in MPI since 4.0.
@@ -1610,7 +1977,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallw_init`, in MPI since 4.0.

@@ -1,0 +1,106 @@
+//! Numbers that members send each other while they make something.
+
+use std::sync::Arc;
+
+use fabric::{Heap, Payload, Peer};
+use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+
+use super::Communicator;
+use super::strangers::numbers_of;
+use crate::error::{Class, Error, Result};
+use crate::process::Process;
+
+/// Numbers between members, under a tag of their own.
+pub(super) struct Mail<'a> {
+    from: &'a Communicator,
+    tag: i32,
+}
+
+/// Numbers that are on their way, and the memory they are read from.
+pub(super) struct Parcel {
+    process: Arc<Process>,
+    request: Option<RequestId>,
+    _numbers: Heap,
+}
+
+impl<'a> Mail<'a> {
+    /// Under a tag that no other operation has. Collective.
+    pub(super) fn new(from: &'a Communicator) -> Mail<'a> {
+        Mail { from, tag: from.next_nonblocking_tag() }
+    }
+
+    fn context(&self) -> u32 {
+        self.from.inner.context * 2 + 1
+    }
+
+    fn peer(&self, rank: Rank) -> Result<Peer> {
+        self.from.inner.group.peer(rank).ok_or_else(|| self.from.lost_itself())
+    }
+
+    /// Begins to send numbers.
+    pub(super) fn send(&self, to: Rank, numbers: &[i64]) -> Result<Parcel> {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let heap = Heap::new(bytes.len());
+        heap.memory().write_at(0, Payload::from(&bytes[..]));
+        let envelope = Envelope { context: self.context(), source: self.from.rank(), tag: self.tag };
+        let process = self.from.process().clone();
+        let payload = heap.memory().reading();
+        let request = match process.send(self.peer(to)?, envelope, payload, Mode::Standard)? {
+            Sending::Done => None,
+            Sending::Pending(request) => Some(request),
+        };
+        Ok(Parcel { process, request, _numbers: heap })
+    }
+
+    /// Receives that many numbers.
+    pub(super) fn receive(&self, from: Rank, count: usize) -> Result<Vec<i64>> {
+        let room = Heap::new(8 * count);
+        let pattern = Pattern { context: self.context(), source: Some(from), tag: Some(self.tag) };
+        let process = self.from.process();
+        let outcome = process.receive_awaited(pattern, Some(self.peer(from)?), room.memory());
+        self.arrived(&outcome, &room)
+    }
+
+    /// Receives numbers from anybody, however many.
+    pub(super) fn receive_any(&self) -> Result<Vec<i64>> {
+        let pattern = Pattern { context: self.context(), source: None, tag: Some(self.tag) };
+        let process = self.from.process();
+        let message = process.until(|engine| engine.take(&pattern));
+        let room = Heap::new(message.probed().bytes);
+        let outcome = match process.receive_matched(message, room.memory()) {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => process.wait(request),
+        };
+        self.arrived(&outcome, &room)
+    }
+
+    fn arrived(&self, outcome: &Outcome, room: &Heap) -> Result<Vec<i64>> {
+        match &outcome.failure {
+            Some(failure) => {
+                let what = format!("{}: {}", self.from.place(), crate::process::failure_text(failure));
+                Err(Error::new(Class::ProcessAborted, what))
+            }
+            None => Ok(numbers_of(room.payload())),
+        }
+    }
+}
+
+impl Parcel {
+    /// Waits until the numbers are gone.
+    pub(super) fn arrive(mut self) -> Result<()> {
+        let Some(request) = self.request.take() else { return Ok(()) };
+        match self.process.wait(request).failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::new(Class::ProcessAborted, crate::process::failure_text(&failure))),
+        }
+    }
+}
+
+impl Drop for Parcel {
+    /// The engine reads the numbers until the send is over, also where another send has failed.
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let _ = self.process.wait(request);
+        }
+    }
+}

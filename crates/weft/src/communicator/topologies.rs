@@ -1,0 +1,293 @@
+//! Communicators whose ranks are arranged: as the cells of a grid, or as the nodes of a graph (MPI 5.0 §8).
+
+mod graphs;
+mod lists;
+mod places;
+
+use std::sync::Arc;
+
+use collectives::{Around, Buffers, Neighbourhood, Schedule};
+use fabric::{Payload, Peer, UserMemory};
+use messaging::Rank;
+use topology::{Adjacent, Graph, Grid};
+
+use super::Communicator;
+use crate::contexts::mix;
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::recent::Kind;
+
+pub use graphs::Edge;
+
+/// How the ranks of a communicator are arranged (MPI 5.0 §8.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// As the cells of a grid: the rank is the number of its cell.
+    Grid(Grid),
+    /// As the nodes of a graph that all know.
+    Graph(Graph),
+    /// As the nodes of a graph of which each knows its own edges.
+    Adjacent(Adjacent),
+}
+
+/// A topology, and whom this rank exchanges with in it.
+pub(crate) struct Arranged {
+    topology: Topology,
+    /// None where an edge has no edge back, so that one would wait for what the other does not send.
+    neighbourhood: Option<Neighbourhood>,
+}
+
+impl Topology {
+    /// Whom the rank `here` exchanges with.
+    fn neighbourhood(&self, here: Rank) -> Option<Neighbourhood> {
+        let Rank(rank) = here;
+        let all = |ranks: &[u32]| ranks.iter().map(|&rank| Some(Rank(rank))).collect();
+        match self {
+            Topology::Grid(grid) => {
+                let mut by = vec![0; grid.axes()];
+                let mut ranks = Vec::with_capacity(2 * grid.axes());
+                for axis in 0..grid.axes() {
+                    for step in [-1, 1] {
+                        by[axis] = step;
+                        ranks.push(grid.neighbour(rank, &by).map(Rank));
+                    }
+                    by[axis] = 0;
+                }
+                Some(Neighbourhood { here, sources: ranks.clone(), destinations: ranks, is_paired: true })
+            }
+            Topology::Graph(graph) => graph.is_symmetric().then(|| {
+                let ranks: Vec<_> = all(graph.neighbours(rank));
+                Neighbourhood { here, sources: ranks.clone(), destinations: ranks, is_paired: false }
+            }),
+            Topology::Adjacent(Adjacent { sources, destinations, .. }) => Some(Neighbourhood {
+                here,
+                sources: all(sources),
+                destinations: all(destinations),
+                is_paired: false,
+            }),
+        }
+    }
+}
+
+impl Communicator {
+    /// How the ranks are arranged; none where they are not (MPI 5.0 §8.5.4).
+    #[must_use]
+    pub fn topology(&self) -> Option<&Topology> {
+        self.inner.topology.as_ref().map(|arranged| &arranged.topology)
+    }
+
+    /// The grid that the ranks are the cells of.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] where they are not.
+    pub fn grid(&self) -> Result<&Grid> {
+        match self.topology() {
+            Some(Topology::Grid(grid)) => Ok(grid),
+            _ => Err(self.no_topology("a grid", "MPI_Cart_create")),
+        }
+    }
+
+    /// The graph that the ranks are the nodes of.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] where they are not.
+    pub fn graph(&self) -> Result<&Graph> {
+        match self.topology() {
+            Some(Topology::Graph(graph)) => Ok(graph),
+            _ => Err(self.no_topology("a graph", "MPI_Graph_create")),
+        }
+    }
+
+    /// This rank's edges of a distributed graph.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] where there is none.
+    pub fn adjacent(&self) -> Result<&Adjacent> {
+        match self.topology() {
+            Some(Topology::Adjacent(adjacent)) => Ok(adjacent),
+            _ => Err(self.no_topology("a distributed graph", "MPI_Dist_graph_create_adjacent")),
+        }
+    }
+
+    /// Whom this rank exchanges with, in the order of MPI 5.0 §8.6.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] where there is no topology, or a graph with an edge that leads one way only.
+    pub fn neighbourhood(&self) -> Result<&Neighbourhood> {
+        match &self.inner.topology {
+            Some(arranged) => arranged.neighbourhood.as_ref().ok_or_else(|| self.one_way()),
+            None => Err(self.no_topology("neighbours", "MPI_Cart_create")),
+        }
+    }
+
+    #[cold]
+    fn no_topology(&self, of: &str, by: &str) -> Error {
+        let what = format!("{}: this communicator does not have the topology of {of}", self.place());
+        Error::new(Class::Topology, what).remedy(format!("give a communicator that was made by {by}"))
+    }
+
+    #[cold]
+    fn one_way(&self) -> Error {
+        let what = format!("{}: the graph has an edge that leads one way only", self.place());
+        Error::new(Class::Topology, what)
+            .remedy("give each edge in both directions, or use MPI_Dist_graph_create_adjacent")
+    }
+
+    /// A communicator of the first `grid.cells()` members, arranged as a grid: each keeps its rank (MPI 5.0 §8.5.1).
+    /// The others get none. Collective.
+    ///
+    /// # Errors
+    /// [`Class::Dimensions`] where the grid has more cells than there are members; [`Class::NotSame`] where members
+    /// give different grids; a lost member.
+    pub fn create_grid(&self, grid: &Grid) -> Result<Option<Communicator>> {
+        self.check_cells(grid)?;
+        let ranks = Group::world(grid.cells());
+        self.arrange(&ranks, Topology::Grid(grid.clone()), mark_of(grid), GRID)
+    }
+
+    fn check_cells(&self, grid: &Grid) -> Result<()> {
+        if grid.cells() <= self.size() {
+            return Ok(());
+        }
+        let dims: Vec<String> = grid.dims().iter().map(u32::to_string).collect();
+        let (cells, size) = (grid.cells(), self.size());
+        let what = format!(
+            "{}: a grid of {} has {cells} cells, and there are {size} ranks",
+            self.place(),
+            dims.join("x")
+        );
+        Err(Error::new(Class::Dimensions, what)
+            .remedy("start more ranks, or let MPI_Dims_create choose the extents"))
+    }
+
+    /// A communicator of these members, which are ranks of this one in the order of the new one, with a topology.
+    /// `mark` is the same at all members if they mean the same.
+    fn arrange(
+        &self,
+        ranks: &Group,
+        topology: Topology,
+        mark: u64,
+        made: &'static str,
+    ) -> Result<Option<Communicator>> {
+        self.arrange_agreed(ranks, topology, made, self.alike(mark))?.map_err(|Disagreement| self.not_alike())
+    }
+
+    /// The same for members that mean the same if the words they give sum up to 0.
+    fn arrange_agreed(
+        &self,
+        ranks: &Group,
+        topology: Topology,
+        made: &'static str,
+        word: u64,
+    ) -> Result<std::result::Result<Option<Communicator>, Disagreement>> {
+        if self.is_inter() {
+            return Err(self.not_for_inter("a topology"));
+        }
+        let seed = self.next_seed();
+        let (lease, sum) = self.agree(seed, word)?;
+        if sum != 0 {
+            return Ok(Err(Disagreement));
+        }
+        let Some(rank) = ranks.rank(Peer(self.rank().0)) else { return Ok(Ok(None)) };
+        let neighbourhood = topology.neighbourhood(rank);
+        let arranged = Arc::new(Arranged { topology, neighbourhood });
+        let group = self.group().at_ranks(ranks);
+        let label = self.label_of_child(made);
+        Ok(Ok(self.arranged_child(group, lease, seed, label, Some(arranged))))
+    }
+
+    #[cold]
+    fn not_alike(&self) -> Error {
+        let what = format!("{}: the members do not describe the same topology", self.place());
+        Error::new(Class::NotSame, what)
+            .remedy("all must give the same arguments; WEFT_CHECK=1 tells who gave which")
+    }
+
+    /// The communicator of those cells that differ from this one's only along the axes that are kept
+    /// (MPI 5.0 §8.5.8). Collective.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] without a grid, [`Class::Argument`] where `keep` has not an entry for each axis,
+    /// [`Class::NotSame`] where members keep different axes; a lost member.
+    pub fn keep_axes(&self, keep: &[bool]) -> Result<Communicator> {
+        let grid = self.grid()?;
+        if keep.len() != grid.axes() {
+            let what = format!("{}: {} axes are kept or not, of {}", self.place(), keep.len(), grid.axes());
+            return Err(Error::new(Class::Argument, what));
+        }
+        let mut coordinates = vec![0; grid.axes()];
+        grid.coordinates(self.rank().0, &mut coordinates);
+        let strides = grid.strides();
+        let kept = || (0..keep.len()).filter(|&axis| keep[axis]);
+        let first: u32 =
+            (0..keep.len()).filter(|&axis| !keep[axis]).map(|axis| coordinates[axis] * strides[axis]).sum();
+        let part = grid.part(keep);
+        let mut inside = vec![0; part.axes()];
+        let ranks = (0..part.cells()).map(|cell| {
+            part.coordinates(cell, &mut inside);
+            Peer(first + kept().zip(&inside).map(|(axis, &at)| at * strides[axis]).sum::<u32>())
+        });
+        let ranks = Group::of(ranks);
+        let mark = keep.iter().fold(SUB, |mark, &keep| mix(mark ^ u64::from(keep)));
+        let made = self.arrange(&ranks, Topology::Grid(part), mark, SUBGRID)?;
+        made.ok_or_else(|| self.lost_itself())
+    }
+
+    /// The ranks by `displacement` steps down and up an axis: those from which and to which data moves in a shift
+    /// (MPI 5.0 §8.5.7). None is nobody, beyond an open border.
+    ///
+    /// # Errors
+    /// [`Class::Topology`] without a grid, [`Class::Argument`] where there is no such axis.
+    pub fn shift(&self, axis: usize, displacement: i32) -> Result<(Option<Rank>, Option<Rank>)> {
+        let grid = self.grid()?;
+        let mut coordinates = vec![0; grid.axes()];
+        grid.coordinates(self.rank().0, &mut coordinates);
+        let mut there: Vec<i64> = coordinates.into_iter().map(i64::from).collect();
+        let Some(&here) = there.get(axis) else {
+            let what = format!("{}: axis {axis} of a grid of {} axes", self.place(), grid.axes());
+            return Err(Error::new(Class::Argument, what).remedy("axes are counted from 0"));
+        };
+        let [source, destination] = [-1, 1].map(|sign| {
+            there[axis] = here + sign * i64::from(displacement);
+            grid.cell(&there).map(Rank)
+        });
+        Ok((source, destination))
+    }
+
+    /// Exchanges blocks of one length with the neighbours. One that was done lately costs no allocation.
+    ///
+    /// # Errors
+    /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
+    pub fn perform_around(&self, around: Around, input: Payload<'static>, output: UserMemory) -> Result<()> {
+        let neighbourhood = self.neighbourhood()?;
+        let schedule = || around.schedule(neighbourhood);
+        self.repeat(Kind::Around(around), schedule, Buffers { input, output }, &mut |_, _| {})
+    }
+
+    /// Exchanges blocks with the neighbours by a schedule that is made for them.
+    ///
+    /// # Errors
+    /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
+    pub fn run_around(
+        &self,
+        schedule: impl FnOnce(&Neighbourhood) -> Schedule,
+        input: Payload<'static>,
+        output: UserMemory,
+    ) -> Result<()> {
+        self.run(schedule(self.neighbourhood()?), input, output, &mut |_, _| {})
+    }
+}
+
+/// The members do not mean the same.
+struct Disagreement;
+
+/// A number by which equal grids are known.
+fn mark_of(grid: &Grid) -> u64 {
+    let axes = grid.dims().iter().zip(grid.periods());
+    axes.fold(ALL, |mark, (&extent, &is_ring)| mix(mark ^ (u64::from(extent) << 1 | u64::from(is_ring))))
+}
+
+const ALL: u64 = 1;
+const SUB: u64 = 2;
+const GRID: &str = "grid of ";
+const SUBGRID: &str = "part of ";
