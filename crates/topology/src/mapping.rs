@@ -143,6 +143,9 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
         let cells: Vec<u32> = (0..field.cells).collect();
         return Scorer::new(field).score(&cells, &kept.tiers, u64::MAX);
     }
+    if placement.listed().len() == field.cells as usize {
+        return Scorer::new(field).score(placement.listed(), placement.tiers(), u64::MAX);
+    }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
         (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();

@@ -221,6 +221,11 @@ impl Placement {
         self.ranks.get(place as usize).copied().unwrap_or(place)
     }
 
+    /// The ranks by place; empty where each sits at the place of its own number.
+    pub(crate) fn listed(&self) -> &[u32] {
+        &self.ranks
+    }
+
     /// The place where a rank sits.
     ///
     /// # Panics

@@ -89,7 +89,8 @@ impl<'a> Trial<'a> {
         if self.nodes.common().is_none() {
             self.shuffled_bars();
         }
-        if self.only_nodes() && (self.field.cells <= BISECT_MAX || self.is_far()) {
+        let is_small = self.field.cells <= BISECT_MAX;
+        if self.only_nodes() && (is_small || (self.is_far() && self.field.cells <= LARGE)) {
             let mut bisector = Bisector::new(self.field);
             for middle in Middle::ALL {
                 let cells = bisector.all(&self.kept.tiers, middle);
@@ -188,7 +189,7 @@ impl<'a> Trial<'a> {
         let Some(least) = bricks.iter().map(|&(cut, _)| cut).min() else { return };
         let is_beaten = self.best.as_ref().is_some_and(|best| best.score.j_sum < least);
         bricks.retain(|&(cut, _)| cut == least && !(is_beaten && self.only_nodes()));
-        for (_, bricks) in bricks {
+        for (_, bricks) in bricks.into_iter().take(BRICKS) {
             self.count(Algorithm::Bricks, Order::Bricks(bricks));
         }
     }
@@ -259,7 +260,7 @@ pub(crate) fn typical(sizes: &Sizes) -> u64 {
 /// Bars of planned thicknesses, for all roles of the axes, cheapest first.
 fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
     let mut plans = Vec::new();
-    for roles in stripes::all_roles(field) {
+    for roles in roles(field) {
         let mut planner = Planner::new(field, borders, &roles, typical);
         if planner.effort() <= EFFORT_MAX {
             plans.push(planner.plan());
@@ -271,10 +272,15 @@ fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
 /// Bars of even thicknesses, likewise.
 fn even(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
     let mut plans = Vec::new();
-    for roles in stripes::all_roles(field) {
+    for roles in roles(field) {
         plans.extend(stripes::even(&mut Planner::new(field, borders, &roles, typical), EVEN));
     }
     cheapest_first(plans)
+}
+
+/// The roles that bars are tried with: none where axes are so many that bars are hardly longer than wide.
+fn roles(field: &Field) -> Vec<stripes::Roles> {
+    if field.axes() <= AXES_MAX { stripes::all_roles(field) } else { Vec::new() }
 }
 
 fn cheapest_first(mut plans: Vec<(u64, Bars)>) -> Vec<(u64, Bars)> {
@@ -290,6 +296,8 @@ const BISECT_MAX: u32 = 1 << 12;
 const SMALL: u32 = 1 << 10;
 /// The most layers and bars that a plan looks at.
 const EFFORT_MAX: u64 = 1 << 23;
+/// How many bricks that cut the same are counted.
+const BRICKS: usize = 16;
 /// How many bars of even thicknesses are counted for each choice of roles.
 const EVEN: usize = 3;
 /// How many orders for nodes are refined for smaller parts.

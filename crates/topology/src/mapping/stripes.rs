@@ -334,6 +334,7 @@ pub(crate) fn even(planner: &mut Planner<'_>, most: usize) -> Vec<(u64, Bars)> {
         roles.cross.iter().map(|&axis| splits(field.dims[axis], ideal(field, axis, typical))).collect();
     let mut plans: Vec<(u64, Vec<Vec<u32>>)> = Vec::new();
     let total: usize = choices.iter().map(Vec::len).product();
+    let mut bars_left = BARS_MAX;
     for number in 0..total.min(EVEN_MAX) {
         let mut rest = number;
         let mut splits = Vec::with_capacity(choices.len());
@@ -341,9 +342,10 @@ pub(crate) fn even(planner: &mut Planner<'_>, most: usize) -> Vec<(u64, Bars)> {
             splits.push(choice[rest % choice.len()].clone());
             rest /= choice.len();
         }
-        let fits =
-            splits.iter().zip(&planner.thickest).all(|(split, &most)| split.iter().all(|&own| own <= most));
-        if fits {
+        let bars = splits.iter().map(Vec::len).fold(1, usize::saturating_mul);
+        let fits = |(split, &most): (&Vec<u32>, &u32)| split.iter().all(|&own| own <= most);
+        if bars <= bars_left && splits.iter().zip(&planner.thickest).all(fits) {
+            bars_left -= bars;
             plans.push((planner.cost_of(&splits), splits));
         }
     }
@@ -395,3 +397,5 @@ const KNOWN_MAX: usize = 1 << 20;
 const SMALL: u32 = 1 << 16;
 const FACES: usize = 64;
 const EVEN_MAX: usize = 4096;
+/// The most bars that are looked at among even splits.
+const BARS_MAX: usize = 1 << 18;

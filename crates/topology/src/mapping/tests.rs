@@ -341,6 +341,45 @@ fn no_published_order_is_better() {
 }
 
 #[test]
+fn grids_that_are_counted_part_by_part() {
+    let mut random = Random::new(4);
+    let even = |cells: u32, size: u32| -> Sizes {
+        (0..cells).step_by(size as usize).map(|start| size.min(cells - start)).collect()
+    };
+    let uneven: Sizes = {
+        let mut sizes = vec![0; 1];
+        while sizes.iter().sum::<u32>() < 18_000 {
+            sizes.push(20 + random.below(40));
+        }
+        sizes.into_iter().collect()
+    };
+    let packages: Sizes = (0..375).flat_map(|_| [20, 28]).collect();
+    type Tiers = Vec<(Tier, Sizes)>;
+    let cases: Vec<(&[u32], bool, Tiers)> = vec![
+        (&[40, 25, 18], false, vec![(Tier::Node, even(18_000, 48))]),
+        (&[36, 500], true, vec![(Tier::Node, even(18_000, 64))]),
+        (&[20, 30, 30], true, vec![(Tier::Node, uneven)]),
+        (&[10, 15, 12, 10], false, vec![(Tier::Switch, even(18_000, 480)), (Tier::Node, even(18_000, 48))]),
+        (&[18_000], false, vec![(Tier::Node, Sizes::equal(375, 48)), (Tier::Part(Level::Package), packages)]),
+        (&[2; 15], true, vec![(Tier::Node, even(1 << 15, 32))]),
+    ];
+    for (dims, is_periodic, tiers) in cases {
+        let grid = Grid::new(dims, &vec![is_periodic; dims.len()]).expect("a grid");
+        let stencil = Stencil::nearest(dims.len());
+        let straight = Placement::new(Vec::new(), tiers).expect("sound");
+        let mapping = check(&grid, &stencil, &straight);
+        let nodes: Vec<u32> = straight.nodes().iter().collect();
+        let dealt =
+            Placement::new(cyclic(&nodes), vec![(Tier::Node, straight.nodes().clone())]).expect("sound");
+        let other = check(&grid, &stencil, &dealt);
+        // Where only nodes are known, it does not matter which ranks sit where, unless all stay where they are.
+        if straight.tiers().len() == 1 && !mapping.is_identity() && !other.is_identity() {
+            assert_eq!(mapping.after().j_sum, other.after().j_sum, "{grid:?}");
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_says_why() {
     let grid = Grid::new(&[5, 5], &[false; 2]).expect("a grid");
     let placement = Placement::blocked(Sizes::equal(6, 4));
