@@ -12,7 +12,7 @@ use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
 
 use super::{Communicator, Ongoing};
-use crate::contexts::mix;
+use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::recent::Kind;
@@ -33,7 +33,7 @@ pub enum Topology {
 /// A topology, and whom this rank exchanges with in it.
 pub(crate) struct Arranged {
     topology: Topology,
-    /// None where an edge has no edge back, so that one would wait for what the other does not send.
+    /// None where only one end of an edge knows of it, so that one would wait for what the other does not send.
     neighbourhood: Option<Neighbourhood>,
 }
 
@@ -112,7 +112,7 @@ impl Communicator {
     /// Whom this rank exchanges with, in the order of MPI 5.0 §8.6.
     ///
     /// # Errors
-    /// [`Class::Topology`] where there is no topology, or a graph with an edge that leads one way only.
+    /// [`Class::Topology`] where there is no topology, or a graph with an edge that only one of its ends knows.
     pub fn neighbourhood(&self) -> Result<&Neighbourhood> {
         match &self.inner.topology {
             Some(arranged) => arranged.neighbourhood.as_ref().ok_or_else(|| self.one_way()),
@@ -128,9 +128,11 @@ impl Communicator {
 
     #[cold]
     fn one_way(&self) -> Error {
-        let what = format!("{}: the graph has an edge that leads one way only", self.place());
-        Error::new(Class::Topology, what)
-            .remedy("give each edge in both directions, or use MPI_Dist_graph_create_adjacent")
+        let what = format!("{}: the graph has an edge that only one of its ends knows", self.place());
+        Error::new(Class::Topology, what).remedy(
+            "give each edge at both of its ends (MPI_Graph_create: in both directions), or let one end give it, with \
+             MPI_Dist_graph_create",
+        )
     }
 
     /// A communicator of the first `grid.cells()` members, arranged as a grid: each keeps its rank (MPI 5.0 §8.5.1).
@@ -169,31 +171,33 @@ impl Communicator {
         mark: u64,
         made: &'static str,
     ) -> Result<Option<Communicator>> {
-        self.arrange_agreed(ranks, topology, made, self.alike(mark))?.map_err(|Disagreement| self.not_alike())
+        let agreed = self.agree_on(self.alike(mark))?;
+        if agreed.is_so { Ok(self.arranged(ranks, topology, made, agreed)) } else { Err(self.not_alike()) }
     }
 
-    /// The same for members that mean the same if the words they give sum up to 0.
-    fn arrange_agreed(
-        &self,
-        ranks: &Group,
-        topology: Topology,
-        made: &'static str,
-        word: u64,
-    ) -> Result<std::result::Result<Option<Communicator>, Disagreement>> {
+    /// Agrees on what a new communicator needs, and on whether the words that all give sum up to 0.
+    fn agree_on(&self, word: u64) -> Result<Agreed> {
         if self.is_inter() {
             return Err(self.not_for_inter("a topology"));
         }
         let seed = self.next_seed();
         let (lease, sum) = self.agree(seed, word)?;
-        if sum != 0 {
-            return Ok(Err(Disagreement));
-        }
-        let Some(rank) = ranks.rank(Peer(self.rank().0)) else { return Ok(Ok(None)) };
-        let neighbourhood = topology.neighbourhood(rank);
+        Ok(Agreed { lease, seed, is_so: sum == 0 })
+    }
+
+    fn arranged(
+        &self,
+        ranks: &Group,
+        topology: Topology,
+        made: &'static str,
+        agreed: Agreed,
+    ) -> Option<Communicator> {
+        let Agreed { lease, seed, is_so } = agreed;
+        let rank = ranks.rank(Peer(self.rank().0))?;
+        let neighbourhood = if is_so { topology.neighbourhood(rank) } else { None };
         let arranged = Arc::new(Arranged { topology, neighbourhood });
         let group = self.group().at_ranks(ranks);
-        let label = self.label_of_child(made);
-        Ok(Ok(self.arranged_child(group, lease, seed, label, Some(arranged))))
+        self.arranged_child(group, lease, seed, self.label_of_child(made), Some(arranged))
     }
 
     #[cold]
@@ -291,8 +295,13 @@ impl Communicator {
     }
 }
 
-/// The members do not mean the same.
-struct Disagreement;
+/// What members have agreed on.
+struct Agreed {
+    lease: Lease,
+    seed: u64,
+    /// Whether they mean the same.
+    is_so: bool,
+}
 
 /// A number by which equal grids are known.
 fn mark_of(grid: &Grid) -> u64 {

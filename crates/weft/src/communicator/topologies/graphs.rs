@@ -5,7 +5,7 @@ use messaging::Rank;
 use topology::{Adjacent, Graph, Weights};
 
 use super::lists::Lists;
-use super::{Communicator, Disagreement, Topology};
+use super::{Communicator, Topology};
 use crate::communicator::mail::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
@@ -72,11 +72,11 @@ impl Communicator {
 
     /// A communicator of all members, arranged as a graph of which each gives its own edges, at both ends alike
     /// (MPI 5.0 §8.5.4). With `reorder`, ranks may be changed so that neighbours sit near each other; the edges of a
-    /// rank go with the rank. Collective.
+    /// rank go with the rank. Where an edge is given at one end only, all members are refused exchanges with
+    /// neighbours later. Collective.
     ///
     /// # Errors
-    /// [`Class::Rank`] where an edge leads to no member; [`Class::Topology`] at all members where an edge is not given
-    /// at both of its ends, or only some give weights; a lost member.
+    /// [`Class::Rank`] where an edge leads to no member; [`Class::Argument`] for a negative weight; a lost member.
     pub fn create_adjacent(&self, edges: Adjacent, reorder: bool) -> Result<Communicator> {
         for &rank in edges.sources.iter().chain(&edges.destinations) {
             self.check_member(rank)?;
@@ -85,17 +85,8 @@ impl Communicator {
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
         let (ranks, edges) =
             if reorder { self.reordered(edges)? } else { (Group::world(self.size()), edges) };
-        let made = self.arrange_agreed(&ranks, Topology::Adjacent(edges), GRAPH, word)?;
-        made.map_err(|Disagreement| self.one_end())?.ok_or_else(|| self.lost_itself())
-    }
-
-    #[cold]
-    fn one_end(&self) -> Error {
-        let what = format!("{}: the members do not describe one graph", self.place());
-        Error::new(Class::Topology, what).remedy(
-            "give each edge at both of its ends, and all of them weights and reorder, or none; or let one end give it, \
-             with MPI_Dist_graph_create",
-        )
+        let agreed = self.agree_on(word)?;
+        self.arranged(&ranks, Topology::Adjacent(edges), GRAPH, agreed).ok_or_else(|| self.lost_itself())
     }
 
     fn check_member(&self, rank: u32) -> Result<()> {
