@@ -109,20 +109,11 @@ impl Neighbourhood {
             to_itself.into_iter().for_each(|from| schedule.send(self.here, from));
             from_others.extend(from_itself.into_iter().map(|into| (self.here, into)));
         }
-        let in_turn = from_others.iter().all(|(_, into)| into.bytes <= IN_TURN_BYTES_MAX);
-        for (from, into) in from_others {
-            schedule.receive(from, into);
-            if in_turn {
-                schedule.wait();
-            }
-        }
+        // No wait between them: it would wait for the sends too, whose receivers may just be waiting like this rank.
+        from_others.into_iter().for_each(|(from, into)| schedule.receive(from, into));
         schedule
     }
 }
-
-/// Messages up to this length are on their way whoever waits for them: waiting for one after the other is the quickest.
-/// Longer ones move when their receive is there, so all receives begin at once.
-const IN_TURN_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -140,7 +131,7 @@ mod tests {
             Step::Receive { from, into } => ('<', from.0, into.offset),
             _ => panic!("neither sent nor received: {step}"),
         };
-        schedule.steps.iter().filter(|step| **step != Step::Wait).map(place).collect()
+        schedule.steps.iter().map(place).collect()
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Plate {
     /// over it.
     fn exchange(&mut self, grid: &Cartesian) -> weft::Result<()> {
         let edges: Vec<f64> = SIDES.iter().flat_map(|side| side.cells(1)).map(|at| self.cells[at]).collect();
-        let got = grid.neighbour_all_to_all(&edges)?;
+        let got = grid.neighbour_all_to_all(&edges, LENGTH)?;
         for ((side, neighbour), at) in SIDES.iter().zip(grid.neighbours()).zip(0..) {
             let beyond = if neighbour.rank.is_some() { &got } else { &edges };
             for (into, from) in side.cells(0).zip(at * LENGTH..) {

@@ -206,19 +206,19 @@ impl Communicator {
         self.exchange_around(Around::Allgather { bytes }, values, sources * values.len())
     }
 
-    /// Sends a part of `values` to each neighbour, all of one length; the answer has a part of each, as above
+    /// Sends `count` of `values` to each neighbour, one part behind the other; the answer has as many of each, as above
     /// (MPI 5.0 §8.6.2). Collective.
     ///
     /// # Errors
-    /// [`Class::Count`] where the values cannot be divided among the neighbours; [`Class::Topology`]; a lost one.
-    pub fn neighbour_all_to_all<T: Transferable>(&self, values: &[T]) -> Result<Vec<T>> {
+    /// [`Class::Count`] where there are not `count` values for each neighbour; [`Class::Topology`]; a lost one.
+    pub fn neighbour_all_to_all<T: Transferable>(&self, values: &[T], count: usize) -> Result<Vec<T>> {
         let around = self.neighbourhood()?;
         let (sources, destinations) = (around.sources.len(), around.destinations.len());
-        if destinations > 0 && !values.len().is_multiple_of(destinations) {
-            let what = format!("{}: {} values for {destinations} neighbours", self.place(), values.len());
+        if count.checked_mul(destinations) != Some(values.len()) {
+            let given = values.len();
+            let what = format!("{}: {given} values, and {count} go to each of {destinations}", self.place());
             return Err(Error::new(Class::Count, what).remedy("give each neighbour as many"));
         }
-        let count = values.len().checked_div(destinations).unwrap_or(0);
         let bytes = count * size_of::<T>();
         self.exchange_around(Around::Alltoall { bytes }, values, sources * count)
     }
@@ -268,7 +268,7 @@ mod tests {
                 let ring =
                     world.cartesian([ranks]).periodic([true]).reorder(true).create().unwrap().expect("all");
                 let (here, all) = (ring.rank().0, ring.size());
-                let got = ring.neighbour_all_to_all(&[10 * here, 10 * here + 1]).unwrap();
+                let got = ring.neighbour_all_to_all(&[10 * here, 10 * here + 1], 1).unwrap();
                 assert_eq!(got, [10 * ((here + all - 1) % all) + 1, 10 * ((here + 1) % all)]);
                 let got = ring.neighbour_all_gather(&[here]).unwrap();
                 assert_eq!(got, [(here + all - 1) % all, (here + 1) % all]);
@@ -285,10 +285,23 @@ mod tests {
             assert_eq!(stencil.unwrap_err().class, Class::Argument);
             let differ = world.cartesian([1 + world.rank().0]).create();
             assert_eq!(differ.unwrap_err().class, Class::NotSame);
+            // Some let ranks change and some do not: nobody waits for what the others do not do.
+            let differ = world.cartesian([2]).reorder(world.rank() == Rank(0)).create();
+            assert_eq!(differ.unwrap_err().class, Class::NotSame);
+            let nothing = world.create_adjacent(Adjacent::default(), world.rank() == Rank(0)).unwrap();
+            assert_eq!(nothing.neighbour_all_gather(&[1]).unwrap_err().class, Class::Topology);
+            let point = Graph::new(&[0], &[]).unwrap();
+            assert_eq!(
+                world.create_graph(&point, world.rank() == Rank(0)).unwrap_err().class,
+                Class::NotSame
+            );
+            let weights = Weights { of_sources: vec![5], of_destinations: vec![] };
+            let heavy = Adjacent { weights: Some(weights), ..Adjacent::default() };
+            assert_eq!(world.create_adjacent(heavy, true).unwrap_err().class, Class::Argument);
             assert_eq!(world.neighbour_all_gather(&[1]).unwrap_err().class, Class::Topology);
             assert_eq!(world.shift(0, 1).unwrap_err().class, Class::Topology);
             let line = world.cartesian([2]).create().unwrap().expect("both");
-            assert_eq!(line.neighbour_all_to_all(&[1]).unwrap_err().class, Class::Count);
+            assert_eq!(line.neighbour_all_to_all(&[1], 1).unwrap_err().class, Class::Count);
             assert_eq!(line.keep_axes(&[true, true]).unwrap_err().class, Class::Argument);
         });
     }

@@ -149,6 +149,10 @@ impl KnownMachine {
         if matches!(self.origin, Origin::Description(_)) {
             return Ok(tree.seat_in_turn(process));
         }
+        if cpus.is_empty() {
+            // It could not be told where the process may run.
+            return Ok(Seat::UNKNOWN);
+        }
         tree.seat(cpus).map_err(|error| Trouble {
             what: format!("the machine tree of this host contradicts the job: {error}"),
             remedy: "weft topo reads it anew".to_owned(),

@@ -12,7 +12,6 @@ use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::pointers::{Place, array, check_array};
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::CommObject;
 use crate::state::call;
 use crate::types::*;
 
@@ -67,11 +66,15 @@ pub unsafe fn mpi_cart_create(
         let object = check(runtime, comm_old, comm_cart)?;
         // SAFETY: the program's promise is handed on.
         let asked = unsafe { Asked::new(ndims, dims, periods)? };
-        object.comm.check(|| format!("MPI_Cart_create, {}, reorder {}", asked.words(), reorder != 0))?;
+        let hint = if reorder == 0 { None } else { stencil_of(&object) };
+        let words = || {
+            format!("MPI_Cart_create, {}, reorder {}{}", asked.words(), reorder != 0, told(hint.as_deref()))
+        };
+        object.comm.check(words)?;
         let grid = asked.grid(&object.comm)?;
         let new = match reorder {
             0 => object.comm.create_grid(&grid)?,
-            _ => object.comm.create_mapped_grid(&grid, &stencil(&object, &grid))?,
+            _ => object.comm.create_mapped_grid(&grid, &stencil(hint.as_deref(), &grid))?,
         };
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
         unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
@@ -93,18 +96,24 @@ pub unsafe fn mpi_cart_map(
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promises are handed on.
         let (asked, place) = unsafe { (Asked::new(ndims, dims, periods)?, Place::new(newrank, "newrank")?) };
-        object.comm.check(|| format!("MPI_Cart_map, {}", asked.words()))?;
+        let hint = stencil_of(&object);
+        object.comm.check(|| format!("MPI_Cart_map, {}{}", asked.words(), told(hint.as_deref())))?;
         let grid = asked.grid(&object.comm)?;
-        let mapped = object.comm.map_grid(&grid, &stencil(&object, &grid))?;
+        let mapped = object.comm.map_grid(&grid, &stencil(hint.as_deref(), &grid))?;
         place.set(mapped.map_or(MPI_UNDEFINED, |Rank(rank)| rank as c_int));
         Ok(())
     })
 }
 
 /// The stencil that the program has hinted at, where it is one for this grid; else the nearest neighbours.
-fn stencil(object: &CommObject, grid: &Grid) -> Stencil {
-    let hinted = stencil_of(object).and_then(|text| Stencil::parse(&text, grid.axes()).ok());
+fn stencil(hint: Option<&str>, grid: &Grid) -> Stencil {
+    let hinted = hint.and_then(|text| Stencil::parse(text, grid.axes()).ok());
     hinted.unwrap_or_else(|| Stencil::nearest(grid.axes()))
+}
+
+/// The hint, for the comparison of calls (`WEFT_CHECK`).
+fn told(hint: Option<&str>) -> String {
+    hint.map_or_else(String::new, |text| format!(", weft_stencil {text}"))
 }
 
 /// A grid as the program describes it.

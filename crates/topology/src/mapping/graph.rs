@@ -131,13 +131,13 @@ impl Links {
     /// The node at each position: parts of the largest tier are filled one by one, then the parts in each of them.
     fn grown(&self, tiers: &[(Tier, Sizes)]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ends.len() as u32).collect();
+        let mut filling = Filling::new(self);
         let mut within = Sizes::equal(1, order.len() as u32);
         for (_, sizes) in tiers {
             let mut parts = sizes.iter();
             let mut start = 0;
             for size in within.iter() {
-                let region = &mut order[start..start + size as usize];
-                self.fill(region, &mut parts);
+                filling.fill(&mut order[start..start + size as usize], &mut parts);
                 start += size as usize;
             }
             within = sizes.clone();
@@ -145,28 +145,17 @@ impl Links {
         order
     }
 
-    /// Reorders the nodes of a region so that each of the next parts, as many as fill it, gets nodes that are linked.
-    fn fill(&self, region: &mut [u32], parts: &mut impl Iterator<Item = u32>) {
-        let mut filling = Filling::new(self, region);
-        let mut filled = Vec::with_capacity(region.len());
-        while filled.len() < region.len() {
-            let Some(size) = parts.next() else { break };
-            filling.begin_part();
-            filled.extend((0..size).map_while(|_| filling.take()));
-        }
-        region.copy_from_slice(&filled);
-    }
-
-    /// Changes the places of pairs while that gains anything.
+    /// Changes the places of pairs while that gains anything, and while what it costs to find them is within reason.
     fn improve(&self, order: &mut [u32], machine: &Machine) {
-        if order.len() > IMPROVED_MAX {
-            return;
-        }
         let mut position_of = inverse(order);
+        let mut looks_left = LOOKS_MAX;
         for _ in 0..ROUNDS {
             let mut gained = false;
             for node in 0..order.len() as u32 {
-                gained |= self.move_nearer(node, order, &mut position_of, machine);
+                gained |= self.move_nearer(node, order, &mut position_of, machine, &mut looks_left);
+                if looks_left == 0 {
+                    return;
+                }
             }
             if !gained {
                 return;
@@ -175,19 +164,32 @@ impl Links {
     }
 
     /// Changes a node with the one that gains the most, of those that sit with its neighbours.
-    fn move_nearer(&self, node: u32, order: &mut [u32], position_of: &mut [u32], machine: &Machine) -> bool {
+    fn move_nearer(
+        &self,
+        node: u32,
+        order: &mut [u32],
+        position_of: &mut [u32],
+        machine: &Machine,
+        looks_left: &mut u64,
+    ) -> bool {
         let here = position_of[node as usize];
         let mut best: Option<(i64, u32)> = None;
         for (_, parts) in &machine.tiers {
-            for &(to, _) in self.of(node) {
-                let there = parts[position_of[to as usize] as usize];
-                if there == parts[here as usize] {
-                    continue;
-                }
+            let part_of = |&(to, _): &(u32, u64)| parts[position_of[to as usize] as usize];
+            let mut near: Vec<u32> = self.of(node).iter().map(part_of).collect();
+            near.sort_unstable();
+            near.dedup();
+            for there in near.into_iter().filter(|&there| there != parts[here as usize]) {
                 let first = parts.partition_point(|&part| part < there);
                 let count = parts[first..].partition_point(|&part| part == there);
                 for position in first as u32..(first + count) as u32 {
-                    let gain = self.gain(node, order[position as usize], position_of, machine);
+                    let other = order[position as usize];
+                    let looks = (self.of(node).len() + self.of(other).len()) as u64;
+                    *looks_left = looks_left.saturating_sub(looks);
+                    if *looks_left == 0 {
+                        return false;
+                    }
+                    let gain = self.gain(node, other, position_of, machine);
                     if gain > best.map_or(0, |(gain, _)| gain) {
                         best = Some((gain, position));
                     }
@@ -231,15 +233,30 @@ struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    fn new(links: &'a Links, region: &[u32]) -> Filling<'a> {
-        let mut open = vec![None; links.ends.len()];
-        region.iter().for_each(|&node| open[node as usize] = Some(0));
-        for &node in region {
-            let inside = links.of(node).iter().filter(|(to, _)| open[*to as usize].is_some());
-            open[node as usize] = Some(inside.map(|(_, weight)| weight).sum());
+    fn new(links: &'a Links) -> Filling<'a> {
+        let nodes = links.ends.len();
+        let (corners, near) = (BinaryHeap::new(), BinaryHeap::new());
+        Filling { links, open: vec![None; nodes], corners, gain: vec![0; nodes], near }
+    }
+
+    /// Reorders the nodes of a region so that each of the next parts, as many as fill it, gets nodes that are linked.
+    fn fill(&mut self, region: &mut [u32], parts: &mut impl Iterator<Item = u32>) {
+        region.iter().for_each(|&node| self.open[node as usize] = Some(0));
+        self.corners.clear();
+        for &node in region.iter() {
+            let inside = self.links.of(node).iter().filter(|(to, _)| self.open[*to as usize].is_some());
+            let weight = inside.map(|(_, weight)| weight).sum();
+            self.open[node as usize] = Some(weight);
+            self.corners.push(Reverse((weight, node)));
         }
-        let corners = region.iter().filter_map(|&node| Some(Reverse((open[node as usize]?, node)))).collect();
-        Filling { links, open, corners, gain: vec![0; links.ends.len()], near: BinaryHeap::new() }
+        let mut filled = Vec::with_capacity(region.len());
+        while filled.len() < region.len() {
+            let Some(size) = parts.next() else { break };
+            self.begin_part();
+            filled.extend((0..size).map_while(|_| self.take()));
+        }
+        self.begin_part();
+        region.copy_from_slice(&filled);
     }
 
     /// What counts for the next part is how much a node has in common with it alone.
@@ -284,8 +301,8 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Graphs with more nodes are filled in and left so.
-const IMPROVED_MAX: usize = 4096;
+/// Links that are looked at to find what gains: some hundredths of a second.
+const LOOKS_MAX: u64 = 4 << 20;
 const ROUNDS: usize = 8;
 
 #[cfg(test)]
@@ -339,6 +356,17 @@ mod tests {
         let placement = cyclic(4, 4);
         let ranks = map_graph(8, ring(8), &placement);
         assert_eq!(cut(&ring(8), &ranks, &placement), 4, "two of four nodes are used");
+    }
+
+    #[test]
+    fn what_it_costs_is_bounded() {
+        // Everybody talks to everybody: nothing can be gained, and each look is at all.
+        let complete = (0..512).flat_map(|node| (0..512).map(move |to| (node, to, 1)));
+        assert_eq!(map_graph(512, complete, &cyclic(8, 64)), (0..512).collect::<Vec<_>>());
+        // Many parts within few: each region is looked at alone.
+        let tiers = vec![(Tier::Switch, Sizes::equal(1024, 64)), (Tier::Node, Sizes::equal(8192, 8))];
+        let placement = Placement::new(Vec::new(), tiers).expect("sound");
+        assert_eq!(map_graph(65536, ring(65536), &placement).len(), 65536);
     }
 
     #[test]

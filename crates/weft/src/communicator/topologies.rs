@@ -128,10 +128,10 @@ impl Communicator {
 
     #[cold]
     fn one_way(&self) -> Error {
-        let what = format!("{}: the graph has an edge that only one of its ends knows", self.place());
+        let what = format!("{}: the members do not describe one graph", self.place());
         Error::new(Class::Topology, what).remedy(
-            "give each edge at both of its ends (MPI_Graph_create: in both directions), or let one end give it, with \
-             MPI_Dist_graph_create",
+            "give each edge at both of its ends (MPI_Graph_create: in both directions) and all of them weights, or none; \
+             or let one end give it, with MPI_Dist_graph_create",
         )
     }
 
@@ -143,11 +143,13 @@ impl Communicator {
     /// give different grids; a lost member.
     pub fn create_grid(&self, grid: &Grid) -> Result<Option<Communicator>> {
         self.check_cells(grid)?;
+        let agreed = self.agree_alike(mark_of(grid))?;
         let ranks = Group::world(grid.cells());
-        self.arrange(&ranks, Topology::Grid(grid.clone()), mark_of(grid), GRID)
+        Ok(self.arranged(&ranks, Topology::Grid(grid.clone()), GRID, agreed))
     }
 
     fn check_cells(&self, grid: &Grid) -> Result<()> {
+        self.check_no_inter()?;
         if grid.cells() <= self.size() {
             return Ok(());
         }
@@ -162,29 +164,24 @@ impl Communicator {
             .remedy("start more ranks, or let MPI_Dims_create choose the extents"))
     }
 
-    /// A communicator of these members, which are ranks of this one in the order of the new one, with a topology.
-    /// `mark` is the same at all members if they mean the same.
-    fn arrange(
-        &self,
-        ranks: &Group,
-        topology: Topology,
-        mark: u64,
-        made: &'static str,
-    ) -> Result<Option<Communicator>> {
+    fn check_no_inter(&self) -> Result<()> {
+        if self.is_inter() { Err(self.not_for_inter("a topology")) } else { Ok(()) }
+    }
+
+    /// Agrees on what a new communicator needs, where all give the same number.
+    fn agree_alike(&self, mark: u64) -> Result<Agreed> {
         let agreed = self.agree_on(self.alike(mark))?;
-        if agreed.is_so { Ok(self.arranged(ranks, topology, made, agreed)) } else { Err(self.not_alike()) }
+        if agreed.is_so { Ok(agreed) } else { Err(self.not_alike()) }
     }
 
     /// Agrees on what a new communicator needs, and on whether the words that all give sum up to 0.
     fn agree_on(&self, word: u64) -> Result<Agreed> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("a topology"));
-        }
         let seed = self.next_seed();
         let (lease, sum) = self.agree(seed, word)?;
         Ok(Agreed { lease, seed, is_so: sum == 0 })
     }
 
+    /// A communicator of these members, which are ranks of this one in the order of the new one, with a topology.
     fn arranged(
         &self,
         ranks: &Group,
@@ -233,8 +230,8 @@ impl Communicator {
         });
         let ranks = Group::of(ranks);
         let mark = keep.iter().fold(SUB, |mark, &keep| mix(mark ^ u64::from(keep)));
-        let made = self.arrange(&ranks, Topology::Grid(part), mark, SUBGRID)?;
-        made.ok_or_else(|| self.lost_itself())
+        let agreed = self.agree_alike(mark)?;
+        self.arranged(&ranks, Topology::Grid(part), SUBGRID, agreed).ok_or_else(|| self.lost_itself())
     }
 
     /// The ranks by `displacement` steps down and up an axis: those from which and to which data moves in a shift

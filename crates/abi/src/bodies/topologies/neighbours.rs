@@ -582,6 +582,7 @@ impl Room {
         let blocks = neighbours.len() as i64;
         let total = count.checked_mul(blocks).ok_or_else(beyond)?;
         let is_even = resolve()?.is_dense();
+        let total = if neighbours.iter().all(Option::is_none) { 0 } else { total };
         let pieces = match is_even {
             true => vec![Piece { offset: 0, count: total, datatype: resolve()? }],
             false => {

@@ -32,12 +32,12 @@ impl Communicator {
     /// give different graphs; a lost member.
     pub fn create_graph(&self, graph: &Graph, reorder: bool) -> Result<Option<Communicator>> {
         self.check_nodes(graph)?;
+        let agreed = self.agree_alike(mix(mark_of(graph) ^ u64::from(reorder)))?;
         let ranks = match reorder {
             true => self.ranks_of_graph(graph)?,
             false => Group::world(graph.nodes()),
         };
-        let mark = mix(mark_of(graph) ^ ranks.fingerprint());
-        self.arrange(&ranks, Topology::Graph(graph.clone()), mark, GRAPH)
+        Ok(self.arranged(&ranks, Topology::Graph(graph.clone()), GRAPH, agreed))
     }
 
     /// The rank that this process would get by [`Communicator::create_graph`] with `reorder`; none where it would get
@@ -51,6 +51,7 @@ impl Communicator {
     }
 
     fn check_nodes(&self, graph: &Graph) -> Result<()> {
+        self.check_no_inter()?;
         if graph.nodes() <= self.size() {
             return Ok(());
         }
@@ -78,14 +79,17 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where an edge leads to no member; [`Class::Argument`] for a negative weight; a lost member.
     pub fn create_adjacent(&self, edges: Adjacent, reorder: bool) -> Result<Communicator> {
+        self.check_no_inter()?;
         for &rank in edges.sources.iter().chain(&edges.destinations) {
             self.check_member(rank)?;
         }
         self.check_weights(&edges)?;
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
-        let (ranks, edges) =
-            if reorder { self.reordered(edges)? } else { (Group::world(self.size()), edges) };
         let agreed = self.agree_on(word)?;
+        // Where it is not known that all mean one graph, some may not want ranks to change.
+        let unchanged = Group::world(self.size());
+        let (ranks, edges) =
+            if reorder && agreed.is_so { self.reordered(edges)? } else { (unchanged, edges) };
         self.arranged(&ranks, Topology::Adjacent(edges), GRAPH, agreed).ok_or_else(|| self.lost_itself())
     }
 
@@ -99,6 +103,11 @@ impl Communicator {
 
     fn check_weights(&self, edges: &Adjacent) -> Result<()> {
         let Some(weights) = &edges.weights else { return Ok(()) };
+        let lengths = (weights.of_sources.len(), weights.of_destinations.len());
+        if lengths != (edges.sources.len(), edges.destinations.len()) {
+            let what = format!("{}: there are not as many weights as edges", self.place());
+            return Err(Error::new(Class::Argument, what));
+        }
         let all = weights.of_sources.iter().chain(&weights.of_destinations);
         match all.copied().find(|&weight| weight < 0) {
             None => Ok(()),
@@ -132,6 +141,7 @@ impl Communicator {
         has_weights: bool,
         reorder: bool,
     ) -> Result<Communicator> {
+        self.check_no_inter()?;
         for edge in edges {
             self.check_member(edge.source)?;
             self.check_member(edge.destination)?;
@@ -247,5 +257,6 @@ fn mark_of_kind(edges: &Adjacent, reorder: bool) -> u64 {
 const WHOLE: u64 = 3;
 const DISTRIBUTED: u64 = 4;
 const GRAPH: &str = "graph of ";
-/// Numbers of all lists together up to which a distributed graph is gathered to be mapped: 64 megabytes.
-const GATHERED_MAX: usize = 16 << 20;
+/// Numbers of all lists together up to which a distributed graph is gathered to be mapped: with what the mapping needs,
+/// some tens of megabytes at each rank.
+const GATHERED_MAX: usize = 1 << 20;

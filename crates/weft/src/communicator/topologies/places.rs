@@ -12,7 +12,7 @@ use fabric::Peer;
 use messaging::Rank;
 use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, choose_grid, map, map_graph};
 
-use super::{Communicator, Topology, mark_of};
+use super::{Agreed, Communicator, GRID, Topology, mark_of};
 use crate::communicator::mail::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
@@ -27,18 +27,20 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::create_grid`]; [`Class::Argument`] where the stencil is for another number of axes.
     pub fn create_mapped_grid(&self, grid: &Grid, stencil: &Stencil) -> Result<Option<Communicator>> {
-        self.create_by(grid, &self.mapping(grid, stencil)?)
+        self.check_cells(grid)?;
+        let mark = stencil.offsets().iter().fold(mix(mark_of(grid) ^ MAPPED), |mark, offset| {
+            offset.by.iter().fold(mix(mark ^ u64::from(offset.weight)), |mark, &by| mix(mark ^ by as u64))
+        });
+        let agreed = self.agree_alike(mark)?;
+        Ok(self.create_by(grid, &self.mapping(grid, stencil)?, agreed))
     }
 
-    fn create_by(&self, grid: &Grid, mapping: &Mapping) -> Result<Option<Communicator>> {
-        let ranks = ranks_of(mapping, grid);
-        // All must have come to the same mapping, too.
-        let mark = mix(mark_of(grid) ^ ranks.fingerprint());
-        let made = self.arrange(&ranks, Topology::Grid(grid.clone()), mark, super::GRID)?;
+    fn create_by(&self, grid: &Grid, mapping: &Mapping, agreed: Agreed) -> Option<Communicator> {
+        let made = self.arranged(&ranks_of(mapping, grid), Topology::Grid(grid.clone()), GRID, agreed);
         if self.process().surroundings().explains() && self.rank() == Rank(0) {
             tell(format_args!("weft: {}", explained(&self.label(), grid, mapping)));
         }
-        Ok(made)
+        made
     }
 
     /// A grid of all members whose extents are chosen together with the mapping: those entries of `dims` that are 0.
@@ -48,10 +50,16 @@ impl Communicator {
     /// [`Class::Dimensions`] where the extents that are given do not divide the members; as
     /// [`Communicator::create_grid`].
     pub fn create_chosen_grid(&self, dims: &[u32], periods: &[bool], faces: &[u32]) -> Result<Communicator> {
+        self.check_no_inter()?;
+        let axes = dims.iter().zip(periods).zip(faces);
+        let mark = axes.fold(mix(CHOSEN), |mark, ((&extent, &is_ring), &face)| {
+            mix(mix(mark ^ (u64::from(extent) << 1 | u64::from(is_ring))) ^ u64::from(face))
+        });
+        let agreed = self.agree_alike(mark)?;
         let placement = self.placement()?;
         let (grid, mapping) = choose_grid(self.size(), dims, periods, faces, &placement)
             .map_err(|error| Error::new(Class::Dimensions, format!("{}: {error}", self.place())))?;
-        self.create_by(&grid, &mapping)?.ok_or_else(|| self.lost_itself())
+        self.create_by(&grid, &mapping, agreed).ok_or_else(|| self.lost_itself())
     }
 
     /// The rank that this process would get by [`Communicator::create_mapped_grid`]; none where it would get no
@@ -88,9 +96,7 @@ impl Communicator {
         if let Some(known) = self.inner.placement.get() {
             return Ok(known.clone());
         }
-        if self.is_inter() {
-            return Err(self.not_for_inter("a placement"));
-        }
+        self.check_no_inter()?;
         let found = Arc::new(self.find_placement()?);
         Ok(self.inner.placement.get_or_init(|| found).clone())
     }
@@ -251,6 +257,9 @@ fn unpacked(words: &[i64]) -> Vec<u8> {
     bytes
 }
 
+/// Marks of grids whose ranks may change, and of those whose extents are chosen, too.
+const MAPPED: u64 = 5;
+const CHOSEN: u64 = 6;
 const WORD_BYTES: usize = 8;
 const WORD_BITS: usize = 64;
 /// As many cpus as the fixed mask of the kernel's calls has. Of a process that may run on others only it is not known
