@@ -318,7 +318,8 @@ mod tests {
             assert_eq!(kept.sources, [(ring.rank().0 + 2) % 3]);
             assert_eq!(kept.weights.as_ref().unwrap().of_destinations, [ring.rank().0 as i32]);
             assert_eq!(ring.neighbour_all_gather(&[ring.rank().0]).unwrap(), kept.sources);
-            let open = Adjacent { destinations: if here == 0 { vec![] } else { vec![next] }, ..edges };
+            let destinations = if here == 0 { vec![] } else { vec![next] };
+            let open = Adjacent { destinations, weights: None, ..edges };
             let open = world.create_adjacent(open, false).unwrap();
             assert_eq!(open.neighbour_all_gather(&[1]).unwrap_err().class, Class::Topology);
             // Everybody gives the edge of its neighbour.
