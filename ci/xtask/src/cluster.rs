@@ -145,6 +145,9 @@ const ALL: &[&str] = &[
     "tests/intercommunicators",
     "tests/collectives_data",
     "tests/collectives_reduce",
+    "tests/grids",
+    "tests/graphs",
+    "tests/neighbours",
     "tests/sessions",
 ];
 /// Programs of the faults.
