@@ -1,0 +1,583 @@
+//! An open endpoint, with all that belongs to it.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use crate::bindings::*;
+use crate::inline;
+use crate::library::{LibfabricError, Library, text_at};
+use crate::offer::{Offer, Roomy, Terms};
+
+/// A reliable-datagram endpoint with its queue of completions, its table of addresses and its registered memory.
+///
+/// All calls take `&mut self`: providers are told that one thread at a time uses a domain.
+#[derive(Debug)]
+pub struct Endpoint {
+    library: Library,
+    terms: Terms,
+    fabric: *mut fid_fabric,
+    domain: *mut fid_domain,
+    addresses: *mut fid_av,
+    queue: *mut fid_cq,
+    ep: *mut fid_ep,
+    name: Vec<u8>,
+    regions: Vec<*mut fid_mr>,
+    free_regions: Vec<u32>,
+    next_key: u64,
+    operations: *mut [OperationMemory],
+    batch: Box<[fi_cq_data_entry; BATCH]>,
+}
+
+// SAFETY: the objects may be used by any thread, one at a time, which `&mut self` sees to; nobody else has them.
+unsafe impl Send for Endpoint {}
+
+/// How much an endpoint is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capacity {
+    /// Operations that can be under way: sends, receive buffers, reads.
+    pub operations: u32,
+    /// A receive buffer with less room than this takes no further message.
+    pub message_bytes_max: usize,
+}
+
+/// The number of an operation: whoever posts chooses one that is not under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operation(pub u32);
+
+/// A peer's address, as a number of this endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address(u64);
+
+/// Registered memory of one endpoint. Goes back by [`Endpoint::deregister`], or with the endpoint.
+#[derive(Debug)]
+pub struct Region(u32);
+
+/// Memory of a peer: what it told of a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// Where it begins: an address over there, or zero.
+    pub address: u64,
+    /// The region's key.
+    pub key: u64,
+}
+
+/// Who will use a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// This side: sends, receives, reads into it.
+    Local,
+    /// Peers, who read it.
+    Remote,
+}
+
+/// What became of an operation that was posted.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The provider has it.
+    Taken,
+    /// Nothing was taken; to be tried again after the queue has been read.
+    Again,
+    /// The provider refuses, with an error number of libfabric.
+    Failed(i32),
+}
+
+/// What the queue tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completed {
+    /// Which operation; `None` for something that was never posted.
+    pub operation: Option<Operation>,
+    /// A message has come, into a part of a receive buffer.
+    pub received: bool,
+    /// The receive buffer is not used any more, and may be posted again.
+    pub released: bool,
+    /// How long the message is.
+    pub bytes: usize,
+    /// Where it lies. To be checked against the buffer.
+    pub start: usize,
+}
+
+impl Completed {
+    /// It tells that a receive buffer is free again, and of no message.
+    #[must_use]
+    pub fn is_release_only(&self) -> bool {
+        self.released && !self.received
+    }
+}
+
+/// An operation that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which; `None` where the provider does not tell, as for what was injected.
+    pub operation: Option<Operation>,
+    /// A receive buffer that is not used any more.
+    pub released: bool,
+    /// libfabric's number.
+    pub code: i32,
+    /// libfabric's words, and the provider's.
+    pub text: String,
+}
+
+impl Endpoint {
+    /// Opens what is offered.
+    ///
+    /// # Errors
+    /// What the library said, and to which call.
+    pub fn open(offer: &Offer, capacity: Capacity) -> Result<Endpoint, LibfabricError> {
+        let operations = vec![OperationMemory::EMPTY; capacity.operations as usize].into_boxed_slice();
+        let mut endpoint = Endpoint {
+            library: offer.library(),
+            terms: offer.terms(),
+            fabric: null_mut(),
+            domain: null_mut(),
+            addresses: null_mut(),
+            queue: null_mut(),
+            ep: null_mut(),
+            name: Vec::new(),
+            regions: Vec::new(),
+            free_regions: Vec::new(),
+            next_key: 1,
+            operations: Box::into_raw(operations),
+            batch: Box::new([NO_ENTRY; BATCH]),
+        };
+        // What was opened before an error is closed by `drop`.
+        endpoint.open_domain(offer)?;
+        endpoint.open_endpoint(offer, capacity)?;
+        endpoint.read_name()?;
+        Ok(endpoint)
+    }
+
+    fn open_domain(&mut self, offer: &Offer) -> Result<(), LibfabricError> {
+        let (library, info) = (self.library, offer.info());
+        // SAFETY: the info is whole, its part for the fabric belongs to it, and each object goes where it is wanted.
+        unsafe {
+            let answer = (library.fabric)((*info).fabric_attr, &mut self.fabric, null_mut());
+            library.check("fi_fabric", answer)?;
+            let answer = inline::fi_domain(self.fabric, info, &mut self.domain, null_mut());
+            library.check("fi_domain", answer)?;
+        }
+        Ok(())
+    }
+
+    fn open_endpoint(&mut self, offer: &Offer, capacity: Capacity) -> Result<(), LibfabricError> {
+        let (library, info) = (self.library, offer.info());
+        let mut for_addresses = Roomy::<fi_av_attr>::zeroed();
+        let mut for_queue = Roomy::<fi_cq_attr>::zeroed();
+        for_queue.known.format = FI_CQ_FORMAT_DATA;
+        for_queue.known.size = (capacity.operations as usize).max(QUEUE_MIN);
+        let least = capacity.message_bytes_max;
+        // SAFETY: domain and info are open and whole; attributes live through the calls, which copy them.
+        unsafe {
+            if let Some(domain) = (*info).domain_attr.as_ref() {
+                for_addresses.known.type_ = domain.av_type;
+            }
+            let answer =
+                inline::fi_av_open(self.domain, for_addresses.as_mut_ptr(), &mut self.addresses, null_mut());
+            library.check("fi_av_open", answer)?;
+            let answer = inline::fi_cq_open(self.domain, for_queue.as_mut_ptr(), &mut self.queue, null_mut());
+            library.check("fi_cq_open", answer)?;
+            let answer = inline::fi_endpoint(self.domain, info, &mut self.ep, null_mut());
+            library.check("fi_endpoint", answer)?;
+            let answer = inline::fi_ep_bind(self.ep, &raw mut (*self.addresses).fid, 0);
+            library.check("fi_ep_bind", answer)?;
+            let answer = inline::fi_ep_bind(self.ep, &raw mut (*self.queue).fid, FI_TRANSMIT | FI_RECV);
+            library.check("fi_ep_bind", answer)?;
+            library.check("fi_enable", inline::fi_enable(self.ep))?;
+            // Not before: the shm provider of libfabric 1.17 has no place for it until then, and crashes.
+            let answer = inline::fi_setopt(
+                &raw mut (*self.ep).fid,
+                FI_OPT_ENDPOINT as c_int,
+                FI_OPT_MIN_MULTI_RECV as c_int,
+                (&raw const least).cast(),
+                size_of::<usize>(),
+            );
+            library.check("fi_setopt", answer)?;
+        }
+        Ok(())
+    }
+
+    fn read_name(&mut self) -> Result<(), LibfabricError> {
+        let mut name = vec![0u8; NAME_BYTES_MAX];
+        let mut bytes = name.len();
+        // SAFETY: the endpoint is enabled, and `name` has room for `bytes` bytes.
+        let answer =
+            unsafe { inline::fi_getname(&raw mut (*self.ep).fid, name.as_mut_ptr().cast(), &mut bytes) };
+        self.library.check("fi_getname", answer)?;
+        name.truncate(bytes);
+        self.name = name;
+        Ok(())
+    }
+
+    /// The endpoint's name, for [`Endpoint::insert`] of peers.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// What was agreed on.
+    #[must_use]
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// The library's version.
+    #[must_use]
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// Takes a peer's name into the table of addresses. A name of another length than this endpoint's own is refused;
+    /// what it says is for the provider to check.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn insert(&mut self, name: &[u8]) -> Result<Address, LibfabricError> {
+        // Texts have lengths of their own; all others have the length of a structure, which the provider reads.
+        let is_text = self.terms.address_format == FI_ADDR_STR;
+        let fits = if is_text { name.last() == Some(&0) } else { name.len() == self.name.len() };
+        if !fits {
+            return Err(self.library.refused("fi_av_insert", -FI_EINVAL));
+        }
+        let mut address = FI_ADDR_NOTAVAIL;
+        // SAFETY: the name has the length of this endpoint's own, or ends with a zero byte where it is a text.
+        let answer = unsafe {
+            inline::fi_av_insert(self.addresses, name.as_ptr().cast(), 1, &mut address, 0, null_mut())
+        };
+        self.library.check("fi_av_insert", answer)?;
+        if answer == 1 && address != FI_ADDR_NOTAVAIL {
+            Ok(Address(address))
+        } else {
+            Err(self.library.refused("fi_av_insert", -FI_EADDRNOTAVAIL))
+        }
+    }
+
+    /// Sends a message of at most `inject_bytes_max` bytes. The bytes are taken when this returns; nothing completes.
+    #[inline]
+    pub fn inject(&mut self, data: &[u8], to: Address) -> Answer {
+        debug_assert!(data.len() <= self.terms.inject_bytes_max, "more bytes than may be injected");
+        // SAFETY: the endpoint is enabled, and the bytes are read before the call returns.
+        Answer::of(unsafe { inline::fi_inject(self.ep, data.as_ptr().cast(), data.len(), to.0) })
+    }
+
+    /// Sends a message; completes under `operation`.
+    ///
+    /// # Safety
+    /// The operation is not under way. `start..start + bytes` stays readable and unchanged until it has completed or the
+    /// endpoint is closed, and lies in `region` where there is one.
+    #[inline]
+    pub unsafe fn send(
+        &mut self,
+        operation: Operation,
+        (start, bytes): (*const u8, usize),
+        region: Option<&Region>,
+        to: Address,
+    ) -> Answer {
+        let (context, desc) = (self.context(operation), self.descriptor(region));
+        // SAFETY: the caller's promise; the context lives as long as the endpoint.
+        Answer::of(unsafe { inline::fi_send(self.ep, start.cast(), bytes, desc, to.0, context) })
+    }
+
+    /// Hands over a receive buffer for any number of messages of any peers; completes under `operation` with each of them,
+    /// and is released with the last or after it.
+    ///
+    /// # Safety
+    /// The operation is not under way. Nobody but the provider writes `start..start + bytes` until it is released or the
+    /// endpoint is closed, and it lies in `region` where there is one.
+    pub unsafe fn receive(
+        &mut self,
+        operation: Operation,
+        (start, bytes): (*mut u8, usize),
+        region: Option<&Region>,
+    ) -> Answer {
+        let (context, desc) = (self.context(operation), self.descriptor(region));
+        let memory = context.cast::<OperationMemory>();
+        // SAFETY: `context` is that operation's memory, of which the provider uses the context only while it is under
+        // way; vector and descriptor stay beside it. The rest is the caller's promise.
+        Answer::of(unsafe {
+            (*memory).vector = libc::iovec { iov_base: start.cast(), iov_len: bytes };
+            (*memory).descriptor = desc;
+            let message = fi_msg {
+                msg_iov: &raw const (*memory).vector,
+                desc: &raw mut (*memory).descriptor,
+                iov_count: 1,
+                addr: FI_ADDR_UNSPEC,
+                context,
+                data: 0,
+            };
+            inline::fi_recvmsg(self.ep, &message, FI_MULTI_RECV)
+        })
+    }
+
+    /// Reads a peer's memory; completes under `operation`.
+    ///
+    /// # Safety
+    /// The operation is not under way. Nobody but the provider uses `start..start + bytes` until it has completed or the
+    /// endpoint is closed, and it lies in `region` where there is one.
+    pub unsafe fn read(
+        &mut self,
+        operation: Operation,
+        (start, bytes): (*mut u8, usize),
+        region: Option<&Region>,
+        from: Address,
+        remote: Remote,
+    ) -> Answer {
+        let (context, desc) = (self.context(operation), self.descriptor(region));
+        // SAFETY: the caller's promise. What the peer told of its memory is checked by its provider.
+        Answer::of(unsafe {
+            inline::fi_read(self.ep, start.cast(), bytes, desc, from.0, remote.address, remote.key, context)
+        })
+    }
+
+    /// Registers memory.
+    ///
+    /// # Errors
+    /// What the library said; `FI_ENOMEM` where too much memory would be locked.
+    ///
+    /// # Safety
+    /// `start..start + bytes` stays allocated until the region is given back or the endpoint is closed, and peers may read
+    /// it at any time where that is its use.
+    pub unsafe fn register(
+        &mut self,
+        (start, bytes): (*const u8, usize),
+        purpose: Use,
+    ) -> Result<Region, LibfabricError> {
+        let access = match purpose {
+            Use::Local => FI_SEND | FI_RECV | FI_READ,
+            Use::Remote => FI_REMOTE_READ,
+        };
+        let mut mr = null_mut();
+        let mut answer = -(FI_ENOKEY as c_int);
+        for _ in 0..KEYS_TRIED {
+            let key = if self.terms.memory.provider_keys { 0 } else { self.choose_key() };
+            // SAFETY: the domain is open; the memory is the caller's promise.
+            answer = unsafe {
+                inline::fi_mr_reg(self.domain, start.cast(), bytes, access, 0, key, 0, &mut mr, null_mut())
+            };
+            if answer != -(FI_ENOKEY as c_int) {
+                break;
+            }
+        }
+        self.library.check("fi_mr_reg", answer)?;
+        let region = self.keep(mr);
+        if self.terms.memory.by_endpoint {
+            // SAFETY: registration and endpoint are open and of one domain.
+            let answer = unsafe {
+                match inline::fi_mr_bind(mr, &raw mut (*self.ep).fid, 0) {
+                    0 => self.library.check("fi_mr_enable", inline::fi_mr_enable(mr)),
+                    refused => self.library.check("fi_mr_bind", refused),
+                }
+            };
+            if let Err(error) = answer {
+                self.deregister(region);
+                return Err(error);
+            }
+        }
+        Ok(region)
+    }
+
+    /// What a peer must know to read a region that begins at `start`.
+    #[must_use]
+    pub fn remote(&self, region: &Region, start: *const u8) -> Remote {
+        let address = if self.terms.memory.by_address { start.addr() as u64 } else { 0 };
+        // SAFETY: a region's registration is open until it is given back, which takes it away.
+        Remote { address, key: unsafe { inline::fi_mr_key(self.regions[region.0 as usize]) } }
+    }
+
+    /// Ends a registration. Nobody reads or writes through it any more.
+    pub fn deregister(&mut self, region: Region) {
+        let mr = std::mem::replace(&mut self.regions[region.0 as usize], null_mut());
+        self.free_regions.push(region.0);
+        // SAFETY: the registration is open, and nobody has it any more.
+        unsafe { inline::fi_close(&raw mut (*mr).fid) };
+    }
+
+    /// Reads the queue; the answer is how many completions [`Endpoint::completed`] tells of, at most `at_most`.
+    ///
+    /// # Errors
+    /// An operation that failed. There may be more behind it.
+    #[inline]
+    pub fn poll(&mut self, at_most: usize) -> Result<usize, Box<Failure>> {
+        let count = at_most.min(BATCH);
+        // SAFETY: the queue is open and of the format of `batch`, which has room for as many.
+        let answer = unsafe { inline::fi_cq_read(self.queue, self.batch.as_mut_ptr().cast(), count) };
+        match usize::try_from(answer) {
+            Ok(read) => Ok(read.min(count)),
+            Err(_) if answer == -(FI_EAGAIN as isize) => Ok(0),
+            Err(_) => self.failed(answer as c_int),
+        }
+    }
+
+    /// One of the completions of the last [`Endpoint::poll`].
+    #[inline]
+    #[must_use]
+    pub fn completed(&self, index: usize) -> Completed {
+        let entry = &self.batch[index];
+        Completed {
+            operation: self.operation_of(entry.op_context),
+            received: entry.flags & FI_RECV != 0,
+            released: entry.flags & FI_MULTI_RECV != 0,
+            bytes: entry.len,
+            start: entry.buf.addr(),
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, answer: c_int) -> Result<usize, Box<Failure>> {
+        if answer != -(FI_EAVAIL as c_int) {
+            let text = self.library.text(answer);
+            return Err(Box::new(Failure { operation: None, released: false, code: -answer, text }));
+        }
+        let mut entry = Roomy::<fi_cq_err_entry>::zeroed();
+        // SAFETY: the queue is open, and the entry has room also for what newer libraries write.
+        let answer = unsafe { inline::fi_cq_readerr(self.queue, entry.as_mut_ptr(), 0) };
+        if answer <= 0 {
+            return Ok(0);
+        }
+        let entry = &entry.known;
+        let mut room = [0; TEXT_BYTES_MAX];
+        // SAFETY: the entry's data are valid until the queue is read again; `room` takes a text of its length.
+        let provider = text_at(unsafe {
+            inline::fi_cq_strerror(
+                self.queue,
+                entry.prov_errno,
+                entry.err_data,
+                room.as_mut_ptr(),
+                room.len(),
+            )
+        });
+        Err(Box::new(Failure {
+            operation: self.operation_of(entry.op_context),
+            released: entry.flags & FI_MULTI_RECV != 0,
+            // Some providers give the negative.
+            code: entry.err.saturating_abs(),
+            text: format!("{}; {provider} ({})", self.library.text(entry.err), entry.prov_errno),
+        }))
+    }
+
+    /// Closes everything; the answer is whether nobody can touch memory any more that was handed over.
+    pub fn close(&mut self) -> bool {
+        // SAFETY: each object is open or null, and those that others stand on are closed after these.
+        unsafe {
+            // Some providers keep an endpoint while registrations are bound to it; others want it closed before them.
+            let mut closed = close(&mut self.ep);
+            for mr in &mut self.regions {
+                close(mr);
+            }
+            if !closed {
+                closed = close(&mut self.ep);
+            }
+            if closed {
+                close(&mut self.queue);
+                close(&mut self.addresses);
+                close(&mut self.domain);
+                close(&mut self.fabric);
+            }
+            closed
+        }
+    }
+
+    /// What the provider is given for an operation.
+    #[inline]
+    fn context(&self, operation: Operation) -> *mut c_void {
+        assert!(
+            (operation.0 as usize) < self.operations.len(),
+            "operation {} is beyond the end",
+            operation.0
+        );
+        // SAFETY: the index is inside, as was checked.
+        unsafe { self.operations.cast::<OperationMemory>().add(operation.0 as usize) }.cast()
+    }
+
+    #[inline]
+    fn operation_of(&self, context: *mut c_void) -> Option<Operation> {
+        let offset = context.addr().checked_sub(self.operations.cast::<u8>().addr())?;
+        let (index, rest) = (offset / size_of::<OperationMemory>(), offset % size_of::<OperationMemory>());
+        (rest == 0 && index < self.operations.len()).then_some(Operation(index as u32))
+    }
+
+    #[inline]
+    fn descriptor(&self, region: Option<&Region>) -> *mut c_void {
+        // SAFETY: a region's registration is open until it is given back, which takes it away.
+        region.map_or(null_mut(), |region| unsafe { inline::fi_mr_desc(self.regions[region.0 as usize]) })
+    }
+
+    fn choose_key(&mut self) -> u64 {
+        let key = self.next_key;
+        self.next_key = if key >= self.terms.key_max { 1 } else { key + 1 };
+        key
+    }
+
+    fn keep(&mut self, mr: *mut fid_mr) -> Region {
+        let index = self.free_regions.pop().unwrap_or_else(|| {
+            self.regions.push(null_mut());
+            self.regions.len() as u32 - 1
+        });
+        self.regions[index as usize] = mr;
+        Region(index)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if self.close() {
+            // SAFETY: made by `Box::into_raw`, and the provider has nothing of it any more.
+            drop(unsafe { Box::from_raw(self.operations) });
+        }
+    }
+}
+
+impl Answer {
+    #[inline]
+    fn of(answer: isize) -> Answer {
+        match answer {
+            0 => Answer::Taken,
+            _ if answer == -(FI_EAGAIN as isize) => Answer::Again,
+            _ => Answer::Failed(answer.unsigned_abs() as i32),
+        }
+    }
+}
+
+/// Closes an object if there is one; false where the provider will not. Then it stays.
+///
+/// # Safety
+/// The object is open or null.
+unsafe fn close<T>(object: &mut *mut T) -> bool {
+    if !object.is_null() {
+        // SAFETY: the caller's promise; every object begins with its `fid`.
+        if unsafe { inline::fi_close(object.cast()) } != 0 {
+            return false;
+        }
+        *object = null_mut();
+    }
+    true
+}
+
+/// What an operation keeps while it is under way. The context comes first: its address is the operation's.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct OperationMemory {
+    context: fi_context2,
+    vector: libc::iovec,
+    descriptor: *mut c_void,
+}
+
+impl OperationMemory {
+    const EMPTY: OperationMemory = OperationMemory {
+        context: fi_context2 { internal: [null_mut(); 8] },
+        vector: libc::iovec { iov_base: null_mut(), iov_len: 0 },
+        descriptor: null_mut(),
+    };
+}
+
+const _: () = assert!(std::mem::offset_of!(OperationMemory, context) == 0);
+
+const NO_ENTRY: fi_cq_data_entry =
+    fi_cq_data_entry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0 };
+/// Completions that are read at once.
+const BATCH: usize = 16;
+/// Even a small endpoint can get this many completions between two looks.
+const QUEUE_MIN: usize = 1024;
+/// Keys that are tried where those before are taken.
+const KEYS_TRIED: usize = 1000;
+const NAME_BYTES_MAX: usize = 512;
+const TEXT_BYTES_MAX: usize = 256;
