@@ -1,0 +1,538 @@
+//! The fabric itself: the table of peers, what goes to them and what comes from them.
+
+use std::ffi::OsString;
+
+use fabric::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Sink};
+use libfabric_sys::{Failure, Library, Offer, SONAME, Wanted};
+
+use crate::bell::LibfabricBell;
+use crate::bulk::Fetch;
+use crate::card::Card;
+use crate::link::{Link, State, There, Turn};
+use crate::port::{Arrival, Event, Port, Sent};
+use crate::trouble;
+use crate::wire::{FRAME_BYTES, Frame, Kind, Offered};
+
+#[cfg(test)]
+mod tests;
+
+/// A reliable-datagram endpoint, and the peers that it has heard of.
+pub struct Libfabric {
+    pub(crate) port: Port,
+    here: Peer,
+    peers: u32,
+    card: Card,
+    pub(crate) provider: String,
+    pub(crate) links: Vec<Link>,
+    /// For each peer the place of its link, or [`NO_LINK`]; as long as the highest peer needs.
+    by_peer: Vec<u32>,
+    /// Links from which a large message comes.
+    pub(crate) fetching: Vec<u32>,
+    /// Links whose loss the sink does not know.
+    failing: Vec<u32>,
+    /// Links whose next message may have come early.
+    ready: Vec<u32>,
+    bell: LibfabricBell,
+}
+
+/// How to reach one peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane(u32);
+
+/// What a person may choose.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Settings {
+    /// The library to load (`WEFT_LIBFABRIC`); the system's where it is `None`.
+    pub library: Option<OsString>,
+    /// The provider, by its whole name; the library's first that goes to other hosts where it is `None`.
+    pub provider: Option<String>,
+    /// How many processes the job has. Who claims a number beyond is not heard.
+    pub peers: u32,
+    /// To treat memory the way RDMA hardware demands it, for tests on providers that do not.
+    pub strict_memory: bool,
+}
+
+impl Libfabric {
+    /// Opens the fabric of the process `here`: loads the library, asks it for providers and opens an endpoint. Takes up to
+    /// some hundreds of milliseconds, so it is for jobs that want it.
+    ///
+    /// # Errors
+    /// [`Fault::System`] where there is no library, no provider or no endpoint, [`Fault::Resources`] where memory is short;
+    /// with the remedy.
+    pub fn open(here: Peer, settings: &Settings) -> Result<Libfabric, FabricError> {
+        let name = settings.library.clone().unwrap_or_else(|| SONAME.into());
+        let library = Library::load(&name).map_err(|error| trouble::no_library(&error))?;
+        Libfabric::open_with(here, library, settings)
+    }
+
+    /// The same, with a library that is loaded already.
+    fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
+        let provider = settings.provider.as_deref();
+        let wanted = Wanted { provider, strict_memory: settings.strict_memory };
+        let offers = Offer::find(library, wanted)
+            .map_err(|error| trouble::cannot_open(provider.unwrap_or("(any)"), &error))?;
+        let fits = |offer: &&Offer| {
+            let is_wanted = provider.is_some() || !NOT_BY_ITSELF.contains(&offer.provider().as_str());
+            is_wanted && offer.terms().message_bytes_max >= MESSAGE_BYTES_MIN
+        };
+        let offer = offers.iter().find(fits).ok_or_else(|| trouble::no_provider(provider))?;
+        let provider = offer.provider();
+        let port = Port::open(offer).map_err(|error| trouble::cannot_open(&provider, &error))?;
+        let card = own_card(&port, provider.clone())?;
+        Ok(Libfabric {
+            port,
+            here,
+            peers: settings.peers,
+            card,
+            provider,
+            links: Vec::new(),
+            by_peer: Vec::new(),
+            fetching: Vec::new(),
+            failing: Vec::new(),
+            ready: Vec::new(),
+            bell: LibfabricBell::default(),
+        })
+    }
+
+    /// The provider in use.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The card that `address` holds, if the peer can be reached with it.
+    fn checked(&self, peer: Peer, address: &[u8]) -> Result<Card, FabricError> {
+        if peer == self.here {
+            let what = format!(
+                "process {} sends nothing to itself over a network\nMessages to oneself go over the loopback fabric.",
+                peer.0
+            );
+            return Err(trouble::trouble(Fault::Unreachable, what));
+        }
+        let card = Card::decode(address).map_err(|bad| trouble::bad_card(peer, bad))?;
+        let is_near = card.host_identity == self.card.host_identity;
+        let same = card.provider == self.provider && card.address_format == self.card.address_format;
+        if !same || (self.provider == SHM && !is_near) {
+            return Err(trouble::elsewhere(peer, (&card.provider, &self.provider)));
+        }
+        Ok(card)
+    }
+
+    /// The place of a peer's link, which is made if there is none.
+    fn link_of(&mut self, peer: Peer) -> u32 {
+        let place = peer.0 as usize;
+        if place >= self.by_peer.len() {
+            self.by_peer.resize(place + 1, NO_LINK);
+        }
+        if self.by_peer[place] == NO_LINK {
+            self.by_peer[place] = self.links.len() as u32;
+            self.links.push(Link::new(peer));
+        }
+        self.by_peer[place]
+    }
+
+    /// Takes from a card where the peer is, unless that is known.
+    fn learn(&mut self, index: u32, card: &Card) -> Result<(), FabricError> {
+        let link = &mut self.links[index as usize];
+        if link.there.is_none() {
+            link.host_name = card.host_name.as_str().into();
+            let address = self
+                .port
+                .insert(&card.name)
+                .map_err(|error| trouble::cannot_insert(&self.who(index), &self.provider, &error))?;
+            self.links[index as usize].there = Some(There { address, seal: card.seal });
+        }
+        Ok(())
+    }
+
+    /// A peer in words.
+    pub(crate) fn who(&self, index: u32) -> String {
+        let link = &self.links[index as usize];
+        format!("process {} on {}", link.peer.0, link.host_name)
+    }
+}
+
+impl Fabric for Libfabric {
+    type Lane = Lane;
+    type Bell = LibfabricBell;
+
+    fn name(&self) -> &'static str {
+        trouble::NAME
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.card.encode()
+    }
+
+    fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
+        self.checked(peer, address).ok()?;
+        Some(if self.provider == SHM {
+            COST_SHM
+        } else if self.provider.contains("tcp") {
+            COST_SOCKETS
+        } else {
+            COST_HARDWARE
+        })
+    }
+
+    /// Makes no connection: providers make theirs when something goes out.
+    fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
+        let card = self.checked(peer, address)?;
+        let index = self.link_of(peer);
+        if !self.links[index as usize].is_open() {
+            return Err(trouble::was_lost(&self.who(index)));
+        }
+        self.learn(index, &card)?;
+        Ok(Lane(index))
+    }
+
+    fn limits(&self, _lane: Lane) -> Limits {
+        Limits { eager_bytes_max: self.port.copied_bytes_max(), pull: false, look: false }
+    }
+
+    #[inline]
+    fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
+        if payload.bytes() > self.port.copied_bytes_max() {
+            return self.offer(lane.0, header, payload);
+        }
+        self.send_frame(lane.0, Kind::Message, header, payload)
+    }
+
+    fn resume(&mut self, lane: Lane, _rest: Payload<'_>) -> Posted {
+        self.resume_offer(lane.0)
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let mut happened = 0;
+        if !self.fetching.is_empty() {
+            happened += self.go_on_with_all(sink);
+        }
+        if !self.ready.is_empty() {
+            happened += self.deliver_early(sink, events);
+        }
+        while happened < events {
+            let Some(event) = self.port.next(events - happened) else { break };
+            happened += 1;
+            match event {
+                Event::Came(arrival) => self.arrived(arrival, sink),
+                Event::Left => {}
+                Event::Read { link } => self.read_ended(link, None, sink),
+                Event::Failed { link, read, failure } => self.failed(link, read, &failure, sink),
+            }
+            if sink.enough() {
+                break;
+            }
+        }
+        if !self.failing.is_empty() {
+            happened += self.report_failing(sink);
+        }
+        happened
+    }
+
+    fn bell(&self) -> LibfabricBell {
+        self.bell.clone()
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut is_settled = true;
+        for index in 0..self.links.len() as u32 {
+            is_settled &= self.settle(index);
+        }
+        is_settled && !self.port.is_sending()
+    }
+}
+
+/// Sending.
+impl Libfabric {
+    /// Sends one frame. To a peer that is lost, anything can be sent: its loss was or will be told, and with it that of
+    /// this message.
+    #[inline]
+    pub(crate) fn send_frame(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Posted {
+        let link = &self.links[index as usize];
+        if !link.is_open() {
+            return Posted::Sent;
+        }
+        let Some(there) = link.there else { return Posted::Busy };
+        if link.sent == 0 && !self.greet(index, there) {
+            return Posted::Busy;
+        }
+        let frame = self.frame(index, there, kind, header);
+        let sent = self.port.send(index, there.address, &frame, payload);
+        self.note_sent(index, sent)
+    }
+
+    #[inline]
+    fn frame(&self, index: u32, there: There, kind: Kind, header: &Header) -> Frame {
+        let sequence = self.links[index as usize].sent;
+        Frame { seal: there.seal, from: self.here, sequence, kind, header: *header }
+    }
+
+    #[inline]
+    fn note_sent(&mut self, index: u32, sent: Sent) -> Posted {
+        let link = &mut self.links[index as usize];
+        match sent {
+            Sent::Injected => link.is_unconfirmed = true,
+            Sent::Underway => link.is_unconfirmed = false,
+            Sent::Busy => return Posted::Busy,
+            Sent::Failed(code) => self.refused(index, code),
+        }
+        self.links[index as usize].sent = self.links[index as usize].sent.wrapping_add(1);
+        Posted::Sent
+    }
+
+    /// The first message to a peer tells where this process is, since the peer may not know it.
+    #[cold]
+    fn greet(&mut self, index: u32, there: There) -> bool {
+        let frame = self.frame(index, there, Kind::Hello, &Header::default());
+        let card = self.card.encode();
+        let sent = self.port.send(index, there.address, &frame, Payload::from(&card[..]));
+        self.note_sent(index, sent) == Posted::Sent
+    }
+
+    /// True when everything that was injected for a peer has left. Nobody tells of it; but what is sent behind it is told of.
+    fn settle(&mut self, index: u32) -> bool {
+        let link = &self.links[index as usize];
+        let (true, Some(there)) = (link.is_open(), link.there) else { return true };
+        if link.is_unconfirmed {
+            let frame = self.frame(index, there, Kind::Nothing, &Header::default());
+            let sent = self.port.send_slot(index, there.address, &frame, Payload::EMPTY);
+            return self.note_sent(index, sent) == Posted::Sent;
+        }
+        link.incoming.is_none() && matches!(link.outgoing, crate::bulk::Outgoing::None)
+    }
+
+    #[cold]
+    fn refused(&mut self, index: u32, code: i32) {
+        let error = trouble::lost(&self.who(index), &self.provider, &self.port.text(code));
+        self.fail(index, error);
+    }
+}
+
+/// Receiving.
+impl Libfabric {
+    #[inline]
+    fn arrived(&mut self, arrival: Arrival, sink: &mut impl Sink) {
+        let mut head = [0; FRAME_BYTES];
+        let bytes = self.port.message(arrival).map_or(0, |message| message.copy_to(&mut head));
+        let frame = Frame::decode(&head).filter(|frame| bytes == FRAME_BYTES && self.is_of_the_job(frame));
+        if let Some(frame) = frame {
+            let index = self.link_of(frame.from);
+            match self.links[index as usize].turn_of(frame.sequence) {
+                Turn::Now => self.in_turn(index, &frame, arrival, sink),
+                Turn::Later => self.keep(index, &frame, arrival),
+                Turn::Never => self.break_with(index, "a message out of all order"),
+            }
+        }
+        self.port.seen(arrival);
+    }
+
+    /// Whoever does not know this process's seal is a stranger, and is not answered.
+    #[inline]
+    fn is_of_the_job(&self, frame: &Frame) -> bool {
+        frame.seal == self.card.seal && frame.from.0 < self.peers && frame.from != self.here
+    }
+
+    #[inline]
+    fn in_turn(&mut self, index: u32, frame: &Frame, arrival: Arrival, sink: &mut impl Sink) {
+        let Some(message) = self.port.message(arrival) else { return };
+        let payload = message.after(FRAME_BYTES);
+        let link = &mut self.links[index as usize];
+        let is_plain = frame.kind == Kind::Message && link.is_open() && link.incoming.is_none();
+        if is_plain {
+            link.heard = link.heard.wrapping_add(1);
+            sink.message(frame.from, &frame.header, payload);
+        } else {
+            let payload = payload.to_vec();
+            self.act(index, frame, &payload, sink);
+        }
+        if self.links[index as usize].has_early() {
+            self.ready.push(index);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, index: u32, frame: &Frame, arrival: Arrival) {
+        let link = &mut self.links[index as usize];
+        if let Some(message) = self.port.message(arrival).filter(|_| link.is_open()) {
+            link.keep(frame.sequence, message.to_vec());
+        }
+    }
+
+    /// Goes on with messages of which the provider told too early, and whose turn it is now.
+    #[cold]
+    fn deliver_early(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let mut happened = 0;
+        while let Some(&index) = self.ready.last()
+            && happened < events
+        {
+            let Some(message) = self.links[index as usize].take_early() else {
+                self.ready.pop();
+                continue;
+            };
+            let frame = message.first_chunk().and_then(Frame::decode).expect("a frame was kept");
+            self.act(index, &frame, &message[FRAME_BYTES..], sink);
+            happened += 1;
+        }
+        happened
+    }
+
+    /// Does what a frame is for.
+    #[cold]
+    fn act(&mut self, index: u32, frame: &Frame, payload: &[u8], sink: &mut impl Sink) {
+        let link = &mut self.links[index as usize];
+        if !link.is_open() {
+            return;
+        }
+        link.heard = link.heard.wrapping_add(1);
+        let is_reading = matches!(link.incoming.as_deref(), Some(Fetch::Reading(_)));
+        let is_known = link.there.is_some();
+        match frame.kind {
+            Kind::Hello => self.greeted(index, payload),
+            Kind::Nothing => {}
+            Kind::Fetched => self.fetched(index, &frame.header),
+            Kind::Message if !is_reading => {
+                sink.message(frame.from, &frame.header, Payload::from(payload));
+            }
+            Kind::Offer if is_known && self.links[index as usize].incoming.is_none() => {
+                match Offered::decode(payload) {
+                    Some(offered) => self.fetch(index, &frame.header, offered, sink),
+                    None => self.break_with(index, "an offer that is none"),
+                }
+            }
+            Kind::Message | Kind::Offer => self.break_with(index, "a message within another"),
+        }
+    }
+
+    /// A peer tells where it is.
+    fn greeted(&mut self, index: u32, payload: &[u8]) {
+        let peer = self.links[index as usize].peer;
+        let learned = self.checked(peer, payload).and_then(|card| self.learn(index, &card));
+        if let Err(error) = learned {
+            self.fail(index, error);
+        }
+    }
+}
+
+/// Losing.
+impl Libfabric {
+    /// The next report tells of it.
+    #[cold]
+    pub(crate) fn fail(&mut self, index: u32, error: FabricError) {
+        let link = &mut self.links[index as usize];
+        if link.is_open() {
+            link.state = State::Failing(Box::new(error));
+            link.forget_early();
+            self.failing.push(index);
+            self.withdraw(index);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn break_with(&mut self, index: u32, what: &str) {
+        let error = trouble::broke_protocol(&self.who(index), what);
+        self.fail(index, error);
+    }
+
+    /// The queue tells that something has failed.
+    #[cold]
+    fn failed(&mut self, link: Option<u32>, is_read: bool, failure: &Failure, sink: &mut impl Sink) {
+        if let Some(index) = link {
+            let error = trouble::lost(&self.who(index), &self.provider, &failure.text);
+            return if is_read {
+                self.read_ended(index, Some(error), sink);
+            } else {
+                self.fail(index, error);
+            };
+        }
+        // A receive buffer that failed belongs to nobody; it has been posted again.
+        if failure.operation.is_some() {
+            return;
+        }
+        // Somebody's message is gone, and the provider does not say whose. That it may be any of these is the truth.
+        for index in 0..self.links.len() as u32 {
+            let link = &self.links[index as usize];
+            if link.is_unconfirmed || !matches!(link.outgoing, crate::bulk::Outgoing::None) {
+                let error = trouble::lost(&self.who(index), &self.provider, &failure.text);
+                self.fail(index, error);
+            }
+        }
+    }
+
+    /// Tells of those that were lost, once nothing is written into their messages any more.
+    #[cold]
+    fn report_failing(&mut self, sink: &mut impl Sink) -> usize {
+        let mut told = 0;
+        for index in std::mem::take(&mut self.failing) {
+            let link = &mut self.links[index as usize];
+            if link.incoming.is_some() {
+                self.failing.push(index);
+                continue;
+            }
+            if let State::Failing(error) = std::mem::replace(&mut link.state, State::Lost) {
+                sink.lost(link.peer, *error);
+                told += 1;
+            }
+        }
+        told
+    }
+}
+
+/// What this process tells of itself.
+fn own_card(port: &Port, provider: String) -> Result<Card, FabricError> {
+    let mut seal = [0; 4];
+    getrandom::fill(&mut seal)
+        .map_err(|error| trouble::trouble(Fault::System, format!("no random bytes: {error}")))?;
+    let mut card = Card {
+        seal: u32::from_le_bytes(seal),
+        address_format: port.terms().address_format,
+        host_identity: host_identity()?,
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        provider,
+        name: port.name().to_vec(),
+    };
+    card.host_name.truncate(card.host_name.floor_char_boundary(64));
+    if card.fits() {
+        return Ok(card);
+    }
+    let what = format!("provider {} has names that do not fit into a card\nChoose another.", card.provider);
+    Err(trouble::trouble(Fault::System, what))
+}
+
+/// Equal for processes of one running kernel, and for no others.
+fn host_identity() -> Result<[u8; 16], FabricError> {
+    let mut identity = [0; 16];
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: Vec<u8> = boot.bytes().filter(u8::is_ascii_hexdigit).collect();
+    if digits.len() == 32 {
+        for (byte, pair) in identity.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |letter: u8| (letter as char).to_digit(16).unwrap_or(0) as u8;
+            *byte = digit(pair[0]) << 4 | digit(pair[1]);
+        }
+        return Ok(identity);
+    }
+    // Not knowing, this host is like no other.
+    getrandom::fill(&mut identity)
+        .map_err(|error| trouble::trouble(Fault::System, format!("no random bytes: {error}")))?;
+    Ok(identity)
+}
+
+const NO_LINK: u32 = u32::MAX;
+/// The provider that does not leave its host.
+const SHM: &str = "shm";
+/// Providers that nobody is served by who has not asked for them: they do not leave the host, or are slower than our own tcp.
+const NOT_BY_ITSELF: [&str; 7] = [SHM, "net", "tcp", "tcp;ofi_rxm", "net;ofi_rxm", "udp;ofi_rxd", "sockets"];
+/// The least that a provider's message must hold: a hello with the longest card.
+const MESSAGE_BYTES_MIN: usize = 1024;
+/// Between processes of one host, by the provider's own shared memory; our own is quicker.
+const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };
+/// Sockets below; our own tcp is as quick.
+const COST_SOCKETS: Cost = Cost { latency_ns: 16_000, mebibyte_ns: 900_000 };
+/// A network card that moves the bytes by itself.
+const COST_HARDWARE: Cost = Cost { latency_ns: 2_000, mebibyte_ns: 100_000 };
