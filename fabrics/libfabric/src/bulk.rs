@@ -46,6 +46,9 @@ impl Libfabric {
     #[cold]
     pub(crate) fn offer(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
         let link = &mut self.links[index as usize];
+        if !link.is_open() {
+            return Posted::Sent;
+        }
         debug_assert!(matches!(link.outgoing, Outgoing::None), "a message was posted within another");
         match self.port.show(payload) {
             Ok(shown) => {

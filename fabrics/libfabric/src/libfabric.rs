@@ -66,7 +66,10 @@ impl Libfabric {
     }
 
     /// The same, with a library that is loaded already.
-    fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
+    ///
+    /// # Errors
+    /// As for [`Libfabric::open`].
+    pub fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
         let provider = settings.provider.as_deref();
         let wanted = Wanted { provider, strict_memory: settings.strict_memory };
         let offers = Offer::find(library, wanted)
@@ -400,12 +403,11 @@ impl Libfabric {
             Kind::Message if !is_reading => {
                 sink.message(frame.from, &frame.header, Payload::from(payload));
             }
-            Kind::Offer if is_known && self.links[index as usize].incoming.is_none() => {
-                match Offered::decode(payload) {
-                    Some(offered) => self.fetch(index, &frame.header, offered, sink),
-                    None => self.break_with(index, "an offer that is none"),
-                }
-            }
+            Kind::Offer if !is_known => self.break_with(index, "an offer before it said hello"),
+            Kind::Offer if self.links[index as usize].incoming.is_none() => match Offered::decode(payload) {
+                Some(offered) => self.fetch(index, &frame.header, offered, sink),
+                None => self.break_with(index, "an offer that is none"),
+            },
             Kind::Message | Kind::Offer => self.break_with(index, "a message within another"),
         }
     }

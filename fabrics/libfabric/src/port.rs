@@ -92,6 +92,11 @@ impl Port {
         self.memory.endpoint_ref().name()
     }
 
+    #[cfg(test)]
+    pub(crate) fn library(&self) -> &libfabric_sys::Library {
+        self.memory.endpoint_ref().library()
+    }
+
     pub(crate) fn text(&self, code: i32) -> String {
         self.memory.endpoint_ref().library().text(code)
     }

@@ -17,6 +17,8 @@ mod endpoint;
 #[doc(hidden)]
 pub mod inline;
 mod library;
+#[cfg(feature = "mock")]
+pub mod mock;
 mod offer;
 
 pub use endpoint::{Address, Answer, Capacity, Completed, Endpoint, Failure, Operation, Region, Remote, Use};

@@ -1,0 +1,254 @@
+//! What goes wrong: providers that fail, memory that is refused, and peers that send anything.
+
+use super::*;
+use fabric::{Heap, UserMemory};
+use libfabric_sys::{Answer, Capacity, Endpoint, Remote};
+use std::time::{Duration, Instant};
+
+/// Notes what comes.
+#[derive(Default)]
+struct Noting {
+    messages: Vec<Vec<u8>>,
+    arriving: Option<Heap>,
+    lost: Vec<(Peer, FabricError)>,
+}
+
+impl Sink for Noting {
+    fn message(&mut self, _: Peer, _: &Header, payload: Payload<'_>) {
+        self.messages.push(payload.to_vec());
+    }
+    fn arriving(&mut self, _: Peer, _: &Header, bytes: usize) -> UserMemory {
+        let room = Heap::new(bytes.min(1 << 20));
+        self.arriving = Some(room.clone());
+        room.memory()
+    }
+    fn landed(&mut self, _: Peer) {
+        let room = self.arriving.take().expect("something was arriving");
+        self.messages.push(room.payload().to_vec());
+    }
+    fn lost(&mut self, peer: Peer, error: FabricError) {
+        self.lost.push((peer, error));
+    }
+}
+
+/// Polls until it is done.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what} hangs");
+    }
+}
+
+fn connect(from: &mut Libfabric, to: &Libfabric) -> Lane {
+    from.connect(to.here, &to.address()).expect("a lane")
+}
+
+#[test]
+fn what_failed_is_told_with_provider_peer_and_reason_once() {
+    let (mut left, right) = mocked(OWN_KEYS);
+    let lane = connect(&mut left, &right);
+    mock::change(|rules| rules.failing_percent = 100);
+    let mut heard = Noting::default();
+    for _ in 0..20 {
+        let _ = left.post(lane, &Header::default(), Payload::from(&[1u8; 100][..]));
+    }
+    until("the loss", || {
+        left.poll(&mut heard, 16);
+        !heard.lost.is_empty()
+    });
+    for _ in 0..100 {
+        left.poll(&mut heard, 16);
+    }
+    let [(peer, error)] = &heard.lost[..] else { panic!("told {} times", heard.lost.len()) };
+    assert_eq!((*peer, error.fault), (Peer(1), Fault::Died));
+    for part in ["process 1 on ", "mock", "the cable was cut by a digger", "4711"] {
+        assert!(error.what.contains(part), "{part} is missing in {error}");
+    }
+    let posted = left.post(lane, &Header::default(), Payload::from(&[1u8; 5000][..]));
+    assert_eq!(posted, Posted::Sent, "what goes to a lost peer is gone");
+    assert!(left.flush() && left.connect(Peer(1), &right.address()).is_err());
+}
+
+#[test]
+fn a_peer_that_is_lost_takes_no_other_with_it() {
+    let (mut left, mut right) = mocked(MEMORY);
+    let settings = Settings { provider: Some(mock::PROVIDER.to_owned()), peers: 8, ..Settings::default() };
+    let library = *left.port.library();
+    let mut third = Libfabric::open_with(Peer(2), library, &settings).expect("a fabric opens");
+    let (to_right, to_third) = (connect(&mut left, &right), connect(&mut left, &third));
+    mock::change(|rules| rules.failing_percent = 100);
+    let mut heard = Noting::default();
+    // Longer than what is injected, so that the queue tells of it.
+    let _ = left.post(to_right, &Header::default(), Payload::from(&[1u8; 100][..]));
+    until("the loss", || {
+        left.poll(&mut heard, 16);
+        !heard.lost.is_empty()
+    });
+    mock::change(|rules| rules.failing_percent = 0);
+    let mut sent = false;
+    let mut got = Noting::default();
+    until("a message to another", || {
+        let message = Payload::from(&b"still here"[..]);
+        sent = sent || left.post(to_third, &Header::default(), message) == Posted::Sent;
+        left.poll(&mut heard, 16);
+        right.poll(&mut Noting::default(), 16);
+        third.poll(&mut got, 16);
+        !got.messages.is_empty()
+    });
+    assert_eq!(got.messages, [b"still here".to_vec()]);
+    assert_eq!(heard.lost.len(), 1);
+}
+
+#[test]
+fn memory_that_cannot_be_registered_is_told_with_the_remedy() {
+    for sender_is_short in [true, false] {
+        let (mut left, mut right) = mocked(MEMORY);
+        let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+        // Both have registered their slots and buffers; the sender can be left one more, for what it shows.
+        mock::change(|rules| rules.regions_max = if sender_is_short { 4 } else { 5 });
+        let data = vec![5u8; 1 << 20];
+        let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+        let mut posted = left.post(to_right, &Header::default(), Payload::from(&data[..]));
+        until("both ends know", || {
+            left.poll(&mut at_left, 16);
+            right.poll(&mut at_right, 16);
+            if posted != Posted::Sent {
+                posted = left.resume(to_right, Payload::from(&data[..]));
+            }
+            let known = usize::from(!at_left.lost.is_empty()) + usize::from(!at_right.lost.is_empty());
+            known == if sender_is_short { 1 } else { 2 }
+        });
+        let (_, error) = if sender_is_short { &at_left.lost[0] } else { &at_right.lost[0] };
+        assert_eq!(error.fault, Fault::Resources, "{error}");
+        assert!(error.what.contains("1048576 bytes") && error.what.contains("ulimit -l"), "{error}");
+        let _ = to_left;
+        assert_eq!(mock::broken_rules(), [""; 0]);
+    }
+}
+
+#[test]
+fn nothing_stays_registered_when_large_messages_are_over() {
+    let (mut left, mut right) = mocked(MEMORY);
+    let lane = connect(&mut left, &right);
+    mock::change(|rules| rules.regions_max = 6);
+    let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+    for number in 0..20u8 {
+        let data = vec![number; 200_000];
+        let mut posted = left.post(lane, &Header::default(), Payload::from(&data[..]));
+        until("a large message", || {
+            if posted != Posted::Sent {
+                posted = left.resume(lane, Payload::from(&data[..]));
+            }
+            left.poll(&mut at_left, 16);
+            right.poll(&mut at_right, 16);
+            posted == Posted::Sent
+        });
+        assert!(at_right.messages.pop() == Some(data));
+    }
+    assert!(at_left.lost.is_empty() && at_right.lost.is_empty());
+}
+
+#[test]
+fn what_was_injected_has_left_when_all_is_flushed() {
+    let (mut left, mut right) = mocked(MEMORY);
+    let lane = connect(&mut left, &right);
+    let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+    until("a message", || {
+        let posted = left.post(lane, &Header::default(), Payload::from(&b"short"[..]));
+        left.poll(&mut at_left, 16);
+        posted == Posted::Sent
+    });
+    assert!(!left.flush(), "the message has not moved");
+    until("the flush", || {
+        right.poll(&mut at_right, 16);
+        left.poll(&mut at_left, 16);
+        left.flush()
+    });
+    assert_eq!(at_right.messages, [b"short".to_vec()]);
+}
+
+/// Somebody who sends frames by hand.
+struct Vandal {
+    endpoint: Endpoint,
+    victim: libfabric_sys::Address,
+    seal: u32,
+}
+
+impl Vandal {
+    /// One that has the card of `victim`.
+    fn at(victim: &Libfabric) -> Vandal {
+        let offers = Offer::find(*victim.port.library(), Wanted::default()).unwrap();
+        let capacity = Capacity { operations: 1, message_bytes_max: 1000 };
+        let mut endpoint = Endpoint::open(&offers[0], capacity).unwrap();
+        let address = endpoint.insert(victim.port.name()).unwrap();
+        Vandal { endpoint, victim: address, seal: victim.card.seal }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        assert_eq!(self.endpoint.inject(bytes, self.victim), Answer::Taken);
+    }
+
+    fn frame(&self, sequence: u32, kind: Kind) -> Frame {
+        Frame { seal: self.seal, from: Peer(3), sequence, kind, header: Header::default() }
+    }
+}
+
+/// Rules under which everything can be injected.
+const OPEN: Rules = Rules { inject_bytes_max: 4096, ..Rules::NONE };
+
+#[test]
+fn strangers_are_not_heard() {
+    let (mut left, _right) = mocked(OPEN);
+    let mut vandal = Vandal::at(&left);
+    let hello = vandal.frame(0, Kind::Hello);
+    vandal.send(&[]);
+    vandal.send(&[1; FRAME_BYTES - 1]);
+    vandal.send(&[0xff; 200]);
+    vandal.send(&Frame { seal: !hello.seal, ..hello }.encode());
+    for from in [Peer(0), Peer(8), Peer(u32::MAX)] {
+        vandal.send(&Frame { from, ..hello }.encode());
+    }
+    let mut heard = Noting::default();
+    for _ in 0..20 {
+        left.poll(&mut heard, 16);
+    }
+    assert!(heard.messages.is_empty() && heard.lost.is_empty() && left.links.is_empty());
+}
+
+/// What a process of the job that has gone mad sends, and what the victim says of it.
+#[test]
+fn who_breaks_the_protocol_is_lost_and_named() {
+    let offer = |bytes: u64| Offered { bytes, remote: Remote { address: 64, key: 99 } }.encode().to_vec();
+    type Sent = Vec<(u32, Kind, Vec<u8>)>;
+    let cases: Vec<(&str, Sent)> = vec![
+        ("no libfabric address", vec![(0, Kind::Hello, vec![1, 2, 3])]),
+        ("out of all order", vec![(1 << 20, Kind::Message, vec![])]),
+        ("before it said hello", vec![(0, Kind::Offer, offer(100))]),
+        ("an offer that is none", vec![(1, Kind::Offer, vec![1])]),
+        ("it was not offered", vec![(1, Kind::Fetched, vec![])]),
+        ("the cable was cut by a digger", vec![(1, Kind::Offer, offer(100_000))]),
+        ("a message within another", vec![(1, Kind::Offer, offer(9)), (2, Kind::Message, vec![])]),
+    ];
+    for (said, frames) in cases {
+        let (mut left, _right) = mocked(OPEN);
+        let mut vandal = Vandal::at(&left);
+        if frames[0].0 == 1 {
+            let card = Card { seal: 5, name: vandal.endpoint.name().to_vec(), ..left.card.clone() };
+            let hello = vandal.frame(0, Kind::Hello).encode();
+            vandal.send(&[&hello[..], &card.encode()].concat());
+        }
+        for (sequence, kind, payload) in frames {
+            let frame = vandal.frame(sequence, kind).encode();
+            vandal.send(&[&frame[..], &payload].concat());
+        }
+        let mut heard = Noting::default();
+        until(said, || {
+            left.poll(&mut heard, 16);
+            !heard.lost.is_empty()
+        });
+        let [(peer, error)] = &heard.lost[..] else { panic!("{said}: told {} times", heard.lost.len()) };
+        assert_eq!(*peer, Peer(3));
+        assert!(error.what.contains(said), "`{said}` is not in: {error}");
+        assert!(heard.messages.is_empty(), "{said}: heard {:?}", heard.messages);
+    }
+}

@@ -1,0 +1,492 @@
+//! The provider's side of C: structures, tables of operations, and the functions in them.
+//!
+//! Every object is a box with libfabric's structure first, so that its address is the object's.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::{null, null_mut, without_provenance_mut};
+
+use super::network::{Entry, Network, Span};
+use super::{NETWORK, PROVIDER};
+use crate::bindings::*;
+use crate::library::Library;
+
+pub(super) fn library() -> Library {
+    Library {
+        getinfo: get_info,
+        freeinfo: free_info,
+        dupinfo: dup_info,
+        fabric: open_fabric,
+        version: get_version,
+        strerror: str_error,
+    }
+}
+
+fn network<T>(act: impl FnOnce(&mut Network) -> T) -> T {
+    NETWORK.with_borrow_mut(act)
+}
+
+/// An object: libfabric's part of it, and its number in the network.
+#[repr(C)]
+struct Object<T> {
+    head: T,
+    kind: Kind,
+    number: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    Endpoint,
+    Queue,
+    Region,
+}
+
+/// Hands a new object to C.
+///
+/// # Safety
+/// `T` is one of libfabric's objects, and all its tables are in `head`.
+unsafe fn hand_over<T>(head: T, kind: Kind, number: usize, into: *mut *mut T) -> c_int {
+    let object = Box::into_raw(Box::new(Object { head, kind, number }));
+    // SAFETY: C hands over a place for the answer.
+    unsafe { into.write(object.cast()) };
+    0
+}
+
+/// The number of an object.
+///
+/// # Safety
+/// `head` was handed over by [`hand_over`], and is not closed.
+unsafe fn number<T>(head: *mut T) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { (*head.cast::<Object<T>>()).number }
+}
+
+/// A table in which nothing is filled but what is named.
+macro_rules! table {
+    ($type:ident { $($field:ident: $operation:expr),* $(,)? }) => {{
+        // SAFETY: all bytes zero are a table with no operations.
+        let empty: $type = unsafe { std::mem::zeroed() };
+        Box::leak(Box::new($type { size: size_of::<$type>(), $($field: Some($operation),)* ..empty })) as *mut $type
+    }};
+}
+
+/// What every object begins with.
+fn fid(close: unsafe extern "C" fn(*mut fid) -> c_int) -> fid {
+    let ops = table!(fi_ops { close: close, bind: bind, control: control });
+    fid { fclass: 0, context: null_mut(), ops }
+}
+
+// SAFETY: called with an object of type `T` that was handed over, which is closed once.
+unsafe extern "C" fn close<T>(object: *mut fid) -> c_int {
+    // SAFETY: as above.
+    let all = unsafe { &*object.cast::<Object<T>>() };
+    let answer = match all.kind {
+        Kind::Endpoint => network(|network| network.close_endpoint(all.number)),
+        Kind::Region => network(|network| network.close_region(all.number)),
+        Kind::Plain | Kind::Queue => 0,
+    };
+    if answer == 0 {
+        // SAFETY: made by `Box::into_raw`, and closed.
+        drop(unsafe { Box::from_raw(object.cast::<Object<T>>()) });
+    }
+    answer
+}
+
+// SAFETY: called with objects that were handed over; only endpoints and registrations are bound to something.
+unsafe extern "C" fn bind(object: *mut fid, to: *mut fid, flags: u64) -> c_int {
+    // SAFETY: as above; `kind` says what each is.
+    unsafe {
+        let (ep, mr) = (object.cast::<Object<fid_ep>>(), object.cast::<Object<fid_mr>>());
+        if (*object).fclass == FI_CLASS_MR as usize {
+            return network(|network| network.bind_region((*mr).number, number(to.cast::<fid_ep>())));
+        }
+        match (*to).fclass as u32 {
+            FI_CLASS_CQ => {
+                network(|network| network.bind_queue((*ep).number, number(to.cast::<fid_cq>()), flags))
+            }
+            _ => network(|network| network.bind_addresses((*ep).number)),
+        }
+    }
+}
+
+// SAFETY: called with an endpoint or a registration that was handed over.
+unsafe extern "C" fn control(object: *mut fid, command: c_int, _argument: *mut c_void) -> c_int {
+    if command != FI_ENABLE as c_int {
+        return -FI_ENOSYS;
+    }
+    // SAFETY: as above.
+    unsafe {
+        if (*object).fclass == FI_CLASS_MR as usize {
+            let mr = object.cast::<fid_mr>();
+            return match network(|network| network.enable_region(number(mr))) {
+                Ok(key) => {
+                    (*mr).key = key;
+                    0
+                }
+                Err(answer) => answer,
+            };
+        }
+        network(|network| network.enable(number(object.cast::<fid_ep>())))
+    }
+}
+
+/// A whole `fi_info` in one allocation.
+#[repr(C)]
+struct Info {
+    info: fi_info,
+    tx: fi_tx_attr,
+    rx: fi_rx_attr,
+    ep: fi_ep_attr,
+    domain: fi_domain_attr,
+    fabric: fi_fabric_attr,
+}
+
+// SAFETY: `from` is null or a structure that this function has made.
+unsafe extern "C" fn dup_info(from: *const fi_info) -> *mut fi_info {
+    // SAFETY: all bytes zero are an empty structure; the other is as said above.
+    let mut copy: Box<Info> = unsafe {
+        match from.cast::<Info>().as_ref() {
+            None => Box::new(std::mem::zeroed()),
+            Some(from) => Box::new(std::ptr::read(from)),
+        }
+    };
+    copy.info.next = null_mut();
+    // SAFETY: a text of the structure or null; each copy has its own.
+    unsafe {
+        if !copy.fabric.prov_name.is_null() {
+            copy.fabric.prov_name = libc::strdup(copy.fabric.prov_name);
+        }
+    }
+    let all = Box::leak(copy);
+    (all.info.tx_attr, all.info.rx_attr) = (&mut all.tx, &mut all.rx);
+    (all.info.ep_attr, all.info.domain_attr) = (&mut all.ep, &mut all.domain);
+    all.info.fabric_attr = &mut all.fabric;
+    (all as *mut Info).cast()
+}
+
+// SAFETY: `info` is a structure that `dup_info` has made, and nobody uses it afterwards.
+unsafe extern "C" fn free_info(info: *mut fi_info) {
+    // SAFETY: as above.
+    unsafe {
+        let all = Box::from_raw(info.cast::<Info>());
+        libc::free(all.fabric.prov_name.cast());
+    }
+}
+
+// SAFETY: `hints` was made by `dup_info`; `into` takes the answer.
+unsafe extern "C" fn get_info(
+    _version: u32,
+    _node: *const c_char,
+    _service: *const c_char,
+    _flags: u64,
+    hints: *const fi_info,
+    into: *mut *mut fi_info,
+) -> c_int {
+    let rules = network(|network| network.rules);
+    let mut mode = 0;
+    for (is_demanded, bit) in [
+        (rules.local, FI_MR_LOCAL),
+        (rules.by_address, FI_MR_VIRT_ADDR),
+        (rules.provider_keys, FI_MR_PROV_KEY),
+        (rules.by_endpoint, FI_MR_ENDPOINT),
+        (true, FI_MR_ALLOCATED),
+    ] {
+        mode |= if is_demanded { bit } else { 0 };
+    }
+    // SAFETY: as above.
+    unsafe {
+        let offered = &*hints.cast::<Info>();
+        let can = offered.info.mode & FI_CONTEXT2 != 0 && offered.domain.mr_mode & mode == mode;
+        let name = offered.fabric.prov_name;
+        if !can || !(name.is_null() || CStr::from_ptr(name).to_bytes() == PROVIDER.as_bytes()) {
+            return -FI_ENODATA;
+        }
+        let all = dup_info(null()).cast::<Info>();
+        (*all).info.caps = offered.info.caps;
+        (*all).info.mode = FI_CONTEXT2;
+        (*all).info.addr_format = FI_ADDR_PSMX2;
+        (*all).tx.inject_size = rules.inject_bytes_max;
+        (*all).tx.size = 64;
+        (*all).ep.max_msg_size = rules.message_bytes_max;
+        (*all).domain.mr_mode = mode;
+        (*all).domain.mr_key_size = rules.key_bytes;
+        (*all).fabric.prov_name = libc::strdup(c"mock".as_ptr());
+        *into = all.cast();
+    }
+    0
+}
+
+// SAFETY: takes nothing.
+unsafe extern "C" fn get_version() -> u32 {
+    FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION
+}
+
+// SAFETY: may be called with any number.
+unsafe extern "C" fn str_error(_code: c_int) -> *const c_char {
+    c"the mock provider says no".as_ptr()
+}
+
+// SAFETY: of all that follow: called by C's rules with objects that were handed over, and memory that the caller vouches for.
+
+// SAFETY: see above.
+unsafe extern "C" fn open_fabric(
+    _attr: *mut fi_fabric_attr,
+    into: *mut *mut fid_fabric,
+    _context: *mut c_void,
+) -> c_int {
+    let ops = table!(fi_ops_fabric { domain: open_domain });
+    let head = fid_fabric { fid: fid(close::<fid_fabric>), ops, api_version: 0 };
+    // SAFETY: see above.
+    unsafe { hand_over(head, Kind::Plain, 0, into) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn open_domain(
+    _fabric: *mut fid_fabric,
+    _info: *mut fi_info,
+    into: *mut *mut fid_domain,
+    _context: *mut c_void,
+) -> c_int {
+    let ops = table!(fi_ops_domain { av_open: open_av, cq_open: open_cq, endpoint: open_endpoint });
+    let mr = table!(fi_ops_mr { reg: register });
+    // SAFETY: see above.
+    unsafe { hand_over(fid_domain { fid: fid(close::<fid_domain>), ops, mr }, Kind::Plain, 0, into) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn open_av(
+    _domain: *mut fid_domain,
+    _attr: *mut fi_av_attr,
+    into: *mut *mut fid_av,
+    _context: *mut c_void,
+) -> c_int {
+    let ops = table!(fi_ops_av { insert: insert });
+    // SAFETY: see above.
+    unsafe { hand_over(fid_av { fid: fid(close::<fid_av>), ops }, Kind::Plain, 0, into) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn open_cq(
+    _domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    into: *mut *mut fid_cq,
+    _context: *mut c_void,
+) -> c_int {
+    let ops = table!(fi_ops_cq { read: read_queue, readerr: read_error, strerror: explain });
+    let mut fid = fid(close::<fid_cq>);
+    fid.fclass = FI_CLASS_CQ as usize;
+    // SAFETY: see above.
+    unsafe {
+        if (*attr).format != FI_CQ_FORMAT_DATA {
+            return -FI_ENOSYS;
+        }
+        let number = network(Network::open_queue);
+        hand_over(fid_cq { fid, ops }, Kind::Queue, number, into)
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn open_endpoint(
+    _domain: *mut fid_domain,
+    _info: *mut fi_info,
+    into: *mut *mut fid_ep,
+    _context: *mut c_void,
+) -> c_int {
+    let head = fid_ep {
+        fid: fid(close::<fid_ep>),
+        ops: table!(fi_ops_ep { setopt: set_option }),
+        cm: table!(fi_ops_cm { getname: get_name }),
+        msg: table!(fi_ops_msg { send: send, inject: inject, recvmsg: receive }),
+        rma: table!(fi_ops_rma { read: read_memory }),
+        tagged: null_mut(),
+        atomic: null_mut(),
+        collective: null_mut(),
+    };
+    let number = network(Network::open_endpoint);
+    // SAFETY: see above.
+    unsafe { hand_over(head, Kind::Endpoint, number, into) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn set_option(
+    ep: *mut fid,
+    _level: c_int,
+    _name: c_int,
+    value: *const c_void,
+    _bytes: usize,
+) -> c_int {
+    // SAFETY: see above; the one option that is set is a size.
+    unsafe { network(|network| network.set_least_room(number(ep.cast::<fid_ep>()), *value.cast())) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn get_name(ep: *mut fid, into: *mut c_void, bytes: *mut usize) -> c_int {
+    // SAFETY: see above; there is room for `bytes` bytes.
+    unsafe {
+        let name = number(ep.cast::<fid_ep>()) as u64;
+        let fits = *bytes >= size_of::<u64>();
+        *bytes = size_of::<u64>();
+        if fits {
+            into.cast::<u64>().write_unaligned(name);
+            0
+        } else {
+            -(FI_ETOOSMALL as c_int)
+        }
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn insert(
+    _av: *mut fid_av,
+    name: *const c_void,
+    _count: usize,
+    into: *mut fi_addr_t,
+    _flags: u64,
+    _context: *mut c_void,
+) -> c_int {
+    // SAFETY: see above; a name has eight bytes.
+    unsafe {
+        let peer = name.cast::<u64>().read_unaligned();
+        let is_there = network(|network| network.has_endpoint(peer));
+        *into = if is_there { peer } else { FI_ADDR_NOTAVAIL };
+        c_int::from(is_there)
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn register(
+    _domain: *mut fid,
+    start: *const c_void,
+    bytes: usize,
+    access: u64,
+    _offset: u64,
+    key: u64,
+    _flags: u64,
+    into: *mut *mut fid_mr,
+    _context: *mut c_void,
+) -> c_int {
+    let memory = Span { start: start.cast_mut().cast(), bytes };
+    let region = match network(|network| network.register(memory, access, key)) {
+        Ok(region) => region,
+        Err(answer) => return answer,
+    };
+    let mut fid = fid(close::<fid_mr>);
+    fid.fclass = FI_CLASS_MR as usize;
+    // A descriptor is opaque to the caller; the network counts them from one.
+    let head = fid_mr {
+        fid,
+        mem_desc: without_provenance_mut(region + 1),
+        key: network(|network| network.key(region)),
+    };
+    // SAFETY: see above.
+    unsafe { hand_over(head, Kind::Region, region, into) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn send(
+    ep: *mut fid_ep,
+    start: *const c_void,
+    bytes: usize,
+    descriptor: *mut c_void,
+    to: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    let memory = Span { start: start.cast_mut().cast(), bytes };
+    // SAFETY: see above.
+    let ep = unsafe { number(ep) };
+    network(|network| network.send(ep, memory, descriptor, to, context)) as isize
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn inject(ep: *mut fid_ep, start: *const c_void, bytes: usize, to: fi_addr_t) -> isize {
+    let data = Span { start: start.cast_mut().cast(), bytes };
+    // SAFETY: see above.
+    let ep = unsafe { number(ep) };
+    network(|network| network.inject(ep, data, to)) as isize
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn receive(ep: *mut fid_ep, message: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: see above; there is one piece, with one descriptor.
+    unsafe {
+        let message = &*message;
+        let piece = &*message.msg_iov;
+        let memory = Span { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let (descriptor, context) = (*message.desc, message.context);
+        let ep = number(ep);
+        network(|network| network.receive(ep, memory, descriptor, context, flags)) as isize
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn read_memory(
+    ep: *mut fid_ep,
+    into: *mut c_void,
+    bytes: usize,
+    descriptor: *mut c_void,
+    from: fi_addr_t,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let into = Span { start: into.cast(), bytes };
+    // SAFETY: see above.
+    let ep = unsafe { number(ep) };
+    network(|network| network.read(ep, (into, descriptor), from, (address, key), context)) as isize
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn read_queue(queue: *mut fid_cq, into: *mut c_void, count: usize) -> isize {
+    // SAFETY: see above.
+    let queue = unsafe { number(queue) };
+    network(|network| {
+        network.progress(queue);
+        for read in 0..count {
+            let Some(entry) = network.next(queue, false) else {
+                return match (read, network.has_error(queue)) {
+                    (0, true) => -(FI_EAVAIL as isize),
+                    (0, false) => -(FI_EAGAIN as isize),
+                    _ => read as isize,
+                };
+            };
+            // SAFETY: see above; there is room for `count` entries of the format that was asked for.
+            unsafe { into.cast::<fi_cq_data_entry>().add(read).write(data_entry(entry)) };
+        }
+        count as isize
+    })
+}
+
+fn data_entry(entry: Entry) -> fi_cq_data_entry {
+    fi_cq_data_entry {
+        op_context: without_provenance_mut(entry.context),
+        flags: entry.flags,
+        len: entry.bytes,
+        buf: without_provenance_mut(entry.start),
+        data: 0,
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn read_error(queue: *mut fid_cq, into: *mut fi_cq_err_entry, _flags: u64) -> isize {
+    // SAFETY: see above.
+    unsafe {
+        let queue = number(queue);
+        let Some(entry) = network(|network| network.next(queue, true)) else { return -(FI_EAGAIN as isize) };
+        (*into).op_context = without_provenance_mut(entry.context);
+        (*into).flags = entry.flags;
+        (*into).err = entry.error;
+        (*into).prov_errno = 4711;
+    }
+    1
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn explain(
+    _queue: *mut fid_cq,
+    _code: c_int,
+    _data: *const c_void,
+    _text: *mut c_char,
+    _bytes: usize,
+) -> *const c_char {
+    c"the cable was cut by a digger".as_ptr()
+}
