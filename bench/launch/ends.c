@@ -1,5 +1,5 @@
-// Ends as its argument says, for tests of launchers: `killed`, `leaves` (without a word), `aborts`, `early` (rank 1 never
-// joins), or `well`.
+// Ends as its argument says, for tests of launchers: `killed`, `leaves` (without a word), `aborts`, `early` (rank 1 returns
+// before it joins), `shot` (it is killed before that), `within` (it is killed in MPI_Init, the first of all there), or `well`.
 //
 // Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
 #include <mpi.h>
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 // The rank before MPI_Init, by whichever launcher.
 static int told_rank(void) {
@@ -16,9 +18,18 @@ static int told_rank(void) {
     return 0;
 }
 
+static void nap(int milliseconds) {
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    nanosleep(&time, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "well";
     if (!strcmp(how, "early") && told_rank() == 1) return 3;
+    if (!strcmp(how, "shot") && told_rank() == 1) raise(SIGKILL);
+    if (!strcmp(how, "within") && told_rank() == 1) alarm(2);
+    // The last one comes when that has rung, so that all are in MPI_Init until then.
+    if (!strcmp(how, "within") && told_rank() != 1) nap(told_rank() == 0 ? 4000 : 500);
     MPI_Init(&argc, &argv);
     int rank, size, node_size, right = 1;
     MPI_Comm node;
