@@ -1,5 +1,6 @@
 // Ends as its argument says, for tests of launchers: `killed`, `leaves` (without a word), `aborts`, `early` (rank 1 returns
-// before it joins), `shot` (it is killed before that), `within` (it is killed in MPI_Init, the first of all there), or `well`.
+// before it joins), `shot` (it is killed before that), `within` (it is killed in MPI_Init, the first of all there), `late` (it
+// joins when the others have waited for it, and all is well), or `well`.
 //
 // Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
 #include <mpi.h>
@@ -27,6 +28,7 @@ int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "well";
     if (!strcmp(how, "early") && told_rank() == 1) return 3;
     if (!strcmp(how, "shot") && told_rank() == 1) raise(SIGKILL);
+    if (!strcmp(how, "late") && told_rank() == 1) nap(2500);
     if (!strcmp(how, "within") && told_rank() == 1) alarm(2);
     // The last one comes when that has rung, so that all are in MPI_Init until then.
     if (!strcmp(how, "within") && told_rank() != 1) nap(told_rank() == 0 ? 4000 : 500);

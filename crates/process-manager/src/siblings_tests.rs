@@ -98,7 +98,7 @@ fn hydra_counts_those_of_a_node() {
         [(10, 9, "hydra_pmi_proxy", Some("SLURM_PROCID=2\0")), (9, 1, "slurmstepd", None), watcher];
     assert_eq!(missing_of(&started, 20, &described, &[]), [1]);
     let named = |map: &str| started[0].names(&BTreeSet::from([1]), 1, NodeMap::parse(map, 4).as_ref());
-    assert_eq!(named("(vector,(0,2,1))"), "rank 3", "one by one to two nodes");
+    assert_eq!(named("(vector,[(0,2,1)]x2)"), "rank 3", "one by one to two nodes");
     assert_eq!(
         named("(vector,(0,2,2))"),
         "what the launcher started with MPI_LOCALRANKID=1",

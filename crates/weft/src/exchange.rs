@@ -165,7 +165,7 @@ impl Exchange {
         };
         if let Err(error @ ExchangeError::Ended { .. }) = &passed {
             // Whatever errors do here, the others can do nothing but wait: the job ends.
-            tell(format_args!("weft: {error}"));
+            tell(format_args!("weft: {}", failed(error)));
             self.abort(STATUS_WITHOUT_START);
             std::thread::sleep(UNTIL_ENDED);
         }

@@ -237,7 +237,7 @@ fn still_waiting(here: usize, processes: u32) -> String {
     let (host, seconds) = (host.nodename().to_string_lossy(), NOTICE.tv_sec);
     format!(
         "weft: on {host}, {here} of the job's {processes} processes have waited {seconds} s in MPI_Init for the others; \
-         if all those of another node have ended, nobody there tells, and srun ends the job with --kill-on-bad-exit=1"
+         one that ended as the last of its node is noticed by nobody: srun ends such a job with --kill-on-bad-exit=1"
     )
 }
 
