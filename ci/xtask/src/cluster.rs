@@ -371,7 +371,7 @@ impl Place {
         let ends = self.program("launch/ends");
         let missed = &["lost process 1", "ended without MPI_Finalize", "on n"][..];
         let early = &["rank 1 has ended on n1", "before it was through MPI_Init", "must call MPI_Init"][..];
-        let rows: [(&str, &[&str], &[&str]); 11] = [
+        let rows: [(&str, &[&str], &[&str]); 12] = [
             ("killed", &["--mpi=pmi2", "-N1", "-n4"], missed),
             ("leaves", &["--mpi=pmi2", "-N1", "-n4"], missed),
             ("killed", &["--mpi=pmi2", "-N2", "-n4"], &["process 1", "on n"]),
@@ -379,6 +379,7 @@ impl Place {
             ("early", &["--mpi=pmi2", "-N1", "-n4"], early),
             ("early", &["--mpi=pmi2", "-N2", "-n4"], early),
             ("early", &["--mpi=pmix", "-N2", "-n4"], early),
+            ("rung", &["--mpi=pmi2", "-N1", "-n4"], early),
             ("shot", &["--mpi=pmi2", "-N2", "-n4"], early),
             ("within", &["--mpi=pmi2", "-N1", "-n4"], early),
             ("within", &["--mpi=pmix", "-N1", "-n4"], &[]),

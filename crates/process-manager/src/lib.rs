@@ -256,7 +256,7 @@ impl Manager {
             true => self.node_map()?,
             false => None,
         };
-        let mut watch = Watch::new(self.started.clone(), self.rank(), map);
+        let mut watch = Watch::new(std::mem::take(&mut self.started), self.rank(), map);
         let mut look = || if watches() { watch.look() } else { Ok(()) };
         let mut waiting = Waiting::new(&mut look);
         match &mut self.kind {

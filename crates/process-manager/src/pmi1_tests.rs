@@ -117,6 +117,8 @@ fn a_refusal_is_told_with_the_answer() {
     server.join().unwrap();
 }
 
+const SHORT: Duration = Duration::from_millis(5);
+
 /// A server that keeps rank 0 waiting at the fence until it is told to go on.
 fn shut_fence() -> (Client, Sender<()>, JoinHandle<()>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -151,8 +153,7 @@ fn who_waits_at_a_fence_looks_around_and_goes_on_when_it_opens() {
         }
         Ok(())
     };
-    let mut waiting = Waiting::new(&mut look);
-    waiting.pause = Duration::from_millis(5);
+    let mut waiting = Waiting::paced(&mut look, SHORT, SHORT);
     client.fence(&mut waiting).unwrap();
     assert!(3 <= looks, "{looks}");
     drop(client);
@@ -163,8 +164,7 @@ fn who_waits_at_a_fence_looks_around_and_goes_on_when_it_opens() {
 fn what_is_seen_at_a_shut_fence_ends_the_wait_and_the_job_can_still_be_ended() {
     let (mut client, open, server) = shut_fence();
     let mut look = || Err(ExchangeError::Ended { who: "rank 1".to_owned(), host: "n1".to_owned() });
-    let mut waiting = Waiting::new(&mut look);
-    waiting.pause = Duration::from_millis(5);
+    let mut waiting = Waiting::paced(&mut look, SHORT, SHORT);
     let error = client.fence(&mut waiting).unwrap_err().to_string();
     assert!(error.starts_with("rank 1 has ended on n1 before"), "{error}");
     client.abort(1).unwrap();

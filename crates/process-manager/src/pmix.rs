@@ -80,7 +80,7 @@ impl Client {
     pub(crate) fn fence(&self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
         let fence = self.client.fence().map_err(|error| failed(self.rank(), error))?;
         loop {
-            match fence.wait(waiting.pause) {
+            match fence.wait(waiting.left()) {
                 Some(passed) => return passed.map_err(|error| failed(self.rank(), error)),
                 None => waiting.look()?,
             }

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::ExchangeError;
 use crate::nodes::NodeMap;
@@ -280,19 +280,34 @@ pub(crate) fn wants_map(started: &[Started]) -> bool {
 /// What a process does while it waits for an answer that may take long.
 pub(crate) struct Waiting<'a> {
     look: &'a mut dyn FnMut() -> Result<(), ExchangeError>,
-    /// Until the next look.
-    pub(crate) pause: Duration,
+    pause: Duration,
+    due: Instant,
 }
 
 impl<'a> Waiting<'a> {
     pub(crate) fn new(look: &'a mut dyn FnMut() -> Result<(), ExchangeError>) -> Waiting<'a> {
-        Waiting { look, pause: FIRST_PAUSE }
+        Waiting::paced(look, FIRST_PAUSE, PAUSE)
     }
 
-    /// Nothing has come for the time of a pause.
+    /// With other pauses before the first look and between looks.
+    pub(crate) fn paced(
+        look: &'a mut dyn FnMut() -> Result<(), ExchangeError>,
+        first: Duration,
+        pause: Duration,
+    ) -> Waiting<'a> {
+        Waiting { look, pause, due: Instant::now() + first }
+    }
+
+    /// How long to wait for the answer before the next look. Whatever wakes the process earlier makes it no longer.
+    pub(crate) fn left(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
+    }
+
+    /// No answer has come until a look was due.
     pub(crate) fn look(&mut self) -> Result<(), ExchangeError> {
-        self.pause = self.pause.min(PAUSE);
-        (self.look)()
+        let looked = (self.look)();
+        self.due = Instant::now() + self.pause;
+        looked
     }
 }
 

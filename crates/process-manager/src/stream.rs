@@ -84,14 +84,11 @@ impl Stream {
     /// Waits for the beginning of an answer that may take long, and looks around meanwhile.
     pub(crate) fn wait(&self, request: &'static str, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
         while self.unread.is_empty() {
-            let pause = Timespec {
-                tv_sec: waiting.pause.as_secs() as i64,
-                tv_nsec: waiting.pause.subsec_nanos().into(),
-            };
+            let left = waiting.left();
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut entry = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-            match poll(&mut entry, Some(&pause)) {
+            match poll(&mut entry, Some(&left)) {
                 Ok(0) => waiting.look()?,
-                // A signal begins the pause anew.
                 Err(Errno::INTR) => {}
                 // Something came, or the end.
                 Ok(_) => return Ok(()),
