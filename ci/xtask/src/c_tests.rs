@@ -79,7 +79,7 @@ pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Resu
     let start = "start, calls of the ranks";
     match "start".contains(filter) {
         true if instrumented => {
-            println!("LEFT OUT  {start}: a sanitizer makes calls of its own at the start")
+            println!("LEFT OUT  {start}: a sanitizer makes calls of its own at the start");
         }
         true => tally.note(start, place.starts_lean()),
         false => {}
