@@ -118,7 +118,7 @@ impl Neighbourhood {
 }
 
 /// Blocks up to this length are received one after the other.
-const IN_TURN_BYTES_MAX: usize = 64 << 10;
+const IN_TURN_BYTES_MAX: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
