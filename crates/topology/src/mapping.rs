@@ -124,18 +124,19 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     }
     let field = Field::new(grid, stencil);
     let kept = Kept::new(placement, grid.cells());
-    // The most that leave one node decide where orders cost the same. Where ranks are scattered over a large machine it
-    // takes longer than all the rest, and a tie goes to the identity.
+    // The most that leave one node decide only where orders cost the same. Where ranks are scattered over a large machine,
+    // to count them takes longer than all the rest: that is done when nothing costs less.
     let is_quick = field.cells <= policy::LARGE || placement.is_straight();
-    let known = score_of_ranks(&field, placement, &kept, if is_quick { u64::MAX } else { 0 });
-    let (best, lower_bound) = policy::choose(&field, &kept, &known);
+    let score = |limit| score_of_ranks(&field, placement, &kept, limit);
+    let known = score(if is_quick { u64::MAX } else { 0 });
+    let (mut best, lower_bound) = policy::choose(&field, &kept, &known);
     let before = if is_quick { OnceLock::from(known) } else { OnceLock::new() };
+    if best.is_none() && !is_quick {
+        (best, _) = policy::choose(&field, &kept, before.get_or_init(|| score(u64::MAX)));
+    }
     let (algorithm, order, after) = match best {
         Some(best) => (best.algorithm, Some(best.order), best.score),
-        None => {
-            let same = before.get_or_init(|| score_of_ranks(&field, placement, &kept, u64::MAX));
-            (Algorithm::Identity, None, same.clone())
-        }
+        None => (Algorithm::Identity, None, before.get_or_init(|| score(u64::MAX)).clone()),
     };
     let placement = placement.clone();
     Ok(Mapping { placement, field, kept, order, algorithm, before, after, lower_bound })
