@@ -116,11 +116,10 @@ proptest! {
     /// its receiver asks for it.
     #[test]
     fn neighbours_never_wait_in_a_circle(rows in 1..7u32, columns in 1..7u32, bytes in 1..9usize, long in any::<bool>()) {
-        let around = |here: u32, ways: &[(u32, u32)]| Neighbourhood {
-            here: Rank(here),
-            sources: ways.iter().map(|(row, column)| Some(Rank(row % rows * columns + column % columns))).collect(),
-            destinations: ways.iter().map(|(row, column)| Some(Rank(row % rows * columns + column % columns))).collect(),
-            is_paired: true,
+        let around = |here: u32, ways: &[(u32, u32)]| {
+            let rank = |(row, column): &(u32, u32)| Some(Rank(row % rows * columns + column % columns));
+            let ranks: Vec<Option<Rank>> = ways.iter().map(rank).collect();
+            Neighbourhood { here: Rank(here), sources: ranks.clone(), destinations: ranks, is_paired: true }
         };
         let of = |here: u32| {
             let (row, column) = (here / columns, here % columns);

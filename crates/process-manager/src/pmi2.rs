@@ -88,12 +88,8 @@ impl Client {
     /// Hydra answers a fence at once, and makes a rank wait when it asks for a key that is not there: so one is asked
     /// for.
     pub(crate) fn fence(&mut self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
-        self.send("kvs-fence", "")?;
-        self.stream.wait("kvs-fence", waiting)?;
-        self.answer("kvs-fence")?.accepted()?;
-        self.send("kvs-get", &self.place_of(PUT_BY_NOBODY))?;
-        self.stream.wait("kvs-get", waiting)?;
-        self.answer("kvs-get")?.found().map(drop)
+        self.ask_patiently("kvs-fence", "", waiting)?.accepted()?;
+        self.ask_patiently("kvs-get", &self.place_of(PUT_BY_NOBODY), waiting)?.found().map(drop)
     }
 
     pub(crate) fn node_map(&mut self) -> Result<Option<String>, ExchangeError> {
@@ -129,6 +125,18 @@ impl Client {
 
     fn ask(&mut self, request: &'static str, fields: &str) -> Result<Answer, ExchangeError> {
         self.send(request, fields)?;
+        self.answer(request)
+    }
+
+    /// The same where the answer may take long.
+    fn ask_patiently(
+        &mut self,
+        request: &'static str,
+        fields: &str,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Answer, ExchangeError> {
+        self.send(request, fields)?;
+        self.stream.wait(request, waiting)?;
         self.answer(request)
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::about::About;
 use super::rows::{Gate, Row, Rule};
-use super::samples::{Ratio, Series};
+use super::samples::{Ratio, Series, median};
 
 /// A row with all that was measured for it.
 #[derive(Clone, Debug)]
@@ -137,18 +137,8 @@ impl Measured {
     /// The gate's point with the worst number, and that number.
     fn worst_in(&self, gate: &Gate) -> Option<(u64, f64)> {
         let points = self.weft().points().into_iter().filter(|at| gate.at.0 <= *at && *at <= gate.at.1);
-        let numbers = points.filter_map(|at| Some((at, self.number(gate.rule, at)?)));
+        let numbers = points.filter_map(|at| Some((at, median(self.rounds_of(gate.rule, at).into_iter())?)));
         numbers.reduce(|worst, next| if self.worse(next.1, worst.1) { next } else { worst })
-    }
-
-    /// What the rule compares with its limit.
-    fn number(&self, rule: Rule, at: u64) -> Option<f64> {
-        match rule {
-            Rule::Best(_) => Some(self.ratio(at)?.median),
-            Rule::Floor(name, _) => Some(self.weft().ratio(self.floor(name)?, at)?.median),
-            Rule::Value(_) => self.weft().value(at),
-            Rule::Cliff(_) => None,
-        }
     }
 
     fn worse(&self, number: f64, than: f64) -> bool {
