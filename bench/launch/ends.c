@@ -1,5 +1,9 @@
-// Ends as its argument says, for tests of launchers: `killed`, `leaves` (without a word), `aborts`, `early` (rank 1 never
-// joins), or `well`.
+// Ends as its argument says, for tests of launchers:
+//   killed, leaves, aborts   rank 1 is killed, exits without a word, or aborts when all have talked to each other
+//   early, rung, shot        rank 1 never joins: it returns, the same while a timer interrupts the others, or it is killed
+//   within                   rank 1 is killed in MPI_Init, where it is the first
+//   late                     rank 1 joins when the others have waited for it, and all is well
+//   well
 //
 // Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
 #include <mpi.h>
@@ -7,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
 // The rank before MPI_Init, by whichever launcher.
 static int told_rank(void) {
@@ -16,9 +23,28 @@ static int told_rank(void) {
     return 0;
 }
 
+static void nap(int milliseconds) {
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    nanosleep(&time, NULL);
+}
+
+static void ring(int signal) { (void)signal; }
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "well";
     if (!strcmp(how, "early") && told_rank() == 1) return 3;
+    if (!strcmp(how, "rung")) {
+        struct itimerval often = {{0, 10000}, {0, 10000}};
+        struct sigaction action = {.sa_handler = ring};
+        if (told_rank() == 1) return 3;
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &often, NULL);
+    }
+    if (!strcmp(how, "shot") && told_rank() == 1) raise(SIGKILL);
+    if (!strcmp(how, "late") && told_rank() == 1) nap(2500);
+    if (!strcmp(how, "within") && told_rank() == 1) alarm(2);
+    // The last one comes when that has rung, so that all are in MPI_Init until then.
+    if (!strcmp(how, "within") && told_rank() != 1) nap(told_rank() == 0 ? 4000 : 500);
     MPI_Init(&argc, &argv);
     int rank, size, node_size, right = 1;
     MPI_Comm node;

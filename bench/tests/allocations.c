@@ -1,4 +1,5 @@
 // ranks: 2 4 9
+// bare: it brings an allocator of its own, which counts
 // Small collective operations that come again and again take no memory from the heap: their schedules, their room
 // and their messages are there from the first few times. Only a rank that is overtaken, so that a message comes
 // before it is asked for, has to keep it; with these numbers of ranks that is rare. (Three ranks that share cores

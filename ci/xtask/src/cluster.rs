@@ -41,6 +41,7 @@ pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String
             for row in ROWS.iter().filter(|row| 1 < row.nodes || row.launcher == Launcher::Srun) {
                 place.run_row(row, &cluster.ssh, &mut tally);
             }
+            place.late_ranks(&mut tally);
             place.faults(cluster, &mut tally);
         }
     }
@@ -345,16 +346,45 @@ impl Place {
         }
     }
 
+    /// Ranks that let the others wait: by themselves, below a shell that does more than start them, and with a shell
+    /// that goes away. None is taken for one that has ended.
+    fn late_ranks(&self, tally: &mut Tally) {
+        let ends = self.program("launch/ends").display().to_string();
+        for (how, script) in [
+            ("", "exec \"$0\" late"),
+            (", below a shell", "\"$0\" late; exit $?"),
+            (", left behind by a shell", "\"$0\" late & [ $SLURM_PROCID != 1 ] || exit 0; wait $!"),
+        ] {
+            for manager in ["--mpi=pmi2", "--mpi=pmix"] {
+                let mut command = self.slurm("srun");
+                command.args([manager, "-N2", "-n4", "sh", "-c", script, &ends]);
+                let finished = job::run(&mut command, LIMIT, &self.folder.join("late.log"));
+                let result =
+                    finished.and_then(|finished| finished.must_say(&["4 ranks, 2 on this node\nok\n"]));
+                tally.note(&format!("a rank that comes late{how}, srun {manager}"), result);
+            }
+        }
+    }
+
     /// A rank is killed, or leaves. Slurm lets the others run on, unless it is told not to.
     fn lost_ranks(&self, tally: &mut Tally) {
         let ends = self.program("launch/ends");
         let missed = &["lost process 1", "ended without MPI_Finalize", "on n"][..];
-        let rows: [(&str, &[&str], &[&str]); 5] = [
+        let early = &["rank 1 has ended on n1", "before it was through MPI_Init", "must call MPI_Init"][..];
+        let rows: [(&str, &[&str], &[&str]); 12] = [
             ("killed", &["--mpi=pmi2", "-N1", "-n4"], missed),
             ("leaves", &["--mpi=pmi2", "-N1", "-n4"], missed),
             ("killed", &["--mpi=pmi2", "-N2", "-n4"], &["process 1", "on n"]),
             ("killed", &["--mpi=pmix", "-N1", "-n4"], &[]),
-            ("early", &["--mpi=pmi2", "--kill-on-bad-exit=1", "-N1", "-n4"], &[]),
+            ("early", &["--mpi=pmi2", "-N1", "-n4"], early),
+            ("early", &["--mpi=pmi2", "-N2", "-n4"], early),
+            ("early", &["--mpi=pmix", "-N2", "-n4"], early),
+            ("rung", &["--mpi=pmi2", "-N1", "-n4"], early),
+            ("shot", &["--mpi=pmi2", "-N2", "-n4"], early),
+            ("within", &["--mpi=pmi2", "-N1", "-n4"], early),
+            ("within", &["--mpi=pmix", "-N1", "-n4"], &[]),
+            // Nobody who could notice is left on its node.
+            ("early", &["--mpi=pmi2", "--kill-on-bad-exit=1", "-N2", "-n2"], &[]),
         ];
         for (how, options, words) in rows {
             let mut command = self.slurm("srun");

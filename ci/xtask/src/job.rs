@@ -76,7 +76,9 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> Result<Finishe
     let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let copy = file.try_clone().map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let start = Instant::now();
-    let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
+    // Its input stays open and silent, as on a terminal where nobody types. Hydra hands an end of input on to its proxy, and
+    // is itself ended by SIGPIPE where a short job is over by then.
+    let child = command.stdin(Stdio::piped()).stdout(file).stderr(copy).spawn();
     let mut child =
         child.map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
     let ending = wait(&mut child, limit)?;
@@ -157,6 +159,11 @@ mod tests {
         assert_eq!(finished.output, "one\ntwo\n");
         assert!(!finished.succeeded());
         assert!(finished.account().contains("exit status 7\n    | one\n    | two"));
+    }
+
+    #[test]
+    fn the_input_stays_open() {
+        assert!(matches!(shell("read line; exit 0", 300).ending, Ending::TimedOut(_)));
     }
 
     #[test]

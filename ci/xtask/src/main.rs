@@ -43,6 +43,9 @@ enum Chore {
         /// Only tests whose name contains this
         #[arg(default_value = "")]
         name: String,
+        /// The library is instrumented: leave out what measures or replaces what a sanitizer takes for itself
+        #[arg(long)]
+        instrumented: bool,
     },
     /// Count the instructions of a small message with valgrind, and compare with ci/instructions.json
     Instructions {
@@ -121,7 +124,9 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             demo::run(&root, &absolute(&prefix)?)?;
             Ok(true)
         }
-        Chore::CTests { prefix, name } => tell("c-tests", &c_tests::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::CTests { prefix, name, instrumented } => {
+            tell("c-tests", &c_tests::run(&root, &absolute(&prefix)?, &name, instrumented)?)
+        }
         Chore::Instructions { prefix, renew } => {
             tell("instructions", &instructions::run(&root, &absolute(&prefix)?, renew)?)
         }

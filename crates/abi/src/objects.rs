@@ -162,6 +162,7 @@ pub(crate) struct DatatypeObject {
 }
 
 /// A datatype found by its handle.
+#[derive(Clone)]
 pub(crate) enum Type {
     /// Predefined.
     Fixed(&'static Datatype),

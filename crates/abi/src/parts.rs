@@ -4,7 +4,7 @@
 //! elsewhere they are packed into memory of ours before, and unpacked after.
 
 use std::ffi::c_void;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use datatype::Datatype;
 use weft::claims::{Heap, Payload, UserMemory};
@@ -148,23 +148,24 @@ struct Extent {
 impl Extent {
     fn of(buffer: *const c_void, pieces: &[Piece]) -> Result<Extent> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        for piece in pieces {
-            let stand = Stand::of(piece)?;
-            if stand.bytes > 0 {
-                low = low.min(stand.start);
-                high = high.max(stand.end);
+        let mut blocks = Blocks::of(pieces, |piece| {
+            let Stand { start, end, bytes } = Stand::of(piece)?;
+            if bytes == 0 {
+                return Ok(EMPTY);
             }
-        }
+            (low, high) = (low.min(start), high.max(end));
+            Ok(Block { offset: start as usize, bytes })
+        })?;
         if low > high {
             (low, high) = (0, 0);
         }
         if buffer.is_null() && low < high && (0..NOT_AN_ADDRESS).contains(&low) {
             return Err(Error::new(Class::Buffer, "the buffer is a null pointer, and counts are not 0"));
         }
-        let blocks = Blocks::of(pieces, |piece| {
-            let Stand { start, bytes, .. } = Stand::of(piece)?;
-            Ok(if bytes == 0 { EMPTY } else { Block { offset: (start - low).max(0) as usize, bytes } })
-        })?;
+        // Counted from the first byte, now that it is known.
+        for block in blocks.iter_mut().filter(|block| block.bytes > 0) {
+            block.offset = block.offset.wrapping_sub(low as usize);
+        }
         let dense = pieces.iter().all(|piece| piece.datatype.is_dense() || piece.count == 0);
         let bytes = high.checked_sub(low).and_then(|bytes| usize::try_from(bytes).ok());
         let bytes =
@@ -214,6 +215,15 @@ impl Deref for Blocks {
     fn deref(&self) -> &[Block] {
         match self {
             Blocks::One(block) => std::slice::from_ref(block),
+            Blocks::Listed(blocks) => blocks,
+        }
+    }
+}
+
+impl DerefMut for Blocks {
+    fn deref_mut(&mut self) -> &mut [Block] {
+        match self {
+            Blocks::One(block) => std::slice::from_mut(block),
             Blocks::Listed(blocks) => blocks,
         }
     }

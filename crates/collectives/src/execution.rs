@@ -215,7 +215,12 @@ impl Execution {
     ) -> Advance {
         while self.failed.is_none() {
             let step = self.schedule.steps.get(self.next).copied();
-            if matches!(step, Some(Step::Wait) | None) && self.must_wait(engine) {
+            let waits = match step {
+                Some(Step::WaitReceived) => self.must_wait_received(engine),
+                Some(Step::Wait) | None => self.must_wait(engine),
+                Some(_) => false,
+            };
+            if waits {
                 return Advance::Pending;
             }
             let Some(step) = step else { return self.end() };
@@ -269,7 +274,7 @@ impl Execution {
                 self.writing(into).write_at(0, data);
             }
             Step::Reduce { from, into } => reduce(self.reading(from), &mut self.writing(into)),
-            Step::Wait => {}
+            Step::WaitReceived | Step::Wait => {}
         }
         Ok(())
     }
@@ -321,7 +326,9 @@ impl Execution {
     #[inline]
     fn is_all_to_wait_for(&self) -> bool {
         let next = self.schedule.steps.get(self.next);
-        self.is_waited_for && self.pending.is_empty() && matches!(next, Some(Step::Wait) | None)
+        self.is_waited_for
+            && self.pending.is_empty()
+            && matches!(next, Some(Step::WaitReceived | Step::Wait) | None)
     }
 
     fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
@@ -348,6 +355,13 @@ impl Execution {
             self.collect(engine);
         }
         !self.pending.is_empty() && self.failed.is_none()
+    }
+
+    /// Whether anything has still to come. Sends are left alone.
+    #[inline]
+    fn must_wait_received<F: Fabric>(&mut self, engine: &mut Engine<F>) -> bool {
+        self.must_wait(engine)
+            && (self.awaited.is_some() || self.pending.iter().any(|p| p.activity == Activity::Receiving))
     }
 
     /// Takes note of what has ended.

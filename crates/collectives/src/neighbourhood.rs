@@ -73,7 +73,7 @@ impl Neighbourhood {
         self.exchange("neighborhood alltoallv", &|at| sends.of(Span::input(0), at), &Blocks::Listed(receives))
     }
 
-    /// All at once. Between two ranks messages are received in the order in which they are sent, so sources are
+    /// All at once, or one after the other where blocks are short. Between two ranks messages are received in the order in which they are sent, so sources are
     /// listened to in the order in which they send.
     fn exchange(
         &self,
@@ -109,11 +109,16 @@ impl Neighbourhood {
             to_itself.into_iter().for_each(|from| schedule.send(self.here, from));
             from_others.extend(from_itself.into_iter().map(|into| (self.here, into)));
         }
-        // No wait between them: it would wait for the sends too, whose receivers may just be waiting like this rank.
-        from_others.into_iter().for_each(|(from, into)| schedule.receive(from, into));
+        let in_turn = from_others.iter().all(|(_, into)| into.bytes <= IN_TURN_BYTES_MAX);
+        for (from, into) in from_others {
+            if in_turn { schedule.receive_now(from, into) } else { schedule.receive(from, into) }
+        }
         schedule
     }
 }
+
+/// Blocks up to this length are received one after the other.
+const IN_TURN_BYTES_MAX: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -127,11 +132,12 @@ mod tests {
 
     fn places(schedule: &Schedule) -> Vec<(char, u32, usize)> {
         let place = |step: &Step| match *step {
-            Step::Send { to, from } => ('>', to.0, from.offset),
-            Step::Receive { from, into } => ('<', from.0, into.offset),
+            Step::Send { to, from } => Some(('>', to.0, from.offset)),
+            Step::Receive { from, into } => Some(('<', from.0, into.offset)),
+            Step::WaitReceived => None,
             _ => panic!("neither sent nor received: {step}"),
         };
-        schedule.steps.iter().map(place).collect()
+        schedule.steps.iter().filter_map(place).collect()
     }
 
     #[test]
@@ -154,6 +160,15 @@ mod tests {
         // Blocks that do not fit go as messages, whose receiver tells.
         let (sends, receives) = ([Block { offset: 0, bytes: 8 }; 2], [Block { offset: 0, bytes: 4 }; 2]);
         assert_eq!(places(&pair(Some(9), Some(9)).alltoallv(&sends, &receives)).len(), 4);
+    }
+
+    #[test]
+    fn short_blocks_are_received_in_turn() {
+        let waits = |bytes: usize| {
+            let steps = pair(Some(0), Some(2)).alltoall(bytes).steps;
+            steps.iter().filter(|step| **step == Step::WaitReceived).count()
+        };
+        assert_eq!([waits(IN_TURN_BYTES_MAX), waits(IN_TURN_BYTES_MAX + 1)], [2, 0]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use messaging::Rank;
 /// One rank's part of a collective operation.
 ///
 /// Steps are taken in their order. A send or a receive only begins where it stands; a copy or a reduction is done at
-/// once; [`Step::Wait`] lets nothing pass until everything begun before it is complete. The end is a wait as well.
+/// once; [`Step::Wait`] lets nothing pass until everything begun before it is complete, [`Step::WaitReceived`] until what
+/// is to come has come. The end is a wait as well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     /// The algorithm, as a person would name it.
@@ -21,14 +22,14 @@ pub struct Schedule {
 /// One step of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Begins to send the bytes. They stay as they are until the next wait.
+    /// Begins to send the bytes. They stay as they are until the next [`Step::Wait`].
     Send {
         /// Who gets them.
         to: Rank,
         /// Where they stand.
         from: Span,
     },
-    /// Begins to receive exactly so many bytes. Nothing else touches the span until the next wait.
+    /// Begins to receive exactly so many bytes. Nothing else touches the span until the next wait of either kind.
     Receive {
         /// Who sends them.
         from: Rank,
@@ -50,6 +51,8 @@ pub enum Step {
         /// The right operand, and the result.
         into: Span,
     },
+    /// Every receive begun so far is complete. Sends may go on: their receivers may just be listening to others.
+    WaitReceived,
     /// Everything begun so far is complete.
     Wait,
 }
@@ -153,6 +156,13 @@ impl Schedule {
         }
     }
 
+    /// Receives now, whatever becomes of the sends: one message after the other costs least where they are short.
+    pub(crate) fn receive_now(&mut self, from: Rank, into: Span) {
+        if into.bytes > 0 {
+            self.steps.extend([Step::Receive { from, into }, Step::WaitReceived]);
+        }
+    }
+
     /// Sends a message without content.
     pub(crate) fn tell(&mut self, to: Rank) {
         self.steps.push(Step::Send { to, from: Span::output(0) });
@@ -190,9 +200,12 @@ impl Schedule {
 
     /// Lets nothing pass until everything begun is complete; says nothing where nothing was begun.
     pub(crate) fn wait(&mut self) {
-        let since = self.steps.iter().rev().take_while(|step| **step != Step::Wait);
-        if since.into_iter().any(|step| matches!(step, Step::Send { .. } | Step::Receive { .. })) {
-            self.steps.push(Step::Wait);
+        let mut received = false;
+        for step in self.steps.iter().rev().take_while(|step| **step != Step::Wait) {
+            received |= *step == Step::WaitReceived;
+            if matches!(step, Step::Send { .. }) || !received && matches!(step, Step::Receive { .. }) {
+                return self.steps.push(Step::Wait);
+            }
         }
     }
 
@@ -211,7 +224,7 @@ impl Step {
             Step::Send { from, .. } => [Some(from), None],
             Step::Receive { into, .. } => [Some(into), None],
             Step::Copy { from, into } | Step::Reduce { from, into } => [Some(from), Some(into)],
-            Step::Wait => [None, None],
+            Step::WaitReceived | Step::Wait => [None, None],
         };
         pair.into_iter().flatten()
     }
@@ -231,6 +244,7 @@ impl fmt::Display for Step {
             Step::Receive { from, into } => write!(f, "receive {into} from rank {}", from.0),
             Step::Copy { from, into } => write!(f, "copy    {from} into {into}"),
             Step::Reduce { from, into } => write!(f, "reduce  {from} into {into}"),
+            Step::WaitReceived => write!(f, "wait for what comes"),
             Step::Wait => write!(f, "wait"),
         }
     }
@@ -286,6 +300,13 @@ mod tests {
         schedule.copy(Span::input(1), Span::output(1));
         schedule.wait();
         assert_eq!(schedule.steps.iter().filter(|step| **step == Step::Wait).count(), 1);
+        schedule.receive_now(Rank(1), Span::output(1));
+        schedule.wait();
+        assert_eq!(schedule.steps.last(), Some(&Step::WaitReceived), "what has come need not be waited for");
+        schedule.send(Rank(1), Span::input(1));
+        schedule.receive_now(Rank(1), Span::output(1));
+        schedule.wait();
+        assert_eq!(schedule.steps.last(), Some(&Step::Wait), "the send may not be over");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 mod common;
 
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Block, Gather, Operator, Rank, Reduce, ReduceScatter, Scatter,
-    Schedule, Shape, Step, allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
+    Allgather, Allreduce, Alltoall, Bcast, Block, Gather, Neighbourhood, Operator, Rank, Reduce,
+    ReduceScatter, Scatter, Schedule, Shape, Step, allgatherv, alltoallv, barrier, bcast, exscan, gatherv,
+    reduce, scan, scatterv,
 };
 use common::of_all;
 use common::verify::verify;
@@ -109,6 +110,25 @@ proptest! {
         }
         at.check("scan", |shape| scan(shape, count, operator, in_place));
         at.check("exscan", |shape| exscan(shape, count, operator, in_place));
+    }
+
+    /// Tori, whose short blocks are received in turn: nobody waits in a circle even where no message leaves before
+    /// its receiver asks for it.
+    #[test]
+    fn neighbours_never_wait_in_a_circle(rows in 1..7u32, columns in 1..7u32, bytes in 1..9usize, long in any::<bool>()) {
+        let around = |here: u32, ways: &[(u32, u32)]| {
+            let rank = |(row, column): &(u32, u32)| Some(Rank(row % rows * columns + column % columns));
+            let ranks: Vec<Option<Rank>> = ways.iter().map(rank).collect();
+            Neighbourhood { here: Rank(here), sources: ranks.clone(), destinations: ranks, is_paired: true }
+        };
+        let of = |here: u32| {
+            let (row, column) = (here / columns, here % columns);
+            let (up, left) = (row + rows - 1, column + columns - 1);
+            around(here, &[(up, column), (row + 1, column), (row, left), (row, column + 1)])
+        };
+        let bytes = if long { bytes << 20 } else { bytes };
+        let schedules: Vec<Schedule> = (0..rows * columns).map(|here| of(here).alltoall(bytes)).collect();
+        verify(&format!("torus {rows}x{columns}, {bytes} bytes"), &schedules);
     }
 
     #[test]

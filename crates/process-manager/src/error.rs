@@ -44,6 +44,18 @@ pub enum ExchangeError {
         /// The start of the answer.
         answer: String,
     },
+    /// A process of the job has ended before it joined, so the fence cannot open.
+    #[error(
+        "{who} has ended on {host} before it was through MPI_Init, and the job cannot start without it\n\
+         what it wrote, or the exit status that the launcher tells, may say why; every process of a job must call \
+         MPI_Init or MPI_Session_init"
+    )]
+    Ended {
+        /// Its rank; where that is not known, what else tells it.
+        who: String,
+        /// Its host.
+        host: String,
+    },
     /// The key cannot be used with every launcher.
     #[error(
         "`{key}` cannot be a key of the process manager\n\

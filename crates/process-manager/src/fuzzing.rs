@@ -7,13 +7,13 @@ use crate::{Kind, Manager, pmi1, pmi2, segments};
 /// The conversation of rank 0 of 2 with whatever is at the other end of `socket`; `None` where it did not begin.
 #[must_use]
 pub fn manager(socket: OwnedFd) -> Option<Manager> {
-    pmi1::Client::start(socket, 0, 2).ok().map(|client| Manager(Kind::Pmi1(client)))
+    pmi1::Client::start(socket, 0, 2).ok().map(|client| Manager::of(Kind::Pmi1(client)))
 }
 
 /// The same by PMI-2.
 #[must_use]
 pub fn manager2(socket: OwnedFd) -> Option<Manager> {
-    pmi2::Client::start(socket, 0, Some("9.0")).ok().map(|client| Manager(Kind::Pmi2(client)))
+    pmi2::Client::start(socket, 0, Some("9.0")).ok().map(|client| Manager::of(Kind::Pmi2(client)))
 }
 
 /// Reads any text as a value of the key-value space; true where it was believed.

@@ -14,6 +14,7 @@ use std::net::TcpStream;
 use std::os::fd::{OwnedFd, RawFd};
 
 use error::{check_key, job_key};
+use siblings::{Started, Waiting, Watch};
 use start::{Offer, Wire};
 
 mod error;
@@ -29,6 +30,7 @@ mod pmi2;
 mod pmix;
 mod segments;
 pub mod server;
+mod siblings;
 mod start;
 mod stream;
 mod survey;
@@ -51,7 +53,11 @@ pub use survey::{Seen, Survey};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Manager(Kind);
+pub struct Manager {
+    kind: Kind,
+    /// What a launcher says of the ranks that it started on this node.
+    started: Vec<Started>,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -74,6 +80,14 @@ impl Manager {
 
     /// Joins the job that these variables describe.
     pub fn from_variables(variables: Variables<'_>, wishes: &Wishes) -> Result<Manager, StartError> {
+        let mut manager = Manager::join(variables, wishes)?;
+        if 1 < manager.size() {
+            manager.started = Started::by_whom(variables, manager.rank(), manager.size());
+        }
+        Ok(manager)
+    }
+
+    fn join(variables: Variables<'_>, wishes: &Wishes) -> Result<Manager, StartError> {
         let libraries = || pmix::libraries(wishes.libpmix.as_deref(), variables);
         match start::offer(variables, wishes.protocol, inherited::is_socket)? {
             Offer::Alone => Ok(Manager::singleton()),
@@ -84,24 +98,28 @@ impl Manager {
             }
             Offer::Pmix { namespace, alone: true } => {
                 let joined = pmix::Client::start(&libraries(), &namespace);
-                Ok(joined.map_or_else(|_| Manager::singleton(), |client| Manager(Kind::Pmix(client))))
+                Ok(joined.map_or_else(|_| Manager::singleton(), |client| Manager::of(Kind::Pmix(client))))
             }
             Offer::Inherited { wire, socket, rank, size } => inherit(wire, socket, (rank, size), variables),
             Offer::Listening { wire, address, id } => connect(wire, &address, id, variables),
             Offer::Pmix { namespace, alone: false } => {
-                Ok(Manager(Kind::Pmix(pmix::Client::start(&libraries(), &namespace)?)))
+                Ok(Manager::of(Kind::Pmix(pmix::Client::start(&libraries(), &namespace)?)))
             }
         }
     }
 
+    fn of(kind: Kind) -> Manager {
+        Manager { kind, started: Vec::new() }
+    }
+
     /// A job of this process alone, whatever the environment says.
     pub fn singleton() -> Manager {
-        Manager(Kind::Singleton { store: BTreeMap::new() })
+        Manager::of(Kind::Singleton { store: BTreeMap::new() })
     }
 
     /// This process's place among all, from zero.
     pub fn rank(&self) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => 0,
             Kind::Pmi1(client) => client.rank(),
             Kind::Pmi2(client) => client.rank(),
@@ -111,7 +129,7 @@ impl Manager {
 
     /// Processes of the job.
     pub fn size(&self) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => 1,
             Kind::Pmi1(client) => client.size(),
             Kind::Pmi2(client) => client.size(),
@@ -121,7 +139,7 @@ impl Manager {
 
     /// How this process talks to its launcher.
     pub fn protocol(&self) -> Protocol {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => Protocol::None,
             Kind::Pmi1(_) => Protocol::Pmi1,
             Kind::Pmi2(_) => Protocol::Pmi2,
@@ -131,7 +149,7 @@ impl Manager {
 
     /// What the launcher calls the job; the same at all ranks, and another for another job of the same launcher.
     pub fn job(&self) -> String {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => String::new(),
             Kind::Pmi1(client) => client.job().to_owned(),
             Kind::Pmi2(client) => client.job().to_owned(),
@@ -141,7 +159,7 @@ impl Manager {
 
     /// Whether no launcher takes part.
     pub fn is_singleton(&self) -> bool {
-        matches!(self.0, Kind::Singleton { .. })
+        matches!(self.kind, Kind::Singleton { .. })
     }
 
     /// Publishes `value` under this rank's `key` to the whole job; the others see it after the next
@@ -152,7 +170,7 @@ impl Manager {
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
         check_key(key)?;
         let job_key = job_key(key, self.rank());
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { store } => {
                 store.insert(job_key, value.to_owned());
                 Ok(())
@@ -167,7 +185,7 @@ impl Manager {
     pub fn get(&mut self, owner: u32, key: &str) -> Result<Option<Vec<u8>>, ExchangeError> {
         check_key(key)?;
         let job_key = job_key(key, owner);
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { store } => Ok(store.get(&job_key).cloned()),
             Kind::Pmi1(client) => client.get(&job_key),
             Kind::Pmi2(client) => client.get(&job_key),
@@ -179,7 +197,7 @@ impl Manager {
     /// fence [`Manager::is_announced`] gives all of them one answer.
     pub fn announce(&mut self, key: &str, is_so: bool) -> Result<(), ExchangeError> {
         check_key(key)?;
-        let said = match (&mut self.0, is_so) {
+        let said = match (&mut self.kind, is_so) {
             (Kind::Pmix(client), true) => client.put(key, YES),
             (Kind::Pmix(client), false) => client.put(key, NO),
             (_, false) => Ok(()),
@@ -204,7 +222,7 @@ impl Manager {
     /// all over the job speak for it.
     pub fn is_announced(&mut self, key: &str) -> Result<bool, ExchangeError> {
         check_key(key)?;
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { store } => Ok(store.contains_key(key)),
             Kind::Pmi1(client) => Ok(client.get(key)?.is_some()),
             Kind::Pmi2(client) => Ok(client.get(key)?.is_some()),
@@ -214,7 +232,7 @@ impl Manager {
 
     /// Ranks of the job on this node, where the launcher tells. A hint.
     pub fn local_size(&mut self) -> Result<Option<u32>, ExchangeError> {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => Ok(Some(1)),
             Kind::Pmi1(_) | Kind::Pmi2(_) => Ok(None),
             Kind::Pmix(client) => client.local_size(),
@@ -223,17 +241,35 @@ impl Manager {
 
     /// Waits until every rank of the job has called it. Costs milliseconds under some launchers: call it once.
     pub fn fence(&mut self) -> Result<(), ExchangeError> {
-        match &mut self.0 {
+        self.fence_watched(&mut || false)
+    }
+
+    /// The same, and looks meanwhile whether a process that the launcher started on this node has ended before it
+    /// joined, for which the others would wait for ever. It is enough if one process of a node does so: `watches` is
+    /// asked now and then whether this one is to.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Ended`] where somebody is missing for certain. Nobody else is told: [abort](Manager::abort) then.
+    pub fn fence_watched(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<(), ExchangeError> {
+        // Once the fence is under way nothing can be asked.
+        let map = match siblings::wants_map(&self.started) && watches() {
+            true => self.node_map()?,
+            false => None,
+        };
+        let mut watch = Watch::new(std::mem::take(&mut self.started), self.rank(), map);
+        let mut look = || if watches() { watch.look() } else { Ok(()) };
+        let mut waiting = Waiting::new(&mut look);
+        match &mut self.kind {
             Kind::Singleton { .. } => Ok(()),
-            Kind::Pmi1(client) => client.fence(),
-            Kind::Pmi2(client) => client.fence(),
-            Kind::Pmix(client) => client.fence(),
+            Kind::Pmi1(client) => client.fence(&mut waiting),
+            Kind::Pmi2(client) => client.fence(&mut waiting),
+            Kind::Pmix(client) => client.fence(&mut waiting),
         }
     }
 
     /// Which rank sits on which node, where the launcher tells it. A hint: see [`NodeMap`].
     pub fn node_map(&mut self) -> Result<Option<NodeMap>, ExchangeError> {
-        let text = match &mut self.0 {
+        let text = match &mut self.kind {
             Kind::Singleton { .. } => return Ok(Some(NodeMap::one_node(1))),
             Kind::Pmi1(client) => client.get_text("PMI_process_mapping")?,
             Kind::Pmi2(client) => client.node_map()?,
@@ -245,7 +281,7 @@ impl Manager {
     /// The number of this process's program among those that the launcher was given (MPI 5.0 §11.10.3,
     /// `MPI_APPNUM`), where the launcher tells it.
     pub fn appnum(&mut self) -> Result<Option<u32>, ExchangeError> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { .. } => Ok(None),
             Kind::Pmi1(client) => client.appnum(),
             Kind::Pmi2(client) => Ok(client.appnum()),
@@ -256,7 +292,7 @@ impl Manager {
     /// How many processes the launcher could start in all (MPI 5.0 §11.10.1, `MPI_UNIVERSE_SIZE`), where it tells.
     /// Some launchers state less than the size of the job.
     pub fn universe_size(&mut self) -> Result<Option<u32>, ExchangeError> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { .. } => Ok(None),
             Kind::Pmi1(client) => client.universe_size(),
             Kind::Pmi2(client) => client.universe_size(),
@@ -269,7 +305,7 @@ impl Manager {
     /// Returns once that is said; the launcher's signal may come at any time after. End the process then, with
     /// the same code: without a launcher nobody else does.
     pub fn abort(&mut self, code: i32) -> Result<(), ExchangeError> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { .. } => Ok(()),
             Kind::Pmi1(client) => client.abort(code),
             Kind::Pmi2(client) => client.abort(code),
@@ -279,7 +315,7 @@ impl Manager {
 
     /// Takes leave of the launcher; from now on this process may exit without that being taken for a death.
     pub fn finalize(mut self) -> Result<(), ExchangeError> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Singleton { .. } => Ok(()),
             Kind::Pmi1(client) => client.finalize(),
             Kind::Pmi2(client) => client.finalize(),
@@ -289,7 +325,7 @@ impl Manager {
 
     /// Whether the launcher has hung up, so that the job is about to end. Does not wait.
     pub fn lost(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Singleton { .. } => false,
             Kind::Pmi1(client) => client.lost(),
             Kind::Pmi2(client) => client.lost(),
@@ -311,7 +347,7 @@ fn inherit(
         size,
         source: error.into(),
     })?;
-    Ok(Manager(match wire {
+    Ok(Manager::of(match wire {
         Wire::One => Kind::Pmi1(pmi1::Client::start(socket, rank, size)?),
         Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, rank, variables("PMI_JOBID").as_deref())?),
     }))
@@ -324,7 +360,7 @@ fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Resu
     // Requests are answered one by one, so waiting to fill packets would only delay each.
     stream.set_nodelay(true).map_err(unreachable)?;
     let socket = OwnedFd::from(stream);
-    Ok(Manager(match wire {
+    Ok(Manager::of(match wire {
         Wire::One => Kind::Pmi1(pmi1::Client::connect(socket, id)?),
         Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, id, variables("PMI_JOBID").as_deref())?),
     }))

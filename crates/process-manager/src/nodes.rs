@@ -2,7 +2,8 @@
 //!
 //! Launchers describe the job in a few tuples, `(vector,(first_node,node_count,ranks_per_node),…)`: the ranks
 //! are dealt to the nodes of each tuple in turn, and when the tuples are used up before the ranks are, dealing
-//! starts over with the first. The map keeps the tuples, so that it stays a few bytes for a million ranks.
+//! starts over with the first. Hydra 5 writes `node` for one rank on it, and `[…]x2` for tuples that stand there twice. The
+//! map keeps the tuples, so that it stays a few bytes for a million ranks.
 
 /// The node of every rank of a job, in a few blocks.
 ///
@@ -33,10 +34,11 @@ impl NodeMap {
 
     /// Reads the launchers' notation for a job of `ranks` ranks; `None` when the text is not of that form.
     pub fn parse(text: &str, ranks: u32) -> Option<NodeMap> {
-        let tuples = text.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
-        let tuples = tuples.trim().strip_prefix('(')?.strip_suffix(')')?;
-        let blocks: Option<Vec<Block>> = tuples.split("),(").map(Block::parse).collect();
-        let blocks = blocks?;
+        let items = text.trim().strip_prefix("(vector,")?.strip_suffix(')')?.trim();
+        // What stands alone is dealt again and again in any case.
+        let repeated = items.strip_prefix('[').and_then(|rest| rest.split_once("]x"));
+        let once = repeated.filter(|(_, times)| times.parse::<u32>().is_ok_and(|times| 0 < times));
+        let blocks = blocks_of(once.map_or(items, |(inner, _)| inner))?;
         let ranks_per_round = blocks.iter().try_fold(0u64, |sum, block| sum.checked_add(block.ranks()))?;
         if ranks_per_round == 0 { None } else { Some(NodeMap { blocks, ranks, ranks_per_round }) }
     }
@@ -65,6 +67,40 @@ impl NodeMap {
         })
     }
 }
+
+/// Reads items: `(first_node,node_count,ranks_per_node)`, `node` for one rank, and `[items]xTIMES`.
+fn blocks_of(items: &str) -> Option<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut rest = items;
+    loop {
+        let end = if let Some(tuple) = rest.strip_prefix('(') {
+            let (tuple, behind) = tuple.split_once(')')?;
+            blocks.push(Block::parse(tuple)?);
+            behind
+        } else if let Some(group) = rest.strip_prefix('[') {
+            let (group, behind) = group.split_once("]x")?;
+            let (times, behind) = behind.split_at(behind.find(',').unwrap_or(behind.len()));
+            let (group, times) = (blocks_of(group)?, times.parse::<usize>().ok()?);
+            if times == 0 || BLOCKS_MAX < group.len().checked_mul(times)? {
+                return None;
+            }
+            blocks.extend(group.repeat(times));
+            behind
+        } else {
+            let (node, behind) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+            blocks.push(Block::parse(&format!("{node},1,1"))?);
+            behind
+        };
+        match end.strip_prefix(',') {
+            _ if BLOCKS_MAX < blocks.len() => return None,
+            Some(more) => rest = more,
+            None => return end.is_empty().then_some(blocks),
+        }
+    }
+}
+
+/// More than any launcher needs to describe a machine, and little memory.
+const BLOCKS_MAX: usize = 100_000;
 
 impl Block {
     fn parse(text: &str) -> Option<Block> {
@@ -113,6 +149,10 @@ mod tests {
         assert_eq!(nodes("(vector,(0,2,2),(0,2,2))", 8), [0, 0, 1, 1, 0, 0, 1, 1], "plane of two");
         assert_eq!(nodes("(vector,(0,2,1))", 5), [0, 1, 0, 1, 0], "the list starts again");
         assert_eq!(nodes("(vector, (0,1,4))", 4), [0; 4]);
+        assert_eq!(nodes("(vector,[(0,2,1)]x2)", 4), [0, 1, 0, 1], "Hydra 5, one by one");
+        assert_eq!(nodes("(vector,(0,2,2),(0,1,2),1)", 7), [0, 0, 1, 1, 0, 0, 1]);
+        assert_eq!(nodes("(vector,0,(1,1,3),(2,1,2))", 6), [0, 1, 1, 1, 2, 2]);
+        assert_eq!(nodes("(vector,[0,(1,1,2)]x2,2)", 7), [0, 1, 1, 0, 1, 1, 2]);
     }
 
     #[test]
@@ -133,14 +173,21 @@ mod tests {
     fn other_texts_are_no_map() {
         let texts = ["", "(vector)", "(vector,)", "(vector,())", "(vector,(0,1))", "(vector,(0,1,2,3))"];
         let more = ["(vector,(0,0,1))", "(vector,(0,1,0))", "(vector,(-1,1,1))", "(vector,(4294967295,2,1))"];
-        for text in texts.iter().chain(&more) {
+        let hydra = [
+            "(vector,[(0,1,1)])",
+            "(vector,[(0,1,1)]x0)",
+            "(vector,1,[(0,1,1)]x99999999)",
+            "(vector,[[0]x2]x2,1)",
+        ];
+        let cut = ["(vector,1,)", "(vector,(0,1,1)1)", "(vector,[(0,1,1)]x2x)", "(vector,x)"];
+        for text in texts.iter().chain(&more).chain(&hydra).chain(&cut) {
             assert_eq!(NodeMap::parse(text, 4), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_panic(text in "\\(vector,[0-9(),]{0,40}\\)", rank in any::<u32>()) {
+        fn any_text_is_read_without_panic(text in "\\(vector,[0-9(),\\[\\]x]{0,40}\\)", rank in any::<u32>()) {
             if let Some(map) = NodeMap::parse(&text, u32::MAX) {
                 let _ = map.node(rank);
                 let _ = map.runs().take(100).count();

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 
 use crate::error::{ExchangeError, TEXT_BYTES_MAX};
 use crate::segments;
+use crate::siblings::Waiting;
 use crate::stream::Stream;
 use crate::wire::{Line, excerpt};
 
@@ -82,8 +83,10 @@ impl Client {
         answer.read(|line| line.field("value").map(str::to_owned)).map(Some)
     }
 
-    pub(crate) fn fence(&mut self) -> Result<(), ExchangeError> {
-        self.connection.ask("barrier_in", "", "barrier_out")?.accepted()
+    pub(crate) fn fence(&mut self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
+        self.connection.send("barrier_in", "")?;
+        self.connection.0.wait("barrier_in", waiting)?;
+        self.connection.answer("barrier_in", "barrier_out")?.accepted()
     }
 
     pub(crate) fn appnum(&mut self) -> Result<Option<u32>, ExchangeError> {

@@ -117,6 +117,61 @@ fn a_refusal_is_told_with_the_answer() {
     server.join().unwrap();
 }
 
+const SHORT: Duration = Duration::from_millis(5);
+
+/// A server that keeps rank 0 waiting at the fence until it is told to go on.
+fn shut_fence() -> (Client, Sender<()>, JoinHandle<()>) {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let client = Client {
+        connection: Connection(Stream::new(ours.into(), 0)),
+        size: 2,
+        space: String::new(),
+        value_bytes_max: 0,
+    };
+    let (open, opened) = channel();
+    let server = spawn(move || {
+        let mut got = [0; 15];
+        theirs.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"cmd=barrier_in\n");
+        if opened.recv().is_ok() {
+            theirs.write_all(b"cmd=barrier_out rc=0\n").unwrap();
+        }
+        // Until the client has gone.
+        let _ = theirs.read(&mut [0]);
+    });
+    (client, open, server)
+}
+
+#[test]
+fn who_waits_at_a_fence_looks_around_and_goes_on_when_it_opens() {
+    let (mut client, open, server) = shut_fence();
+    let mut looks = 0;
+    let mut look = || {
+        looks += 1;
+        if looks == 3 {
+            open.send(()).unwrap();
+        }
+        Ok(())
+    };
+    let mut waiting = Waiting::paced(&mut look, SHORT, SHORT);
+    client.fence(&mut waiting).unwrap();
+    assert!(3 <= looks, "{looks}");
+    drop(client);
+    server.join().unwrap();
+}
+
+#[test]
+fn what_is_seen_at_a_shut_fence_ends_the_wait_and_the_job_can_still_be_ended() {
+    let (mut client, open, server) = shut_fence();
+    let mut look = || Err(ExchangeError::Ended { who: "rank 1".to_owned(), host: "n1".to_owned() });
+    let mut waiting = Waiting::paced(&mut look, SHORT, SHORT);
+    let error = client.fence(&mut waiting).unwrap_err().to_string();
+    assert!(error.starts_with("rank 1 has ended on n1 before"), "{error}");
+    client.abort(1).unwrap();
+    drop((open, client));
+    server.join().unwrap();
+}
+
 #[test]
 fn a_damaged_value_is_told_with_its_key() {
     let (socket, server) = play(&[

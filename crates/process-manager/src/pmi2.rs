@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 
 use crate::error::{ExchangeError, TEXT_BYTES_MAX};
 use crate::segments;
+use crate::siblings::Waiting;
 use crate::stream::{LENGTH_BYTES, Stream};
 use crate::wire::excerpt;
 
@@ -76,16 +77,19 @@ impl Client {
     }
 
     fn get_text(&mut self, key: &str) -> Result<Option<String>, ExchangeError> {
-        // Without the job's name Hydra takes the request for none. The source is a hint that we have none of.
-        let fields = format!("jobid={};srcid=-1;key={key};", self.job);
-        self.ask("kvs-get", &fields)?.found()
+        self.ask("kvs-get", &self.place_of(key))?.found()
+    }
+
+    /// Without the job's name Hydra takes the request for none. The source is a hint that we have none of.
+    fn place_of(&self, key: &str) -> String {
+        format!("jobid={};srcid=-1;key={key};", self.job)
     }
 
     /// Hydra answers a fence at once, and makes a rank wait when it asks for a key that is not there: so one is asked
     /// for.
-    pub(crate) fn fence(&mut self) -> Result<(), ExchangeError> {
-        self.ask("kvs-fence", "")?.accepted()?;
-        self.get_text(PUT_BY_NOBODY).map(drop)
+    pub(crate) fn fence(&mut self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
+        self.ask_patiently("kvs-fence", "", waiting)?.accepted()?;
+        self.ask_patiently("kvs-get", &self.place_of(PUT_BY_NOBODY), waiting)?.found().map(drop)
     }
 
     pub(crate) fn node_map(&mut self) -> Result<Option<String>, ExchangeError> {
@@ -121,6 +125,22 @@ impl Client {
 
     fn ask(&mut self, request: &'static str, fields: &str) -> Result<Answer, ExchangeError> {
         self.send(request, fields)?;
+        self.answer(request)
+    }
+
+    /// The same where the answer may take long.
+    fn ask_patiently(
+        &mut self,
+        request: &'static str,
+        fields: &str,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Answer, ExchangeError> {
+        self.send(request, fields)?;
+        self.stream.wait(request, waiting)?;
+        self.answer(request)
+    }
+
+    fn answer(&mut self, request: &'static str) -> Result<Answer, ExchangeError> {
         let bytes = self.stream.frame(request)?;
         let answer = Answer { text: text_of(&bytes), bytes, rank: self.stream.rank, request };
         match answer.field("cmd").and_then(|command| command.strip_suffix("-response")) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pmix_sys::{JobNumber, PmixError};
 
 use crate::error::ExchangeError;
+use crate::siblings::Waiting;
 use crate::start::{StartError, Variables};
 
 /// A part in a job of a PMIx server.
@@ -76,8 +77,14 @@ impl Client {
         self.client.job_number(JobNumber::OnThisNode).map_err(|error| failed(self.rank(), error))
     }
 
-    pub(crate) fn fence(&self) -> Result<(), ExchangeError> {
-        self.client.fence().map_err(|error| failed(self.rank(), error))
+    pub(crate) fn fence(&self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
+        let fence = self.client.fence().map_err(|error| failed(self.rank(), error))?;
+        loop {
+            match fence.wait(waiting.left()) {
+                Some(passed) => return passed.map_err(|error| failed(self.rank(), error)),
+                None => waiting.look()?,
+            }
+        }
     }
 
     pub(crate) fn node_map(&self) -> Result<Option<String>, ExchangeError> {

@@ -9,6 +9,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::ExchangeError;
+use crate::siblings::Waiting;
 use crate::wire::{Line, LineBuffer, excerpt};
 
 /// A connection, and whose it is.
@@ -78,6 +79,23 @@ impl Stream {
             Ok(length) if is_number && length <= ANSWER_BYTES_MAX => self.exactly(length, request),
             _ => Err(self.garbled(request, format!("{} for a length", excerpt(&head)))),
         }
+    }
+
+    /// Waits for the beginning of an answer that may take long, and looks around meanwhile.
+    pub(crate) fn wait(&self, request: &'static str, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
+        while self.unread.is_empty() {
+            let left = waiting.left();
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut entry = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+            match poll(&mut entry, Some(&left)) {
+                Ok(0) => waiting.look()?,
+                Err(Errno::INTR) => {}
+                // Something came, or the end.
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(ExchangeError::lost(self.rank, request, error)),
+            }
+        }
+        Ok(())
     }
 
     fn exactly(&mut self, count: usize, request: &'static str) -> Result<Vec<u8>, ExchangeError> {

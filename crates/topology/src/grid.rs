@@ -115,6 +115,17 @@ impl Grid {
         }
     }
 
+    /// The coordinates of a cell.
+    ///
+    /// # Panics
+    /// Where there is no such cell.
+    #[must_use]
+    pub fn place_of(&self, cell: u32) -> Vec<u32> {
+        let mut coordinates = vec![0; self.axes()];
+        self.coordinates(cell, &mut coordinates);
+        coordinates
+    }
+
     /// The cell at these coordinates; those of rings are taken into their range. `None` beyond an edge.
     #[must_use]
     pub fn cell(&self, coordinates: &[i64]) -> Option<u32> {

@@ -22,6 +22,8 @@ mod regions;
 mod score;
 mod stripes;
 
+use std::sync::OnceLock;
+
 use thiserror::Error;
 
 use crate::{Grid, Placement, Stencil};
@@ -102,7 +104,8 @@ pub struct Mapping {
     /// `None` for the identity.
     order: Option<Order>,
     algorithm: Algorithm,
-    before: Score,
+    /// Counted when it is asked for, where that takes long.
+    before: OnceLock<Score>,
     after: Score,
     lower_bound: u64,
 }
@@ -121,18 +124,27 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     }
     let field = Field::new(grid, stencil);
     let kept = Kept::new(placement, grid.cells());
-    let before = score_of_ranks(&field, placement, &kept);
-    let (best, lower_bound) = policy::choose(&field, &kept, &before);
+    // The most that leave one node decide only where orders cost the same. Where ranks are scattered over a large machine,
+    // to count them takes longer than all the rest: that is done when nothing costs less.
+    let is_quick = field.cells <= policy::LARGE || placement.is_straight();
+    let score = |limit| score_of_ranks(&field, placement, &kept, limit);
+    let known = score(if is_quick { u64::MAX } else { 0 });
+    let (mut best, lower_bound) = policy::choose(&field, &kept, &known);
+    let before = if is_quick { OnceLock::from(known) } else { OnceLock::new() };
+    if best.is_none() && !is_quick {
+        (best, _) = policy::choose(&field, &kept, before.get_or_init(|| score(u64::MAX)));
+    }
     let (algorithm, order, after) = match best {
         Some(best) => (best.algorithm, Some(best.order), best.score),
-        None => (Algorithm::Identity, None, before.clone()),
+        None => (Algorithm::Identity, None, before.get_or_init(|| score(u64::MAX)).clone()),
     };
     let placement = placement.clone();
     Ok(Mapping { placement, field, kept, order, algorithm, before, after, lower_bound })
 }
 
-/// What it costs to leave each rank at the cell of its own number.
-fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
+/// What it costs to leave each rank at the cell of its own number; without the most that leave a node where it costs more
+/// than `limit`.
+fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept, limit: u64) -> Score {
     if policy::LARGE < field.cells && placement.is_straight() && kept.is_first() {
         // Ranks in order are one bar, counted row by row.
         if let Some(score) = regions::score(field, &Bars::single(field), &kept.tiers) {
@@ -141,10 +153,10 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
     }
     if placement.is_straight() && kept.is_first() {
         let cells: Vec<u32> = (0..field.cells).collect();
-        return Scorer::new(field).score(&cells, &kept.tiers, u64::MAX);
+        return Scorer::new(field).score(&cells, &kept.tiers, limit);
     }
     if placement.listed().len() == field.cells as usize {
-        return Scorer::new(field).score(placement.listed(), placement.tiers(), u64::MAX);
+        return Scorer::new(field).score(placement.listed(), placement.tiers(), limit);
     }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
@@ -159,7 +171,7 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept) -> Score {
             *sizes = sizes.starts().zip(sizes.iter()).map(used).collect();
         }
     }
-    Scorer::new(field).score(&here, &tiers, u64::MAX)
+    Scorer::new(field).score(&here, &tiers, limit)
 }
 
 impl Mapping {
@@ -172,7 +184,7 @@ impl Mapping {
     /// What it would cost if each rank kept the cell of its own number.
     #[must_use]
     pub fn before(&self) -> &Score {
-        &self.before
+        self.before.get_or_init(|| score_of_ranks(&self.field, &self.placement, &self.kept, u64::MAX))
     }
 
     /// What it costs.

@@ -130,19 +130,13 @@ impl Cartesian {
     /// Where this rank is.
     #[must_use]
     pub fn coordinates(&self) -> Vec<u32> {
-        let mut coordinates = vec![0; self.shape().axes()];
-        self.shape().coordinates(self.rank().0, &mut coordinates);
-        coordinates
+        self.shape().place_of(self.rank().0)
     }
 
     /// Where a rank is; none where there is no such rank.
     #[must_use]
     pub fn coordinates_of(&self, rank: Rank) -> Option<Vec<u32>> {
-        let mut coordinates = vec![0; self.shape().axes()];
-        (rank.0 < self.size()).then(|| {
-            self.shape().coordinates(rank.0, &mut coordinates);
-            coordinates
-        })
+        (rank.0 < self.size()).then(|| self.shape().place_of(rank.0))
     }
 
     /// The rank at some coordinates; those of rings are taken into their range. None beyond an open border, and where

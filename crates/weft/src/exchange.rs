@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use fabric::{FabricError, Fault, Peer};
 use messaging::Directory;
-use process_manager::Manager;
+use process_manager::{ExchangeError, Manager};
 
 use crate::error::{Class, Error, Result};
 use crate::lock::lock;
+use crate::tell::tell;
 
 /// Put, fence, get.
 #[derive(Clone)]
@@ -155,13 +156,20 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn fence(&mut self) -> Result<()> {
-        match self {
-            Exchange::Manager(manager) => {
-                with(manager, |manager| manager.fence().map_err(|error| failed(&error)))
-            }
-            Exchange::Board(board) => board.wait(),
+    /// Waits for all. `watches` tells, when it takes long, whether this process looks for those of its node that have
+    /// ended before they came here.
+    pub(crate) fn fence(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<()> {
+        let passed = match self {
+            Exchange::Manager(manager) => with(manager, |manager| Ok(manager.fence_watched(watches)))?,
+            Exchange::Board(board) => return board.wait(),
+        };
+        if let Err(error @ ExchangeError::Ended { .. }) = &passed {
+            // Whatever errors do here, the others can do nothing but wait: the job ends.
+            tell(format_args!("weft: {}", failed(error)));
+            self.abort(STATUS_WITHOUT_START);
+            std::thread::sleep(UNTIL_ENDED);
         }
+        passed.map_err(|error| failed(&error))
     }
 
     /// Ends the job; for threads that is ending the process, which the caller does.
@@ -228,12 +236,18 @@ fn with<R>(manager: &Mutex<Option<Manager>>, act: impl FnOnce(&mut Manager) -> R
     }
 }
 
-fn failed(error: &process_manager::ExchangeError) -> Error {
+fn failed(error: &ExchangeError) -> Error {
     Error::of_text(Class::Other, &error.to_string())
 }
 
 /// A launcher passes on what a rank has written within this time.
 const PASSED_ON: Duration = Duration::from_millis(100);
+
+/// Within this time a launcher ends the job that it was asked to end.
+const UNTIL_ENDED: Duration = Duration::from_secs(5);
+
+/// The status of a job that cannot start, as far as the launcher keeps one.
+const STATUS_WITHOUT_START: i32 = 1;
 
 /// The name under which each process's card is kept.
 const CARD: &str = "weft-card";

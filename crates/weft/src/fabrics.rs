@@ -131,7 +131,7 @@ impl Fabrics {
             cpus,
             offer: offer.as_ref().map(|(_, card)| card.clone()).unwrap_or_default(),
         };
-        let meeting = Meeting::begin(&exchange.job(), place.peers, claim)?;
+        let mut meeting = Meeting::begin(&exchange.job(), place.peers, claim)?;
         let mut card = Card::of_this_process();
         if place.here == FIRST {
             card.token = Some(random_token()?);
@@ -145,7 +145,7 @@ impl Fabrics {
         // One process of the node knows it for sure; where a few must speak for all, each says what it is told.
         let told = exchange.local_size()?.is_some_and(|ranks| wait::cores(ranks, cpus) == Cores::Shared);
         exchange.announce(CORES_SHARED, meeting.announces() || told)?;
-        exchange.fence()?;
+        exchange.fence(&mut || meeting.watches())?;
         let token = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
         let neighbours = meeting.end(place.peers, &token)?;

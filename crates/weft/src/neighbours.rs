@@ -65,7 +65,7 @@ pub(crate) struct Meeting {
 
 enum Role {
     Host(Reception),
-    Guest(UnixStream),
+    Guest(Guest),
     /// Where the system allows no meeting.
     Alone,
 }
@@ -75,6 +75,28 @@ struct Reception {
     /// Its end ends the reception.
     open: UnixStream,
     thread: JoinHandle<Vec<(Claim, UnixStream)>>,
+}
+
+/// One that is known to the host.
+struct Guest {
+    host: UnixStream,
+    /// The name under which the host is found.
+    name: SocketAddr,
+    /// The same name, taken when the host had gone.
+    taken: Option<UnixListener>,
+}
+
+impl Guest {
+    /// Whether the host has gone, and this guest is the one that has taken its name.
+    fn stands_in(&mut self) -> bool {
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut watched = [PollFd::new(&self.host, PollFlags::RDHUP)];
+        let looked = poll(&mut watched, Some(&Timespec::default()));
+        if self.taken.is_none() && looked == Ok(1) && watched[0].revents().intersects(gone) {
+            self.taken = UnixListener::bind_addr(&self.name).ok();
+        }
+        self.taken.is_some()
+    }
 }
 
 impl Meeting {
@@ -104,12 +126,20 @@ impl Meeting {
         self.announces
     }
 
+    /// Whether this process, while it waits at the fence, is the one of its node that looks after the others.
+    pub(crate) fn watches(&mut self) -> bool {
+        match &mut self.role {
+            Role::Host(_) | Role::Alone => true,
+            Role::Guest(guest) => guest.stands_in(),
+        }
+    }
+
     /// The part after the fence.
     pub(crate) fn end(self, processes: u32, token: &Token) -> Result<Neighbours> {
         match self.role {
             Role::Alone => gather(vec![self.claim], processes),
             Role::Host(reception) => receive_all(reception, self.claim, processes, token),
-            Role::Guest(host) => be_told(host, processes, token).map_err(|error| {
+            Role::Guest(guest) => be_told(guest.host, processes, token).map_err(|error| {
                 // The host has a reason to tell. A launcher that sees this process end first may end it before that.
                 std::thread::sleep(LAST_WORDS);
                 host_failed(&error)
@@ -131,7 +161,9 @@ fn enter(name: &[u8], processes: u32, claim: &Claim) -> std::io::Result<Option<(
         match UnixStream::connect_addr(&address) {
             Ok(stream) if !same_user(&stream) => return Ok(None),
             Ok(stream) => match visit(stream, claim) {
-                Ok(entered) => return Ok(Some(entered)),
+                Ok((host, announces)) => {
+                    return Ok(Some((Role::Guest(Guest { host, name: address, taken: None }), announces)));
+                }
                 Err(error) if REFUSALS_MAX < refusals => return Err(error),
                 Err(_) => {}
             },
@@ -155,12 +187,13 @@ fn host(listener: UnixListener, processes: u32, claim: &Claim) -> std::io::Resul
     Ok((Role::Host(Reception { open, thread }), alone == Cores::Shared))
 }
 
-fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(Role, bool)> {
+/// Is taken in by the host; the answer is whether this process announces.
+fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(UnixStream, bool)> {
     host.set_read_timeout(Some(PATIENCE))?;
     say(&host, &hello(claim))?;
     let mut answer = [0];
     host.read_exact(&mut answer)?;
-    Ok((Role::Guest(host), answer[0] != 0))
+    Ok((host, answer[0] != 0))
 }
 
 /// Takes in guests until the host has passed the fence. Where that takes long, a person may want to know for whom all
@@ -204,7 +237,7 @@ fn still_waiting(here: usize, processes: u32) -> String {
     let (host, seconds) = (host.nodename().to_string_lossy(), NOTICE.tv_sec);
     format!(
         "weft: on {host}, {here} of the job's {processes} processes have waited {seconds} s in MPI_Init for the others; \
-         if one of them has ended, the launcher lets the job wait on: srun ends it with --kill-on-bad-exit=1"
+         one that ended as the last of its node is noticed by nobody: srun ends such a job with --kill-on-bad-exit=1"
     )
 }
 

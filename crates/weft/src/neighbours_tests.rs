@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Barrier;
+use std::time::Instant;
 
 use super::*;
 use proptest::prelude::*;
@@ -119,6 +120,22 @@ fn a_host_that_dies_is_an_error_and_one_that_gives_up_leaves_no_name() {
     assert!(error.contains("does not tell"), "{error}");
     let again = Meeting::begin(&job, 2, claim(0, 8.0)).unwrap();
     assert!(matches!(again.role, Role::Host(_)), "the name is free again");
+}
+
+#[test]
+fn the_host_watches_and_when_it_has_gone_one_guest_does() {
+    let job = job("watch");
+    let mut host = Meeting::begin(&job, 3, claim(0, 8.0)).unwrap();
+    let mut guests = [1, 2].map(|process| Meeting::begin(&job, 3, claim(process, 8.0)).unwrap());
+    assert!(host.watches() && !guests[0].watches() && !guests[1].watches());
+    drop(host);
+    // Its end comes with that of its thread. The first that sees it takes the name.
+    let watchdog = Instant::now();
+    while !guests[1].watches() {
+        assert!(watchdog.elapsed() < Duration::from_secs(20), "nobody stands in");
+        std::thread::yield_now();
+    }
+    assert!(guests[1].watches() && !guests[0].watches(), "one, and it stays that one");
 }
 
 #[test]

@@ -338,11 +338,13 @@ pub struct Library {
         val: *mut pmix_value_t,
     ) -> pmix_status_t,
     pub PMIx_Commit: unsafe extern "C" fn() -> pmix_status_t,
-    pub PMIx_Fence: unsafe extern "C" fn(
+    pub PMIx_Fence_nb: unsafe extern "C" fn(
         procs: *const pmix_proc_t,
         nprocs: size_t,
         info: *const pmix_info_t,
         ninfo: size_t,
+        cbfunc: pmix_op_cbfunc_t,
+        cbdata: *mut ::std::os::raw::c_void,
     ) -> pmix_status_t,
     pub PMIx_Get: unsafe extern "C" fn(
         proc_: *const pmix_proc_t,
@@ -381,7 +383,7 @@ impl Library {
         let PMIx_Abort = __library.get(b"PMIx_Abort\0").map(|sym| *sym)?;
         let PMIx_Put = __library.get(b"PMIx_Put\0").map(|sym| *sym)?;
         let PMIx_Commit = __library.get(b"PMIx_Commit\0").map(|sym| *sym)?;
-        let PMIx_Fence = __library.get(b"PMIx_Fence\0").map(|sym| *sym)?;
+        let PMIx_Fence_nb = __library.get(b"PMIx_Fence_nb\0").map(|sym| *sym)?;
         let PMIx_Get = __library.get(b"PMIx_Get\0").map(|sym| *sym)?;
         let PMIx_Register_event_handler = __library.get(b"PMIx_Register_event_handler\0").map(|sym| *sym)?;
         let PMIx_Error_string = __library.get(b"PMIx_Error_string\0").map(|sym| *sym)?;
@@ -393,7 +395,7 @@ impl Library {
             PMIx_Abort,
             PMIx_Put,
             PMIx_Commit,
-            PMIx_Fence,
+            PMIx_Fence_nb,
             PMIx_Get,
             PMIx_Register_event_handler,
             PMIx_Error_string,
@@ -431,14 +433,16 @@ impl Library {
     pub unsafe fn PMIx_Commit(&self) -> pmix_status_t {
         (self.PMIx_Commit)()
     }
-    pub unsafe fn PMIx_Fence(
+    pub unsafe fn PMIx_Fence_nb(
         &self,
         procs: *const pmix_proc_t,
         nprocs: size_t,
         info: *const pmix_info_t,
         ninfo: size_t,
+        cbfunc: pmix_op_cbfunc_t,
+        cbdata: *mut ::std::os::raw::c_void,
     ) -> pmix_status_t {
-        (self.PMIx_Fence)(procs, nprocs, info, ninfo)
+        (self.PMIx_Fence_nb)(procs, nprocs, info, ninfo, cbfunc, cbdata)
     }
     pub unsafe fn PMIx_Get(
         &self,

@@ -8,6 +8,8 @@
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 #[doc(hidden)]
 #[allow(missing_docs, nonstandard_style, unsafe_op_in_unsafe_fn, clippy::all)]
@@ -137,18 +139,28 @@ impl Client {
         self.check("PMIx_Put", code)
     }
 
-    /// Waits until all processes of the job have called it; then each can get what the others have put.
+    /// Begins to wait until all processes of the job have called it; then each can get what the others have put.
     ///
     /// # Errors
     /// [`PmixError::Refused`].
-    pub fn fence(&self) -> Result<(), PmixError> {
+    pub fn fence(&self) -> Result<Fence<'_>, PmixError> {
         // SAFETY: the function takes nothing.
         self.check("PMIx_Commit", unsafe { self.library.PMIx_Commit() })?;
-        let everybody = self.place(bindings::PMIX_RANK_WILDCARD);
-        let collect = [flag(bindings::PMIX_COLLECT_DATA)];
-        // SAFETY: one process and one info are handed over, and both live through the call.
-        let code = unsafe { self.library.PMIx_Fence(&everybody, 1, collect.as_ptr(), collect.len() as u64) };
-        self.check("PMIx_Fence", code)
+        // A process has one fence, and the library may look at these as long as that lasts: they stay.
+        let everybody = Box::leak(Box::new(self.place(bindings::PMIX_RANK_WILDCARD)));
+        let collect = Box::leak(Box::new(flag(bindings::PMIX_COLLECT_DATA)));
+        let state = Arc::new(FenceState::default());
+        let theirs = Arc::into_raw(state.clone()).cast_mut().cast();
+        // SAFETY: one process and one info are handed over, which are never freed, with a share of the state, which
+        // `on_fence` gives back; the library calls that once.
+        let code = unsafe { self.library.PMIx_Fence_nb(everybody, 1, collect, 1, Some(on_fence), theirs) };
+        if code != bindings::PMIX_SUCCESS as pmix_status_t {
+            // SAFETY: it is over already, or never began: the library does not call `on_fence` then.
+            drop(unsafe { Arc::from_raw(theirs.cast_const().cast::<FenceState>()) });
+            self.check("PMIx_Fence_nb", code)?;
+            *lock(&state.answer) = Some(bindings::PMIX_SUCCESS as pmix_status_t);
+        }
+        Ok(Fence { client: self, state })
     }
 
     /// What process `owner` has put under the key before the last fence.
@@ -244,6 +256,38 @@ impl Client {
         let text = text_at(unsafe { self.library.PMIx_Error_string(code) });
         Err(PmixError::Refused { call, code, text })
     }
+}
+
+/// A fence that is under way. Dropping it does not end it.
+pub struct Fence<'a> {
+    client: &'a Client,
+    state: Arc<FenceState>,
+}
+
+/// How a fence went, once that is known.
+#[derive(Default)]
+struct FenceState {
+    answer: Mutex<Option<pmix_status_t>>,
+    answered: Condvar,
+}
+
+impl Fence<'_> {
+    /// Waits for its end, at most so long; `None` where it is still under way.
+    ///
+    /// # Errors
+    /// [`PmixError::Refused`].
+    pub fn wait(&self, at_most: Duration) -> Option<Result<(), PmixError>> {
+        let waited = self
+            .state
+            .answered
+            .wait_timeout_while(lock(&self.state.answer), at_most, |answer| answer.is_none());
+        let (answer, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        answer.map(|code| self.client.check("PMIx_Fence_nb", code))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the server knows of a job.
@@ -368,6 +412,17 @@ unsafe extern "C" fn on_lost(
         // SAFETY: the library's own callback, with the data that belongs to it, and no results.
         unsafe { done(complete, std::ptr::null_mut(), 0, None, std::ptr::null_mut(), data) };
     }
+}
+
+/// Called by a thread of the library when a fence is over.
+///
+/// # Safety
+/// Only for the library to call, once, with the share of a [`FenceState`] that [`Client::fence`] gave it.
+unsafe extern "C" fn on_fence(status: pmix_status_t, data: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let state = unsafe { Arc::from_raw(data.cast_const().cast::<FenceState>()) };
+    *lock(&state.answer) = Some(status);
+    state.answered.notify_all();
 }
 
 #[cfg(test)]

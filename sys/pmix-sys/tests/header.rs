@@ -64,7 +64,8 @@ pmix_status_t (*f2)(const pmix_info_t *, size_t) = PMIx_Finalize;
 pmix_status_t (*f3)(int, const char *, pmix_proc_t *, size_t) = PMIx_Abort;
 pmix_status_t (*f4)(pmix_scope_t, const char *, pmix_value_t *) = PMIx_Put;
 pmix_status_t (*f5)(void) = PMIx_Commit;
-pmix_status_t (*f6)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t) = PMIx_Fence;
+pmix_status_t (*f6)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, pmix_op_cbfunc_t,
+                    void *) = PMIx_Fence_nb;
 pmix_status_t (*f7)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_t **) = PMIx_Get;
 pmix_status_t (*f8)(pmix_status_t *, size_t, pmix_info_t *, size_t, pmix_notification_fn_t,
                     pmix_hdlr_reg_cbfunc_t, void *) = PMIx_Register_event_handler;

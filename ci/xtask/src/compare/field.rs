@@ -1,10 +1,12 @@
 //! Installing, compiling and running: the part of the comparison that takes time.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::Options;
@@ -22,6 +24,8 @@ pub struct Field {
     logs: PathBuf,
     quick: bool,
     rounds: Option<usize>,
+    /// What runs said that are the same for several rows, by what was run and in which round.
+    said: RefCell<HashMap<String, Rc<Vec<measured::Row>>>>,
     /// What each library calls itself.
     pub libraries: Vec<(Contestant, String)>,
 }
@@ -55,6 +59,7 @@ impl Field {
             logs,
             quick: options.quick,
             rounds: options.rounds,
+            said: RefCell::default(),
             libraries: Vec::new(),
         };
         field.compile(&root.join("bench"))?;
@@ -141,7 +146,7 @@ impl Field {
             }
             for ((one, series), more) in everybody.iter().zip(&mut measured.series).zip(&patience) {
                 self.progress(&format!("{}: round {}, {}", row.id, round + 1, one.name()));
-                note(series, || self.run_contestant(*one, row, more));
+                note(series, || self.run_contestant(*one, row, more, round));
             }
         }
         self.progress("");
@@ -159,8 +164,11 @@ impl Field {
             return None;
         }
         let few: Vec<String> = ["--iterations", "20", "--warmup", "1"].map(str::to_owned).into();
-        let points = self.run_contestant(one, row, &few).ok()?;
-        let slowest_us = points.values().map(|point| point.median).fold(0.0, f64::max);
+        let mut slowest_us: f64 = 0.0;
+        for &ranks in row.ranks {
+            let rows = self.said(one, row, ranks, &few, BEFORE).ok()?;
+            slowest_us = rows.iter().map(|row| row.median_us).fold(slowest_us, f64::max);
+        }
         let operations = (SECONDS_WANTED * 1e6 / slowest_us.max(0.1)).clamp(20.0, 4000.0) as u64;
         Some(["--iterations".to_owned(), operations.to_string()].into())
     }
@@ -170,19 +178,38 @@ impl Field {
         one: Contestant,
         row: &Row,
         more: &[String],
+        round: usize,
     ) -> Result<BTreeMap<u64, Point>, String> {
+        let mut all = BTreeMap::new();
+        for &ranks in row.ranks {
+            let rows = self.said(one, row, ranks, more, round)?;
+            all.extend(samples::points(&rows, row.unit, row.result.unwrap_or(row.program), ranks)?);
+        }
+        Ok(all)
+    }
+
+    /// What a run says. Rows that differ only in which of a program's results they tell share their runs.
+    fn said(
+        &self,
+        one: Contestant,
+        row: &Row,
+        ranks: u32,
+        more: &[String],
+        round: usize,
+    ) -> Result<Rc<Vec<measured::Row>>, String> {
         let mut arguments: Vec<String> = row.arguments.iter().map(|word| (*word).to_owned()).collect();
         if self.quick {
             arguments.extend(row.quick.iter().map(|word| (*word).to_owned()));
         }
         arguments.extend(more.iter().cloned());
-        let mut all = BTreeMap::new();
-        for &ranks in row.ranks {
-            let job = Job { program: row.program, ranks, way: row.way, shared_cpus: row.shared_cpus };
-            let rows = self.launch(one, &job, &arguments)?;
-            all.extend(samples::points(&rows, row.unit, row.result.unwrap_or(row.program), ranks)?);
+        let job = Job { program: row.program, ranks, way: row.way, shared_cpus: row.shared_cpus };
+        let key = format!("{one:?} {job:?} {arguments:?} {round}");
+        if let Some(known) = self.said.borrow().get(&key) {
+            return Ok(Rc::clone(known));
         }
-        Ok(all)
+        let rows = Rc::new(self.launch(one, &job, &arguments)?);
+        self.said.borrow_mut().insert(key, Rc::clone(&rows));
+        Ok(rows)
     }
 
     fn run_floor(&self, row: &Row, floor: &Floor) -> Result<BTreeMap<u64, Point>, String> {
@@ -229,6 +256,9 @@ impl Field {
         }
     }
 }
+
+/// The round of runs that do not count.
+const BEFORE: usize = usize::MAX;
 
 /// Adds a run to its series. After a failure there are no more runs, but rounds stay in step.
 fn note(series: &mut Series, run: impl FnOnce() -> Result<BTreeMap<u64, Point>, String>) {

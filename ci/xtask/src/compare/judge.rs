@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::about::About;
 use super::rows::{Gate, Row, Rule};
-use super::samples::{Ratio, Series};
+use super::samples::{Ratio, Series, median};
 
 /// A row with all that was measured for it.
 #[derive(Clone, Debug)]
@@ -36,8 +36,23 @@ pub struct Verdict {
     pub at: u64,
     /// What was compared with the limit there; none where nothing was measured.
     pub got: Option<f64>,
-    /// The limit is kept; none where nothing was measured.
+    /// The limit is kept by the median of the rounds; none where nothing was measured.
     pub passed: Option<bool>,
+    /// Some rounds keep it, and some do not: another run may say something else.
+    pub open: bool,
+}
+
+impl Verdict {
+    /// In a word or two.
+    pub fn word(&self) -> &'static str {
+        match (self.passed, self.open, self.stretch) {
+            (None, ..) => "not measured",
+            (Some(_), true, _) => "at its limit",
+            (Some(true), ..) => "ok",
+            (Some(false), _, false) => "MISSED",
+            (Some(false), _, true) => "not yet",
+        }
+    }
 }
 
 impl Measured {
@@ -87,6 +102,8 @@ impl Measured {
             _ => self.worst_in(gate),
         };
         let (at, got) = deciding.map_or((gate.at.0, None), |(at, got)| (at, Some(got)));
+        let rounds = self.rounds_of(gate.rule, at);
+        let kept = rounds.iter().filter(|&&number| self.keeps(gate.rule, number)).count();
         Verdict {
             row: self.row.id,
             gate: gate.name,
@@ -95,27 +112,33 @@ impl Measured {
             at,
             got,
             passed: got.map(|got| self.keeps(gate.rule, got)),
+            open: 0 < kept && kept < rounds.len(),
         }
+    }
+
+    /// What the rule compares with its limit, for each round.
+    fn rounds_of(&self, rule: Rule, at: u64) -> Vec<f64> {
+        let weft = self.weft();
+        let values = |at: u64| weft.rounds.iter().map(move |round| Some(round.get(&at)?.median));
+        match rule {
+            Rule::Best(_) => self.best_peer(at).map_or(Vec::new(), |peer| weft.ratios(peer, at)),
+            Rule::Floor(name, _) => self.floor(name).map_or(Vec::new(), |floor| weft.ratios(floor, at)),
+            Rule::Value(_) => values(at).flatten().collect(),
+            Rule::Cliff(_) => {
+                values(at).zip(values(at / 2)).filter_map(|(to, from)| Some(to? / from?)).collect()
+            }
+        }
+    }
+
+    fn floor(&self, name: &str) -> Option<&Series> {
+        self.floors.iter().find(|floor| floor.name == name)
     }
 
     /// The gate's point with the worst number, and that number.
     fn worst_in(&self, gate: &Gate) -> Option<(u64, f64)> {
         let points = self.weft().points().into_iter().filter(|at| gate.at.0 <= *at && *at <= gate.at.1);
-        let numbers = points.filter_map(|at| Some((at, self.number(gate.rule, at)?)));
+        let numbers = points.filter_map(|at| Some((at, median(self.rounds_of(gate.rule, at).into_iter())?)));
         numbers.reduce(|worst, next| if self.worse(next.1, worst.1) { next } else { worst })
-    }
-
-    /// What the rule compares with its limit.
-    fn number(&self, rule: Rule, at: u64) -> Option<f64> {
-        match rule {
-            Rule::Best(_) => Some(self.ratio(at)?.median),
-            Rule::Floor(name, _) => {
-                let floor = self.floors.iter().find(|floor| floor.name == name)?;
-                Some(self.weft().ratio(floor, at)?.median)
-            }
-            Rule::Value(_) => self.weft().value(at),
-            Rule::Cliff(_) => None,
-        }
     }
 
     fn worse(&self, number: f64, than: f64) -> bool {
@@ -188,6 +211,22 @@ pub(super) mod tests {
         };
         assert_eq!((at(0.7).passed, at(0.71).passed), (Some(true), Some(false)));
         assert_eq!(at(0.71).got, Some(0.71));
+    }
+
+    #[test]
+    fn rounds_on_both_sides_of_a_limit_leave_it_open() {
+        let at = |ours: [f64; 3]| {
+            let mut weft = series("weft", &[(8, 1.0)]);
+            for (round, value) in weft.rounds.iter_mut().zip(ours) {
+                round.insert(8, Point { median: value, best: value });
+            }
+            verdict(&measured("latency", vec![weft, series("peer", &[(8, 1.0)])], vec![]), "G1", "best peer")
+                .word()
+        };
+        assert_eq!(
+            [at([0.5, 0.6, 0.7]), at([0.5, 0.6, 0.8]), at([0.8; 3])],
+            ["ok", "at its limit", "MISSED"]
+        );
     }
 
     #[test]

@@ -66,11 +66,9 @@ fn body(about: &About, all: &[Measured]) -> String {
 }
 
 fn gate_line(measured: &Measured, verdict: &Verdict) -> String {
-    let word = match (verdict.passed, verdict.stretch) {
-        (None, _) => "not measured",
-        (Some(true), _) => "ok",
-        (Some(false), false) => "**missed**",
-        (Some(false), true) => "not yet",
+    let word = match verdict.word() {
+        "MISSED" => "**missed**",
+        word => word,
     };
     let name = if verdict.stretch { format!("{} stretch", verdict.gate) } else { verdict.gate.to_owned() };
     format!(

@@ -68,13 +68,18 @@ impl Series {
 
     /// This one's value over the other's, in the rounds where both have one; an other with no size of its
     /// own also stands for small ones.
-    pub fn ratio(&self, other: &Series, at: u64) -> Option<Ratio> {
+    pub fn ratios(&self, other: &Series, at: u64) -> Vec<f64> {
         let there = other.near(at);
         let pairs = self.rounds.iter().zip(&other.rounds);
-        let ratios: Vec<f64> = pairs
+        pairs
             .filter_map(|(mine, theirs)| Some(mine.get(&at)?.median / theirs.get(&there)?.median))
             .filter(|ratio| ratio.is_finite())
-            .collect();
+            .collect()
+    }
+
+    /// Those of all rounds in one.
+    pub fn ratio(&self, other: &Series, at: u64) -> Option<Ratio> {
+        let ratios = self.ratios(other, at);
         Some(Ratio {
             median: median(ratios.iter().copied())?,
             least: ratios.iter().copied().reduce(f64::min)?,

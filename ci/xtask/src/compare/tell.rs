@@ -56,12 +56,7 @@ pub fn steps(measured: &Measured) -> Option<String> {
 
 /// A verdict on one line.
 pub fn sentence(verdict: &Verdict) -> String {
-    let word = match (verdict.passed, verdict.stretch) {
-        (None, _) => "not measured",
-        (Some(true), _) => "ok",
-        (Some(false), false) => "MISSED",
-        (Some(false), true) => "not yet",
-    };
+    let word = verdict.word();
     let name = format!("{}{}", verdict.gate, if verdict.stretch { " stretch" } else { "" });
     let got = verdict.got.map_or("-".to_owned(), |got| format!("{got:.2}"));
     let at = plot::size(verdict.at as f64);

@@ -237,9 +237,7 @@ pub unsafe fn mpi_cart_get(
 }
 
 fn coordinates(grid: &Grid, rank: u32) -> Vec<c_int> {
-    let mut coordinates = vec![0; grid.axes()];
-    grid.coordinates(rank, &mut coordinates);
-    coordinates.into_iter().map(|coordinate| coordinate as c_int).collect()
+    grid.place_of(rank).into_iter().map(|coordinate| coordinate as c_int).collect()
 }
 
 /// The rank at some coordinates.

@@ -108,7 +108,7 @@ fn rounds(schedules: &[Schedule]) -> u32 {
                 match schedule.steps[*next] {
                     Step::Send { to, .. } => ways.entry((here, to.0)).or_default().push_back(*depth + 1),
                     Step::Receive { from, .. } => awaited.push(from.0),
-                    Step::Wait if !gone(awaited, here, depth, &mut ways) => break,
+                    Step::WaitReceived | Step::Wait if !gone(awaited, here, depth, &mut ways) => break,
                     _ => {}
                 }
                 *next += 1;

@@ -44,6 +44,10 @@ fn check_hazards(what: &str, schedule: &Schedule) {
                 assert!(!from.overlaps(&into), "{what}: {step}");
                 (Some(from), Some(into))
             }
+            Step::WaitReceived => {
+                received.clear();
+                (None, None)
+            }
             Step::Wait => {
                 sent.clear();
                 received.clear();
@@ -77,6 +81,12 @@ fn check_progress(what: &str, schedules: &[Schedule]) {
                 match schedule.steps[next[here as usize]] {
                     Step::Send { to, .. } => waits.push(begin(&mut begun, here, to.0, true)),
                     Step::Receive { from, .. } => waits.push(begin(&mut begun, from.0, here, false)),
+                    Step::WaitReceived
+                        if !waits.iter().filter(|(_, to, ..)| *to == here).all(|w| is_met(&begun, *w)) =>
+                    {
+                        break;
+                    }
+                    Step::WaitReceived => waits.retain(|(_, to, ..)| *to != here),
                     Step::Wait if !waits.iter().all(|wait| is_met(&begun, *wait)) => break,
                     Step::Wait => waits.clear(),
                     _ => {}

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
+use messaging::Rank;
 
 use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};
@@ -142,14 +143,20 @@ impl Communicator {
     /// What a member adds to the sum of [`Communicator::agree`] so that it is 0 if all give the same number; if one
     /// gives another it is so only by an accident of 1 in 2^64.
     pub(super) fn alike(&self, number: u64) -> u64 {
-        match self.rank().0 {
-            0 => number.wrapping_mul(1u64.wrapping_sub(u64::from(self.size()))),
-            _ => number,
-        }
+        alike_in(number, self.rank(), self.size())
     }
 
     pub(super) fn lost_itself(&self) -> Error {
         Error::new(Class::Internal, format!("{}: this process is not among the members", self.place()))
+    }
+}
+
+/// What a member of some `size` adds to a sum so that it is 0 if all give the same number: the first subtracts what the
+/// others add.
+pub(super) fn alike_in(number: u64, rank: Rank, size: u32) -> u64 {
+    match rank.0 {
+        0 => number.wrapping_mul(1u64.wrapping_sub(u64::from(size))),
+        _ => number,
     }
 }
 

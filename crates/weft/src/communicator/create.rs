@@ -1,6 +1,7 @@
 //! Communicators made of groups (MPI 5.0 §7.4.2).
 
 use super::Communicator;
+use super::agree::alike_in;
 use crate::contexts::mix;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -33,14 +34,10 @@ impl Communicator {
     }
 
     /// A number. Over all members they sum up to 0 if each member of each group has given that group; if one has
-    /// not, they do so only by an accident of 1 in 2^64. The first of a group subtracts what the others add.
+    /// not, they do so only by an accident of 1 in 2^64.
     fn consent(&self, group: &Group) -> u64 {
-        let fingerprint = group.fingerprint() | 1;
-        match group.rank(self.inner.process.here()) {
-            None => 0,
-            Some(rank) if rank.0 == 0 => fingerprint.wrapping_mul(1u64.wrapping_sub(u64::from(group.size()))),
-            Some(_) => fingerprint,
-        }
+        let rank = group.rank(self.inner.process.here());
+        rank.map_or(0, |rank| alike_in(group.fingerprint() | 1, rank, group.size()))
     }
 
     /// Whether all of the group are members.

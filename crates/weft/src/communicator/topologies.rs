@@ -216,8 +216,7 @@ impl Communicator {
             let what = format!("{}: {} axes are kept or not, of {}", self.place(), keep.len(), grid.axes());
             return Err(Error::new(Class::Argument, what));
         }
-        let mut coordinates = vec![0; grid.axes()];
-        grid.coordinates(self.rank().0, &mut coordinates);
+        let coordinates = grid.place_of(self.rank().0);
         let strides = grid.strides();
         let kept = || (0..keep.len()).filter(|&axis| keep[axis]);
         let first: u32 =
@@ -241,9 +240,7 @@ impl Communicator {
     /// [`Class::Topology`] without a grid, [`Class::Argument`] where there is no such axis.
     pub fn shift(&self, axis: usize, displacement: i32) -> Result<(Option<Rank>, Option<Rank>)> {
         let grid = self.grid()?;
-        let mut coordinates = vec![0; grid.axes()];
-        grid.coordinates(self.rank().0, &mut coordinates);
-        let mut there: Vec<i64> = coordinates.into_iter().map(i64::from).collect();
+        let mut there: Vec<i64> = grid.place_of(self.rank().0).into_iter().map(i64::from).collect();
         let Some(&here) = there.get(axis) else {
             let what = format!("{}: axis {axis} of a grid of {} axes", self.place(), grid.axes());
             return Err(Error::new(Class::Argument, what).remedy("axes are counted from 0"));

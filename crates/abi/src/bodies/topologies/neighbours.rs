@@ -14,7 +14,7 @@ use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::pointers::Place;
 use crate::convert::{Counts, Displacements};
 use crate::entry::Target;
-use crate::objects::{RequestObject, Type};
+use crate::objects::RequestObject;
 use crate::parts::{Input, Output, Piece};
 use crate::state::{Runtime, call};
 use crate::types::*;
@@ -377,9 +377,9 @@ unsafe fn allgather(
     let input = unsafe { Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)? };
     let room = Room::new(runtime, sources, recvcount, recvtype)?;
     // SAFETY: as above.
-    let output = unsafe { Output::new(recvbuf, &room.pieces, false)? };
+    let output = unsafe { Output::new(recvbuf, room.pieces(), false)? };
     let (sent, bytes) = (input.payload.bytes(), room.bytes);
-    let what = match room.is_even && sent == bytes {
+    let what = match room.is_even() && sent == bytes {
         true => What::Even(Around::Allgather { bytes }),
         false => What::ToAll { sent, receives: room.blocks(&output.blocks) },
     };
@@ -431,8 +431,8 @@ unsafe fn alltoall(
     let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
     // SAFETY: the caller's promises are handed on.
     let (input, output) =
-        unsafe { (Input::new(sendbuf, &gives.pieces)?, Output::new(recvbuf, &gets.pieces, false)?) };
-    let what = match gives.is_even && gets.is_even && gives.bytes == gets.bytes {
+        unsafe { (Input::new(sendbuf, gives.pieces())?, Output::new(recvbuf, gets.pieces(), false)?) };
+    let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
         true => What::Even(Around::Alltoall { bytes: gets.bytes }),
         false => What::Each { sends: gives.blocks(&input.blocks), receives: gets.blocks(&output.blocks) },
     };
@@ -561,46 +561,58 @@ impl Exchange {
 
 /// Blocks of one length, one behind the other.
 struct Room {
-    pieces: Vec<Piece>,
+    places: Places,
     /// Length of each block.
     bytes: usize,
     count: usize,
-    /// The pieces are one, in which the blocks stand packed.
-    is_even: bool,
+}
+
+enum Places {
+    /// One piece, in which the blocks stand packed.
+    Even([Piece; 1]),
+    /// A piece for each block.
+    Apart(Vec<Piece>),
 }
 
 impl Room {
+    #[inline]
     fn new(
         runtime: &'static Runtime,
         neighbours: &[Option<Rank>],
         count: i64,
         datatype: MPI_Datatype,
     ) -> Result<Room> {
-        let resolve = || resolve_committed(runtime, datatype);
-        let bytes = bytes_of(count, &*resolve()?)?;
+        let datatype = resolve_committed(runtime, datatype)?;
+        let bytes = bytes_of(count, &datatype)?;
         let beyond = || Error::new(Class::Count, format!("the count is {count}"));
         let blocks = neighbours.len() as i64;
         let total = count.checked_mul(blocks).ok_or_else(beyond)?;
-        let is_even = resolve()?.is_dense();
-        let total = if neighbours.iter().all(Option::is_none) { 0 } else { total };
-        let pieces = match is_even {
-            true => vec![Piece { offset: 0, count: total, datatype: resolve()? }],
-            false => {
-                let step = resolve()?.extent().checked_mul(count).ok_or_else(beyond)?;
-                step.checked_mul(blocks).ok_or_else(beyond)?;
-                let piece = |block: i64| -> Result<Piece> {
-                    let datatype: Type = resolve()?;
-                    Ok(Piece { offset: block * step, count, datatype })
-                };
-                present((0..blocks).map(piece).collect::<Result<_>>()?, neighbours)
-            }
+        let places = if datatype.is_dense() {
+            let count = if neighbours.iter().all(Option::is_none) { 0 } else { total };
+            Places::Even([Piece { offset: 0, count, datatype }])
+        } else {
+            let step = datatype.extent().checked_mul(count).ok_or_else(beyond)?;
+            step.checked_mul(blocks).ok_or_else(beyond)?;
+            let piece = |block| Piece { offset: block * step, count, datatype: datatype.clone() };
+            Places::Apart(present((0..blocks).map(piece).collect(), neighbours))
         };
-        Ok(Room { pieces, bytes, count: neighbours.len(), is_even })
+        Ok(Room { places, bytes, count: neighbours.len() })
+    }
+
+    fn is_even(&self) -> bool {
+        matches!(self.places, Places::Even(_))
+    }
+
+    fn pieces(&self) -> &[Piece] {
+        match &self.places {
+            Places::Even(piece) => piece,
+            Places::Apart(pieces) => pieces,
+        }
     }
 
     /// Where the blocks stand, one for each neighbour; `listed` are those of the pieces.
     fn blocks(&self, listed: &[Block]) -> Vec<Block> {
-        match self.is_even {
+        match self.is_even() {
             true => (0..self.count).map(|at| Block { offset: at * self.bytes, bytes: self.bytes }).collect(),
             false => listed.to_vec(),
         }
