@@ -141,7 +141,14 @@ fn fabrics(config: &Config) -> Vec<Check> {
     } else {
         checks.push(Check::new("sockets", State::Absent, "left out by WEFT_FABRIC"));
     }
-    checks.push(Check::new("libfabric", State::Absent, "this build has none; it is not needed"));
+    if config.allows(FabricName::Libfabric) {
+        let provider = config.libfabric_provider.as_deref().map(|provider| format!(":{provider}"));
+        let fabric = format!("libfabric{}", provider.unwrap_or_default());
+        checks.extend(trial("a job over libfabric", &fabric, |_| None));
+    } else {
+        let how = "not asked for; WEFT_FABRIC=libfabric:PROVIDER would";
+        checks.push(Check::new("libfabric", State::Absent, how));
+    }
     checks
 }
 

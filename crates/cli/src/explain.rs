@@ -131,15 +131,18 @@ fn listed(pairs: &[(u32, u32)]) -> String {
 /// Every fabric that no pair uses, with the reason.
 fn not_used(config: &Config, open: &[&str], accounts: &BTreeMap<(u32, u32), String>) -> String {
     let mut text = String::new();
-    for (fabric, name) in [(FabricName::Shm, "shm"), (FabricName::Tcp, "tcp")] {
+    for (fabric, name) in
+        [(FabricName::Shm, "shm"), (FabricName::Tcp, "tcp"), (FabricName::Libfabric, "libfabric")]
+    {
         let uses = |story: &String| story.lines().next() == Some(name);
         if accounts.is_empty() || accounts.values().any(uses) {
             continue;
         }
         let why = match (config.allows(fabric), open.contains(&name)) {
+            (false, _) if name == "libfabric" => "used only where WEFT_FABRIC (or --fabric) names it",
             (false, _) => "WEFT_FABRIC (or --fabric) leaves it out",
             (true, true) => "open, and costs more",
-            (true, false) if name == "tcp" => "not opened: all ranks share the memory of this node",
+            (true, false) if name != "shm" => "not opened: all ranks share the memory of this node",
             (true, false) => "not opened: no two ranks here have memory in common",
         };
         let _ = writeln!(text, "{name}: not used\n  {why}");

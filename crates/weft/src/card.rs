@@ -6,6 +6,7 @@
 //!          kind 3  the tcp fabric's address
 //!          kind 5  the version of the library, text
 //!          kind 6  the name of the host, text, for messages to people
+//!          kind 8  the libfabric fabric's address
 //!          kind 7  of process 0 only: 16 random bytes, by which processes of one job know each other
 //! ```
 //! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all versions, so
@@ -21,6 +22,7 @@ pub(crate) struct Card {
     pub library: String,
     pub host: String,
     pub tcp: Option<Vec<u8>>,
+    pub libfabric: Option<Vec<u8>>,
     pub token: Option<Token>,
 }
 
@@ -40,6 +42,9 @@ impl Card {
         section(&mut bytes, HOST, self.host.as_bytes());
         if let Some(tcp) = &self.tcp {
             section(&mut bytes, TCP, tcp);
+        }
+        if let Some(libfabric) = &self.libfabric {
+            section(&mut bytes, LIBFABRIC, libfabric);
         }
         if let Some(token) = &self.token {
             section(&mut bytes, TOKEN, token);
@@ -61,6 +66,7 @@ impl Card {
                 after.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
             match head[0] {
                 TCP => card.tcp = Some(body.to_vec()),
+                LIBFABRIC => card.libfabric = Some(body.to_vec()),
                 LIBRARY_VERSION => card.library = String::from_utf8(body.to_vec()).ok()?,
                 HOST => card.host = String::from_utf8(body.to_vec()).ok()?,
                 TOKEN => card.token = Some(body.try_into().ok()?),
@@ -119,6 +125,7 @@ const TCP: u8 = 3;
 const LIBRARY_VERSION: u8 = 5;
 const HOST: u8 = 6;
 const TOKEN: u8 = 7;
+const LIBFABRIC: u8 = 8;
 
 /// The version of everything that processes say to each other before they have compared their cards.
 pub(crate) const VERSION: u8 = 2;
@@ -131,8 +138,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(library: String, host: String, tcp: Option<Vec<u8>>, token: Option<Token>) {
-            let card = Card { library, host, tcp, token };
+        fn what_is_written_is_read(
+            library: String,
+            host: String,
+            tcp: Option<Vec<u8>>,
+            libfabric: Option<Vec<u8>>,
+            token: Option<Token>,
+        ) {
+            let card = Card { library, host, tcp, libfabric, token };
             assert_eq!(Card::decode(&card.encode()), Some(card));
         }
 

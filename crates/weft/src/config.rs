@@ -1,5 +1,6 @@
 //! What the environment says, read once and passed down.
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub struct Config {
     pub tcp_ports: Option<RangeInclusive<u16>>,
     /// The interfaces whose addresses are offered to others; all where there is none.
     pub tcp_interfaces: Option<Vec<String>>,
+    /// The provider of libfabric to use, by its whole name; one that goes to other hosts where there is none.
+    pub libfabric_provider: Option<String>,
+    /// The library of libfabric to load, if not the system's.
+    pub libfabric: Option<OsString>,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
@@ -120,6 +125,8 @@ pub enum FabricName {
     Shm,
     /// Sockets.
     Tcp,
+    /// A provider of libfabric. Only where it is asked for.
+    Libfabric,
 }
 
 /// How a waiting rank spends its time.
@@ -145,7 +152,7 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_FABRIC",
-        meaning: "fabrics that may be used, a comma list of shm, tcp; default: all",
+        meaning: "fabrics that may be used, a comma list of shm, tcp, libfabric:PROVIDER; default: shm,tcp",
     },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
@@ -192,6 +199,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "the PMIx library to load under a PMIx launcher; default: the launcher's own, or libpmix.so.2",
     },
     Variable {
+        name: "WEFT_LIBFABRIC",
+        meaning: "the library of libfabric to load where that fabric is asked for; default: libfabric.so.1",
+    },
+    Variable {
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
@@ -214,7 +225,7 @@ impl Config {
         let read = |name: &'static str| variable(name).filter(|value| !value.is_empty());
         let mut config = Config::default();
         if let Some(list) = read("WEFT_FABRIC") {
-            config.fabrics = parse_fabrics(&list)?;
+            (config.fabrics, config.libfabric_provider) = parse_fabrics(&list)?;
         }
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
@@ -269,6 +280,7 @@ impl Config {
             config.manager.protocol = Some(known);
         }
         config.manager.libpmix = read("WEFT_LIBPMIX").map(Into::into);
+        config.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
         config.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
@@ -302,6 +314,8 @@ impl Default for Config {
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,
+            libfabric_provider: None,
+            libfabric: None,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
             cpus: None,
@@ -339,18 +353,23 @@ fn switches_from(read: &dyn Fn(&'static str) -> Option<String>) -> SwitchesFrom 
     }
 }
 
-fn parse_fabrics(list: &str) -> Result<Vec<FabricName>> {
-    let name = |name: &str| match name.trim() {
-        "shm" => Ok(FabricName::Shm),
-        "tcp" => Ok(FabricName::Tcp),
-        other if other.split(':').next() == Some("libfabric") => Err(Error::new(
-            Class::Argument,
-            format!("WEFT_FABRIC={list}: this build has no libfabric fabric yet"),
-        )
-        .remedy("use shm, tcp or both")),
-        _ => Err(wrong("WEFT_FABRIC", list, "a comma list of shm and tcp")),
-    };
-    list.split(',').map(name).collect()
+/// The fabrics, and the provider where one is named.
+fn parse_fabrics(list: &str) -> Result<(Vec<FabricName>, Option<String>)> {
+    let mut provider = None;
+    let mut names = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        names.push(match name.split_once(':') {
+            None if name == "shm" => FabricName::Shm,
+            None if name == "tcp" => FabricName::Tcp,
+            None if name == "libfabric" => FabricName::Libfabric,
+            Some(("libfabric", named)) if !named.is_empty() && provider.is_none() => {
+                provider = Some(named.to_owned());
+                FabricName::Libfabric
+            }
+            _ => return Err(wrong("WEFT_FABRIC", list, "a comma list of shm, tcp and libfabric:PROVIDER")),
+        });
+    }
+    Ok((names, provider))
 }
 
 fn parse_ports(value: &str) -> Result<RangeInclusive<u16>> {
@@ -442,6 +461,14 @@ mod tests {
     #[test]
     fn values_are_read_and_nonsense_is_told_by_name() {
         assert_eq!(read("WEFT_FABRIC", "tcp").unwrap().fabrics, [FabricName::Tcp]);
+        let over = read("WEFT_FABRIC", "shm, libfabric:tcp;ofi_rxm").unwrap();
+        assert_eq!(over.fabrics, [FabricName::Shm, FabricName::Libfabric]);
+        assert_eq!(over.libfabric_provider.as_deref(), Some("tcp;ofi_rxm"));
+        assert_eq!(read("WEFT_FABRIC", "libfabric").unwrap().libfabric_provider, None);
+        for nonsense in ["libfabric:", "tcp:x", "shm,", "libfabric:a,libfabric:b"] {
+            assert!(read("WEFT_FABRIC", nonsense).is_err(), "{nonsense}");
+        }
+        assert_eq!(read("WEFT_LIBFABRIC", "/a/b").unwrap().libfabric, Some("/a/b".into()));
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");

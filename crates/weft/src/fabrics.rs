@@ -12,6 +12,7 @@ use fabric::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
     Pulled, PulledShared, Sink, UserMemory,
 };
+use libfabric::Libfabric;
 use shm::{Segment, SegmentError, Shm};
 
 pub use shm::SharedHeap;
@@ -34,10 +35,11 @@ pub struct Fabrics {
     loopback: Loopback,
     shm: Option<Shm>,
     tcp: Option<Tcp>,
+    libfabric: Option<Libfabric>,
     /// The constants that shm's limits follow from, once shm is open.
     constants: Option<Box<Found>>,
-    /// Turns until tcp is polled again, where shm is there as well.
-    tcp_rests: u32,
+    /// Turns until networks are polled again, where shm is there as well.
+    networks_rest: u32,
     /// Messages in the loopback that were not polled yet.
     to_oneself: usize,
 }
@@ -51,6 +53,8 @@ pub enum Lane {
     Shm(<Shm as Fabric>::Lane),
     /// Over sockets.
     Tcp(<Tcp as Fabric>::Lane),
+    /// Over a provider of libfabric.
+    Libfabric(<Libfabric as Fabric>::Lane),
 }
 
 impl Lane {
@@ -61,6 +65,7 @@ impl Lane {
             Lane::Loopback => "loopback",
             Lane::Shm(_) => "shm",
             Lane::Tcp(_) => "tcp",
+            Lane::Libfabric(_) => "libfabric",
         }
     }
 }
@@ -94,8 +99,9 @@ impl Fabrics {
             loopback: Loopback::new(place.here),
             shm: None,
             tcp: None,
+            libfabric: None,
             constants: None,
-            tcp_rests: 0,
+            networks_rest: 0,
             to_oneself: 0,
         };
         if place.peers == 1 {
@@ -140,6 +146,11 @@ impl Fabrics {
             let tcp = Tcp::open(place.here, tcp_settings(config, place.peers))?;
             card.tcp = Some(tcp.address());
             self.tcp = Some(tcp);
+        }
+        if config.allows(FabricName::Libfabric) {
+            let libfabric = Libfabric::open(place.here, &libfabric_settings(config, place.peers))?;
+            card.libfabric = Some(libfabric.address());
+            self.libfabric = Some(libfabric);
         }
         exchange.put_card(place.here, &card.encode())?;
         // One process of the node knows it for sure; where a few must speak for all, each says what it is told.
@@ -195,8 +206,8 @@ impl Fabrics {
 
     /// The names of the fabrics that are open.
     pub(crate) fn open_names(&self) -> Vec<&'static str> {
-        let names = [self.shm.as_ref().map(Fabric::name), self.tcp.as_ref().map(Fabric::name)];
-        names.into_iter().flatten().collect()
+        let (shm, tcp) = (self.shm.as_ref().map(Fabric::name), self.tcp.as_ref().map(Fabric::name));
+        [shm, tcp, self.libfabric.as_ref().map(Fabric::name)].into_iter().flatten().collect()
     }
 
     /// How large messages go over a lane.
@@ -209,6 +220,12 @@ impl Fabrics {
             shm::PullExplained::NobodyThere => Large::Copied { why: "that process is not there".to_owned() },
             shm::PullExplained::Refused(refusal) => Large::Copied { why: format!("refused: {refusal}") },
         }
+    }
+
+    #[inline(always)]
+    fn poll_networks(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let tcp = self.tcp.as_mut().map_or(0, |tcp| tcp.poll(sink, events));
+        tcp + self.libfabric.as_mut().map_or(0, |libfabric| libfabric.poll(sink, events))
     }
 
     #[cold]
@@ -227,24 +244,25 @@ impl Fabrics {
         {
             ways.push((cost, FabricName::Shm, address));
         }
+        let card = Card::decode(card).unwrap_or_default();
         if let Some(tcp) = &self.tcp
-            && let Some(address) = Card::decode(card).and_then(|card| card.tcp)
+            && let Some(address) = card.tcp
             && let Some(cost) = tcp.reach(peer, &address)
         {
             ways.push((cost, FabricName::Tcp, address));
+        }
+        if let Some(libfabric) = &self.libfabric
+            && let Some(address) = card.libfabric
+            && let Some(cost) = libfabric.reach(peer, &address)
+        {
+            ways.push((cost, FabricName::Libfabric, address));
         }
         ways.sort_by_key(|(cost, _, _)| *cost);
         ways
     }
 
     fn unreachable(&self, peer: Peer) -> FabricError {
-        let mut open = Vec::new();
-        if self.shm.is_some() {
-            open.push("shm");
-        }
-        if self.tcp.is_some() {
-            open.push("tcp");
-        }
+        let open = self.open_names();
         let what = format!(
             "process {} cannot be reached from process {}: open here: {}\n\
              allow a fabric that both have, for example WEFT_FABRIC=shm,tcp",
@@ -278,9 +296,12 @@ impl Fabric for Fabrics {
         }
         let mut last = None;
         for (_, name, address) in self.ways(peer, card) {
-            let lane = match (name, &mut self.shm, &mut self.tcp) {
-                (FabricName::Shm, Some(shm), _) => shm.connect(peer, &address).map(Lane::Shm),
-                (FabricName::Tcp, _, Some(tcp)) => tcp.connect(peer, &address).map(Lane::Tcp),
+            let lane = match (name, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
+                (FabricName::Shm, Some(shm), ..) => shm.connect(peer, &address).map(Lane::Shm),
+                (FabricName::Tcp, _, Some(tcp), _) => tcp.connect(peer, &address).map(Lane::Tcp),
+                (FabricName::Libfabric, .., Some(libfabric)) => {
+                    libfabric.connect(peer, &address).map(Lane::Libfabric)
+                }
                 _ => continue,
             };
             match lane {
@@ -292,26 +313,29 @@ impl Fabric for Fabrics {
     }
 
     fn limits(&self, lane: Lane) -> Limits {
-        match (lane, &self.shm, &self.tcp) {
-            (Lane::Shm(lane), Some(shm), _) => shm.limits(lane),
-            (Lane::Tcp(lane), _, Some(tcp)) => tcp.limits(lane),
+        match (lane, &self.shm, &self.tcp, &self.libfabric) {
+            (Lane::Shm(lane), Some(shm), ..) => shm.limits(lane),
+            (Lane::Tcp(lane), _, Some(tcp), _) => tcp.limits(lane),
+            (Lane::Libfabric(lane), .., Some(libfabric)) => libfabric.limits(lane),
             _ => self.loopback.limits(()),
         }
     }
 
     #[inline(always)]
     fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
-        match (lane, &mut self.shm, &mut self.tcp) {
-            (Lane::Shm(lane), Some(shm), _) => shm.post(lane, header, payload),
-            (Lane::Tcp(lane), _, Some(tcp)) => tcp.post(lane, header, payload),
+        match (lane, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
+            (Lane::Shm(lane), Some(shm), ..) => shm.post(lane, header, payload),
+            (Lane::Tcp(lane), _, Some(tcp), _) => tcp.post(lane, header, payload),
+            (Lane::Libfabric(lane), .., Some(libfabric)) => libfabric.post(lane, header, payload),
             _ => self.post_to_oneself(header, payload),
         }
     }
 
     fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
-        match (lane, &mut self.shm, &mut self.tcp) {
-            (Lane::Shm(lane), Some(shm), _) => shm.resume(lane, rest),
-            (Lane::Tcp(lane), _, Some(tcp)) => tcp.resume(lane, rest),
+        match (lane, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
+            (Lane::Shm(lane), Some(shm), ..) => shm.resume(lane, rest),
+            (Lane::Tcp(lane), _, Some(tcp), _) => tcp.resume(lane, rest),
+            (Lane::Libfabric(lane), .., Some(libfabric)) => libfabric.resume(lane, rest),
             _ => self.loopback.resume((), rest),
         }
     }
@@ -326,14 +350,14 @@ impl Fabric for Fabrics {
         if let Some(shm) = &mut self.shm {
             happened += shm.poll(sink, events);
         }
-        if let Some(tcp) = &mut self.tcp {
-            // A look at a socket is a system call. Where shm is there too, tcp is looked at now and then, and in any
-            // case: others that always have something must not keep it waiting for ever.
-            if self.shm.is_none() || self.tcp_rests == 0 {
-                happened += tcp.poll(sink, events);
-                self.tcp_rests = TURNS_BETWEEN_TCP;
+        if self.tcp.is_some() || self.libfabric.is_some() {
+            // A look at a network is a system call. Where shm is there too, they are looked at now and then, and in any
+            // case: others that always have something must not keep them waiting for ever.
+            if self.shm.is_none() || self.networks_rest == 0 {
+                happened += self.poll_networks(sink, events);
+                self.networks_rest = TURNS_BETWEEN_NETWORKS;
             } else {
-                self.tcp_rests -= 1;
+                self.networks_rest -= 1;
             }
         }
         happened
@@ -354,7 +378,11 @@ impl Fabric for Fabrics {
     }
 
     fn bell(&self) -> FabricsBell {
-        FabricsBell { shm: self.shm.as_ref().map(Fabric::bell), tcp: self.tcp.as_ref().map(Fabric::bell) }
+        FabricsBell {
+            shm: self.shm.as_ref().map(Fabric::bell),
+            tcp: self.tcp.as_ref().map(Fabric::bell),
+            libfabric: self.libfabric.as_ref().map(Fabric::bell),
+        }
     }
 
     fn expose(&mut self, memory: Payload<'_>) -> Exposed {
@@ -398,50 +426,56 @@ impl Fabric for Fabrics {
     fn flush(&mut self) -> bool {
         let shm = self.shm.as_mut().is_none_or(Fabric::flush);
         let tcp = self.tcp.as_mut().is_none_or(Fabric::flush);
-        shm && tcp
+        let libfabric = self.libfabric.as_mut().is_none_or(Fabric::flush);
+        shm && tcp && libfabric
     }
 }
 
 /// What a process with these fabrics sleeps on.
 ///
-/// With both shm and tcp open there is no one thing to sleep on: it sleeps on shm, in naps.
+/// With several open there is no one thing to sleep on: it sleeps on the first of shm, libfabric and tcp, in naps.
 #[derive(Clone)]
 pub struct FabricsBell {
     shm: Option<<Shm as Fabric>::Bell>,
     tcp: Option<<Tcp as Fabric>::Bell>,
+    libfabric: Option<<Libfabric as Fabric>::Bell>,
 }
 
 impl Bell for FabricsBell {
     fn arm(&self) -> u32 {
-        match (&self.shm, &self.tcp) {
-            (Some(bell), _) => bell.arm(),
-            (None, Some(bell)) => bell.arm(),
-            (None, None) => 0,
+        match (&self.shm, &self.libfabric, &self.tcp) {
+            (Some(bell), ..) => bell.arm(),
+            (None, Some(bell), _) => bell.arm(),
+            (None, None, Some(bell)) => bell.arm(),
+            (None, None, None) => 0,
         }
     }
 
     fn sleep(&self, armed: u32, at_most: Duration) {
-        match (&self.shm, &self.tcp) {
-            (Some(bell), None) => bell.sleep(armed, at_most),
-            (Some(bell), Some(_)) => bell.sleep(armed, at_most.min(NAP)),
-            (None, Some(bell)) => bell.sleep(armed, at_most),
-            (None, None) => std::thread::sleep(at_most.min(NAP)),
+        match (&self.shm, &self.libfabric, &self.tcp) {
+            (Some(bell), None, None) => bell.sleep(armed, at_most),
+            (Some(bell), ..) => bell.sleep(armed, at_most.min(NAP)),
+            (None, Some(bell), _) => bell.sleep(armed, at_most.min(NAP)),
+            (None, None, Some(bell)) => bell.sleep(armed, at_most),
+            (None, None, None) => std::thread::sleep(at_most.min(NAP)),
         }
     }
 
     fn disarm(&self) {
-        match (&self.shm, &self.tcp) {
-            (Some(bell), _) => bell.disarm(),
-            (None, Some(bell)) => bell.disarm(),
-            (None, None) => {}
+        match (&self.shm, &self.libfabric, &self.tcp) {
+            (Some(bell), ..) => bell.disarm(),
+            (None, Some(bell), _) => bell.disarm(),
+            (None, None, Some(bell)) => bell.disarm(),
+            (None, None, None) => {}
         }
     }
 
     fn ring(&self) {
-        match (&self.shm, &self.tcp) {
-            (Some(bell), _) => bell.ring(),
-            (None, Some(bell)) => bell.ring(),
-            (None, None) => {}
+        match (&self.shm, &self.libfabric, &self.tcp) {
+            (Some(bell), ..) => bell.ring(),
+            (None, Some(bell), _) => bell.ring(),
+            (None, None, Some(bell)) => bell.ring(),
+            (None, None, None) => {}
         }
     }
 }
@@ -585,6 +619,15 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     }
 }
 
+fn libfabric_settings(config: &Config, peers: u32) -> libfabric::Settings {
+    libfabric::Settings {
+        library: config.libfabric.clone(),
+        provider: config.libfabric_provider.clone(),
+        peers,
+        strict_memory: false,
+    }
+}
+
 /// Memory in common did not come from one process to another.
 fn not_shared(error: &shm::HandoutError) -> Error {
     let what = error.to_string();
@@ -605,8 +648,8 @@ fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {
 const FIRST: Peer = Peer(0);
 /// Announced where the ranks of some node share cores.
 const CORES_SHARED: &str = "weft-cores-shared";
-/// How often shm is looked at before tcp is looked at once.
-const TURNS_BETWEEN_TCP: u32 = 16;
+/// How often shm is looked at before networks are looked at once.
+const TURNS_BETWEEN_NETWORKS: u32 = 16;
 /// The longest sleep where one bell cannot hear everything.
 const NAP: Duration = Duration::from_millis(1);
 /// How long the other process may do nothing while shm is measured.

@@ -2,6 +2,8 @@
 //! process.
 
 use fabric::{Fabric, FabricError, Peer};
+use libfabric::Libfabric;
+use libfabric_sys::mock::{self, Rules};
 use messaging::conformance::random_program;
 use messaging::{Directory, Engine, Settings};
 use proptest::prelude::*;
@@ -38,6 +40,35 @@ fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
 
 fn tcp_ends(ranks: u32) -> Vec<Tcp> {
     (0..ranks).map(|rank| Tcp::open(Peer(rank), tcp::Settings::default()).unwrap()).collect()
+}
+
+/// On a provider of libfabric's. `WEFT_LIBFABRIC` names another library than the system's.
+fn libfabric_ends(ranks: u32, provider: &str) -> Vec<Libfabric> {
+    let library = std::env::var_os("WEFT_LIBFABRIC");
+    let provider = Some(provider.to_owned());
+    let settings = libfabric::Settings { library, provider, peers: ranks, strict_memory: false };
+    (0..ranks).map(|rank| Libfabric::open(Peer(rank), &settings).unwrap()).collect()
+}
+
+/// On a provider that demands and refuses whatever one may.
+fn mock_ends(ranks: u32, seed: u64) -> Vec<Libfabric> {
+    let library = mock::library(Rules {
+        seed,
+        local: true,
+        by_address: seed.is_multiple_of(2),
+        provider_keys: seed.is_multiple_of(3),
+        by_endpoint: true,
+        key_bytes: 4,
+        inject_bytes_max: (seed % 100) as usize,
+        message_bytes_max: 1024 + (seed % 100_000) as usize,
+        busy_percent: 30,
+        queue_entries: 30,
+        reorders: true,
+        ..Rules::NONE
+    });
+    let provider = Some(mock::PROVIDER.to_owned());
+    let settings = libfabric::Settings { provider, peers: ranks, ..libfabric::Settings::default() };
+    (0..ranks).map(|rank| Libfabric::open_with(Peer(rank), library, &settings).unwrap()).collect()
 }
 
 /// Programs send to themselves too, which the real fabrics leave to loopback.
@@ -134,5 +165,29 @@ proptest! {
     #[test]
     fn on_tcp(seed: u64, ranks in 2u32..5) {
         random_program(&mut engines(with_loopback::all(tcp_ends(ranks)), Settings::default()), seed);
+    }
+
+    #[test]
+    fn on_a_provider_that_demands_everything(seed: u64, ranks in 2u32..5) {
+        let ends = with_loopback::all(mock_ends(ranks, seed));
+        random_program(&mut engines(ends, Settings::default()), seed);
+        prop_assert_eq!(mock::broken_rules(), [""; 0]);
+    }
+}
+
+proptest! {
+    // Endpoints of libfabric take a while to open.
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_libfabric_over_sockets(seed: u64, ranks in 2u32..5) {
+        let ends = with_loopback::all(libfabric_ends(ranks, "tcp;ofi_rxm"));
+        random_program(&mut engines(ends, Settings::default()), seed);
+    }
+
+    #[test]
+    fn on_libfabric_over_shm(seed: u64, ranks in 2u32..5) {
+        let ends = with_loopback::all(libfabric_ends(ranks, "shm"));
+        random_program(&mut engines(ends, Settings::default()), seed);
     }
 }

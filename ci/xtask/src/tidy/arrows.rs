@@ -113,11 +113,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("fuzz", &["weft", "datatype", "messaging", "fabric", "process-manager", "shm", "tcp", "topology"]),
 ];
-/// What tests may use besides: the engine's tests run on every fabric, and those about the machine want the library built
-/// that asks hwloc.
+/// What tests may use besides: the engine's tests run on every fabric and on libfabric's mock provider, and those about the
+/// machine want the library built that asks hwloc.
 const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("messaging", &["shm", "tcp"]),
     ("collectives", &["shm", "tcp"]),
+    ("weft", &["libfabric-sys"]),
     ("topology", &["hwloc-reader"]),
     ("cli", &["hwloc-reader"]),
 ];

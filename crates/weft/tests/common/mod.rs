@@ -7,8 +7,13 @@ use weft::{Config, FabricName, Session, run_threads};
 
 /// Runs ranks over each fabric, and ends the process when they hang.
 pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
-    for fabric in [FabricName::Shm, FabricName::Tcp] {
-        let config = Config { fabrics: vec![fabric], ..Config::default() };
+    for fabric in [FabricName::Shm, FabricName::Tcp, FabricName::Libfabric] {
+        let config = Config {
+            fabrics: vec![fabric],
+            libfabric_provider: Some("tcp;ofi_rxm".to_owned()),
+            libfabric: std::env::var_os("WEFT_LIBFABRIC"),
+            ..Config::default()
+        };
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| watch(&over, fabric));
