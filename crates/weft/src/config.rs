@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(read("WEFT_SWITCHES", "a/b").unwrap().switches, file);
         for (name, value) in [
             ("WEFT_FABRIC", "carrier-pigeon"),
-            ("WEFT_FABRIC", "libfabric:verbs"),
+            ("WEFT_FABRIC", "libfabric:"),
             ("WEFT_TCP_PORTS", "9-3"),
             ("WEFT_CONNECT_TIMEOUT", "-1"),
             ("WEFT_UNEXPECTED_BYTES", "much"),
