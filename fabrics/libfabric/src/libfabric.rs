@@ -34,7 +34,7 @@ pub struct Libfabric {
     failing: Vec<u32>,
     /// Links whose next message may have come early.
     ready: Vec<u32>,
-    bell: LibfabricBell,
+    pub(crate) bell: LibfabricBell,
     pub(crate) notice: Notice,
 }
 
@@ -276,6 +276,9 @@ impl Fabric for Libfabric {
         }
         if !self.failing.is_empty() {
             happened += self.report_failing(sink);
+        }
+        if happened > 0 {
+            self.bell.note_arrival();
         }
         happened
     }

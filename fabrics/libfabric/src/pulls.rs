@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use fabric::{Exposed, Payload, Peer, Pulled, Sink, UserMemory};
 use libfabric_sys::{LibfabricError, Remote};
 
+use crate::bell::Haste;
 use crate::libfabric::{Libfabric, Notice};
 use crate::memory::{LandingId, Shown};
 use crate::port::Sent;
@@ -74,6 +75,14 @@ impl Pulls {
         !self.asking.is_empty()
     }
 
+    fn haste(&self) -> Haste {
+        match (self.free.len() < self.readings.len(), self.shown.is_empty()) {
+            (true, _) => Haste::Reading,
+            (false, false) => Haste::Shown,
+            (false, true) => Haste::None,
+        }
+    }
+
     /// Whether something is read from the peer at the end of that link.
     pub(crate) fn reads_from(&self, link: u32) -> bool {
         self.readings.iter().flatten().any(|reading| reading.link == link)
@@ -100,6 +109,7 @@ impl Libfabric {
             return Exposed::default();
         }
         self.pulls.shown.insert(shown.remote.key, (peer, shown));
+        self.note_haste();
         exposed
     }
 
@@ -121,6 +131,11 @@ impl Libfabric {
         {
             self.port.hide(shown);
         }
+        self.note_haste();
+    }
+
+    fn note_haste(&self) {
+        self.bell.note_haste(self.pulls.haste());
     }
 }
 
@@ -154,6 +169,7 @@ impl Libfabric {
         let remote = Remote { address: address.wrapping_add(offset as u64), key };
         let reading = Reading { link, ticket, landing, remote, bytes, asked: 0 };
         let id = self.pulls.begin(reading);
+        self.note_haste();
         self.ask(id);
         Pulled::Underway
     }
@@ -211,6 +227,7 @@ impl Libfabric {
             return false;
         }
         if let Some(reading) = self.pulls.end(id) {
+            self.note_haste();
             sink.pulled(self.links[index as usize].peer, reading.ticket, is_open);
         }
         true
