@@ -231,7 +231,9 @@ impl Fabric for Libfabric {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        Limits { eager_bytes_max: self.port.copied_bytes_max(), pull: true, look: false }
+        let eager_bytes_max = if self.provider.contains("tcp") { SOCKETS_EAGER_BYTES_MAX } else { 0 };
+        let eager_bytes_max = eager_bytes_max.max(self.port.copied_bytes_max());
+        Limits { eager_bytes_max, pull: true, look: false }
     }
 
     #[inline]
@@ -243,10 +245,10 @@ impl Fabric for Libfabric {
     }
 
     fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
-        let piece = rest.part(0, self.port.copied_bytes_max());
-        match self.send_frame(lane.0, Kind::Piece, &Header::default(), piece) {
-            Posted::Sent if piece.bytes() < rest.bytes() => Posted::Partly(piece.bytes()),
-            posted => posted,
+        match self.send_pieces(lane.0, rest) {
+            0 => Posted::Busy,
+            bytes if bytes < rest.bytes() => Posted::Partly(bytes),
+            _ => Posted::Sent,
         }
     }
 
@@ -380,10 +382,26 @@ impl Libfabric {
     #[cold]
     fn begin_pieces(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = (payload.bytes() as u64).to_le_bytes();
-        match self.send_frame(index, Kind::Long, header, Payload::from(&bytes[..])) {
-            Posted::Sent if self.links[index as usize].is_open() => Posted::Partly(0),
-            posted => posted,
+        if self.send_frame(index, Kind::Long, header, Payload::from(&bytes[..])) == Posted::Busy {
+            return Posted::Busy;
         }
+        match self.send_pieces(index, payload) {
+            bytes if bytes < payload.bytes() => Posted::Partly(bytes),
+            _ => Posted::Sent,
+        }
+    }
+
+    /// Sends as many pieces as go now; how many bytes of `rest` those were.
+    fn send_pieces(&mut self, index: u32, rest: Payload<'_>) -> usize {
+        let mut sent = 0;
+        while sent < rest.bytes() {
+            let piece = rest.part(sent, self.port.copied_bytes_max());
+            if self.send_frame(index, Kind::Piece, &Header::default(), piece) == Posted::Busy {
+                break;
+            }
+            sent += piece.bytes();
+        }
+        sent
     }
 
     /// True when everything that was sent has left, and `tell` has said to each peer what it has to say.
@@ -659,6 +677,8 @@ const NO_LINK: u32 = u32::MAX;
 const SHM: &str = "shm";
 /// Providers that nobody is served by who has not asked for them: they do not leave the host, or are slower than our own tcp.
 const NOT_BY_ITSELF: [&str; 7] = [SHM, "net", "tcp", "tcp;ofi_rxm", "net;ofi_rxm", "udp;ofi_rxd", "sockets"];
+/// Over sockets a message in pieces costs less up to here than the round trip of a read.
+const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// The least that a provider's message must hold: a hello with the longest card.
 const MESSAGE_BYTES_MIN: usize = 1024;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.

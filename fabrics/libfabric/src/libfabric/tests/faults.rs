@@ -128,20 +128,18 @@ fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pie
     assert!(right.take_notice().is_some_and(|notice| notice.what.contains("ulimit -l")));
     left.conceal(Peer(1), exposed);
     let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
-    let (mut posted, mut sent) = (None, 0);
+    let mut sent = None;
     until("the message in pieces", || {
-        let rest = Payload::from(&data[sent..]);
+        let rest = Payload::from(&data[sent.unwrap_or(0)..]);
+        let posted = match sent {
+            None => left.post(to_right, &Header::default(), rest),
+            Some(_) if rest.bytes() == 0 => Posted::Busy,
+            Some(_) => left.resume(to_right, rest),
+        };
         match posted {
-            Some(Posted::Sent) => {}
-            None => {
-                posted =
-                    Some(left.post(to_right, &Header::default(), rest)).filter(|now| *now != Posted::Busy);
-            }
-            Some(_) => match left.resume(to_right, rest) {
-                Posted::Partly(bytes) => sent += bytes,
-                now @ Posted::Sent => posted = Some(now),
-                Posted::Busy => {}
-            },
+            Posted::Busy => {}
+            Posted::Partly(bytes) => sent = Some(sent.unwrap_or(0) + bytes),
+            Posted::Sent => sent = Some(data.len()),
         }
         left.poll(&mut at_left, 16);
         right.poll(&mut at_right, 16);
