@@ -268,8 +268,9 @@ impl Fabrics {
     #[inline(never)]
     fn poll_tcp_beside(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return 0 };
-        self.tcp_rests = if self.is_tcp_used { 0 } else { TURNS_BETWEEN_LIFELINES };
         let happened = self.lifelines.poll(tcp, sink, events);
+        self.is_tcp_used |= self.lifelines.have_brought();
+        self.tcp_rests = if self.is_tcp_used { 0 } else { TURNS_BETWEEN_LIFELINES };
         for (peer, error) in self.lifelines.ended() {
             libfabric.lose(peer, error);
         }
@@ -763,7 +764,7 @@ const CORES_SHARED: &str = "weft-cores-shared";
 /// How often shm is looked at before networks are looked at once.
 const TURNS_BETWEEN_NETWORKS: u32 = 16;
 /// How often libfabric is looked at before tcp is looked at once, where tcp brings nothing but news of deaths.
-const TURNS_BETWEEN_LIFELINES: u32 = 64;
+const TURNS_BETWEEN_LIFELINES: u32 = 1024;
 /// The longest sleep where one bell cannot hear everything.
 const NAP: Duration = Duration::from_millis(1);
 /// How long the other process may do nothing while shm is measured.

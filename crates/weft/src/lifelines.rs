@@ -17,6 +17,8 @@ pub(crate) struct Lifelines {
     waiting: VecDeque<(Peer, Vec<u8>)>,
     /// Those that have ended, and nobody knows.
     ended: Vec<(Peer, FabricError)>,
+    /// A message has come.
+    have_brought: bool,
 }
 
 impl Lifelines {
@@ -44,6 +46,11 @@ impl Lifelines {
         tcp.poll(&mut Watching { sink, lifelines: self }, events)
     }
 
+    /// Whether somebody sends messages over tcp.
+    pub(crate) fn have_brought(&self) -> bool {
+        self.have_brought
+    }
+
     /// Watched processes that have ended since this was asked, and how.
     pub(crate) fn ended(&mut self) -> Vec<(Peer, FabricError)> {
         std::mem::take(&mut self.ended)
@@ -58,10 +65,12 @@ struct Watching<'a, S> {
 
 impl<S: Sink> Sink for Watching<'_, S> {
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
+        self.lifelines.have_brought = true;
         self.sink.message(from, header, payload);
     }
 
     fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory {
+        self.lifelines.have_brought = true;
         self.sink.arriving(from, header, bytes)
     }
 

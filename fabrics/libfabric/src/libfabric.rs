@@ -14,7 +14,7 @@ use crate::link::{Link, Piece, State, There, Turn};
 use crate::port::{Arrival, Event, Failed, Port, Sent};
 use crate::pulls::Pulls;
 use crate::trouble;
-use crate::wire::{FRAME_BYTES, Frame, Kind};
+use crate::wire::{FRAME_BYTES, Frame, Kind, LENGTH_BYTES, length};
 
 #[cfg(test)]
 mod tests;
@@ -329,17 +329,27 @@ impl Libfabric {
         header: &Header,
         payload: Payload<'_>,
     ) -> Posted {
+        let there = match self.way(index) {
+            Ok(there) => there,
+            Err(posted) => return posted,
+        };
+        let head = self.frame(index, there, kind, header).encode();
+        let sent = self.port.send(index, there.address, &head, payload);
+        self.note_sent(index, sent)
+    }
+
+    /// Where a frame for that peer goes, who has heard who is speaking; or what became of it without going anywhere.
+    #[inline]
+    fn way(&mut self, index: u32) -> Result<There, Posted> {
         let link = &self.links[index as usize];
         if !link.is_waited_for() {
-            return self.send_in_vain(index);
+            return Err(self.send_in_vain(index));
         }
-        let Some(there) = link.there else { return Posted::Busy };
+        let Some(there) = link.there else { return Err(Posted::Busy) };
         if link.sent == 0 && !self.greet(index, there) {
-            return Posted::Busy;
+            return Err(Posted::Busy);
         }
-        let frame = self.frame(index, there, kind, header);
-        let sent = self.port.send(index, there.address, &frame, payload);
-        self.note_sent(index, sent)
+        Ok(there)
     }
 
     /// To a peer that has ended well nothing may be sent any more, and whoever does so is told.
@@ -372,20 +382,26 @@ impl Libfabric {
     /// The first message to a peer tells where this process is, since the peer may not know it.
     #[cold]
     fn greet(&mut self, index: u32, there: There) -> bool {
-        let frame = self.frame(index, there, Kind::Hello, &Header::default());
+        let head = self.frame(index, there, Kind::Hello, &Header::default()).encode();
         let card = self.card.encode();
-        let sent = self.port.send(index, there.address, &frame, Payload::from(&card[..]));
+        let sent = self.port.send(index, there.address, &head, Payload::from(&card[..]));
         self.note_sent(index, sent) == Posted::Sent
     }
 
     /// Begins with a message that is too long for one frame. Most such messages are read by their receiver instead.
     #[cold]
     fn begin_pieces(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
-        let bytes = (payload.bytes() as u64).to_le_bytes();
-        if self.send_frame(index, Kind::Long, header, Payload::from(&bytes[..])) == Posted::Busy {
+        let there = match self.way(index) {
+            Ok(there) => there,
+            Err(posted) => return posted,
+        };
+        let head = self.frame(index, there, Kind::Long, header).encode_long(payload.bytes());
+        let first = payload.part(0, self.port.copied_bytes_max() - LENGTH_BYTES);
+        let sent = self.port.send(index, there.address, &head, first);
+        if self.note_sent(index, sent) == Posted::Busy {
             return Posted::Busy;
         }
-        match self.send_pieces(index, payload) {
+        match first.bytes() + self.send_pieces(index, payload.after(first.bytes())) {
             bytes if bytes < payload.bytes() => Posted::Partly(bytes),
             _ => Posted::Sent,
         }
@@ -432,8 +448,8 @@ impl Libfabric {
         if link.sent == 0 && !self.greet(index, there) {
             return false;
         }
-        let frame = self.frame(index, there, kind, &Header::default());
-        let sent = self.port.send_slot(index, there.address, &frame, Payload::EMPTY);
+        let head = self.frame(index, there, kind, &Header::default()).encode();
+        let sent = self.port.send_slot(index, there.address, &head, Payload::EMPTY);
         self.note_sent(index, sent) == Posted::Sent
     }
 
@@ -543,9 +559,13 @@ impl Libfabric {
                 self.break_with(index, "a message within another");
             }
             Kind::Message => sink.message(frame.from, &frame.header, Payload::from(payload)),
-            Kind::Long => match length(payload) {
-                Some(bytes) => link.begin(sink.arriving(frame.from, &frame.header, bytes), bytes),
-                None => self.break_with(index, "a message of no length"),
+            Kind::Long => match length(Payload::from(payload)) {
+                Some((bytes, first)) if first.bytes() <= bytes => {
+                    link.begin(sink.arriving(frame.from, &frame.header, bytes), bytes);
+                    let piece = if first.bytes() > 0 { link.take_piece(first) } else { Piece::Part };
+                    self.note_piece(index, piece, sink);
+                }
+                _ => self.break_with(index, "a message of no length"),
             },
         }
     }
@@ -625,12 +645,6 @@ impl Libfabric {
         }
         told
     }
-}
-
-/// The length of a message that comes in pieces.
-fn length(payload: &[u8]) -> Option<usize> {
-    let bytes = usize::try_from(u64::from_le_bytes(payload.try_into().ok()?)).ok()?;
-    (1..=isize::MAX as usize).contains(&bytes).then_some(bytes)
 }
 
 /// What this process tells of itself.

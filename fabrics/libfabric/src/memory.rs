@@ -7,8 +7,6 @@
 use fabric::{Heap, Payload, UserMemory};
 use libfabric_sys::{Address, Answer, Completed, Endpoint, LibfabricError, Operation, Region, Remote, Use};
 
-use crate::wire::FRAME_BYTES;
-
 /// An endpoint, and what its operations work on.
 pub(crate) struct Memory {
     endpoint: Endpoint,
@@ -75,21 +73,21 @@ impl Memory {
         &self.endpoint
     }
 
-    /// Sends frame and payload out of a slot that is not in use. `operation` is the slot's.
+    /// Sends head and payload out of a slot that is not in use. `operation` is the slot's.
     #[inline]
     pub(crate) fn send_slot(
         &mut self,
         operation: Operation,
         slot: usize,
-        (frame, payload): (&[u8; FRAME_BYTES], Payload<'_>),
+        (head, payload): (&[u8], Payload<'_>),
         to: Address,
     ) -> Answer {
-        let bytes = FRAME_BYTES + payload.bytes();
+        let bytes = head.len() + payload.bytes();
         assert!(bytes <= self.slot_bytes, "{bytes} bytes do not fit into a slot");
         let mut room = self.slots.heap.memory();
         let start = slot * self.slot_bytes;
-        room.write_at(start, Payload::from(&frame[..]));
-        let written = room.write_at(start + FRAME_BYTES, payload);
+        room.write_at(start, Payload::from(head));
+        let written = room.write_at(start + head.len(), payload);
         assert_eq!(written, payload.bytes(), "slot {slot} is not there");
         let memory = (room.part(start, bytes).start().cast_const(), bytes);
         // SAFETY: the slot lies in its heap, as the writes into it have shown, and the heap lives until the endpoint is

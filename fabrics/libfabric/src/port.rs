@@ -7,7 +7,7 @@ use libfabric_sys::{
 
 use crate::memory::{BUFFERS, LandingId, Memory, Shown};
 use crate::pulls::ReadingId;
-use crate::wire::{FRAME_BYTES, Frame};
+use crate::wire::FRAME_BYTES;
 
 /// An endpoint with its operations. Sends come first among them, then receive buffers, then reads.
 pub(crate) struct Port {
@@ -124,15 +124,16 @@ impl Port {
         self.slot_bytes - FRAME_BYTES
     }
 
-    /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left.
+    /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
+    /// the payload.
     #[inline]
-    pub(crate) fn send(&mut self, link: u32, to: Address, frame: &Frame, payload: Payload<'_>) -> Sent {
-        let bytes = FRAME_BYTES + payload.bytes();
+    pub(crate) fn send(&mut self, link: u32, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
+        let bytes = head.len() + payload.bytes();
         if bytes > self.scratch.len() {
-            return self.send_slot(link, to, frame, payload);
+            return self.send_slot(link, to, head, payload);
         }
-        let (head, rest) = self.scratch.split_at_mut(FRAME_BYTES);
-        head.copy_from_slice(&frame.encode());
+        let (front, rest) = self.scratch.split_at_mut(head.len());
+        front.copy_from_slice(head);
         payload.copy_to(rest);
         match self.memory.endpoint().inject(&self.scratch[..bytes], to) {
             Answer::Taken => Sent::Injected,
@@ -143,9 +144,9 @@ impl Port {
 
     /// Sends a message so that the queue tells when it has left.
     #[inline]
-    pub(crate) fn send_slot(&mut self, link: u32, to: Address, frame: &Frame, payload: Payload<'_>) -> Sent {
+    pub(crate) fn send_slot(&mut self, link: u32, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
         let Some(&slot) = self.free_slots.last() else { return Sent::Busy };
-        match self.memory.send_slot(Operation(slot), slot as usize, (&frame.encode(), payload), to) {
+        match self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to) {
             Answer::Taken => {
                 self.free_slots.pop();
                 self.slots[slot as usize] = link;

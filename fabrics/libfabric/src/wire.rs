@@ -1,6 +1,6 @@
 //! What stands before each message on the way. No input or output here.
 
-use fabric::{Header, Peer};
+use fabric::{Header, Payload, Peer};
 
 /// The first 40 bytes of every message.
 ///
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Hello,
     /// A message of the engine, whole.
     Message,
-    /// The beginning of one that comes in pieces: the payload is its length, in 8 bytes.
+    /// The beginning of one that comes in pieces: its length in 8 bytes, and the first piece.
     Long,
     /// The next piece of it.
     Piece,
@@ -57,6 +57,14 @@ impl Frame {
         bytes
     }
 
+    /// The same, and the length of a message that comes in pieces.
+    pub(crate) fn encode_long(&self, bytes: usize) -> [u8; FRAME_BYTES + LENGTH_BYTES] {
+        let mut long = [0; FRAME_BYTES + LENGTH_BYTES];
+        long[..FRAME_BYTES].copy_from_slice(&self.encode());
+        long[FRAME_BYTES..].copy_from_slice(&(bytes as u64).to_le_bytes());
+        long
+    }
+
     /// `None` for what no process of this version sends.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; FRAME_BYTES]) -> Option<Frame> {
@@ -78,7 +86,17 @@ impl Frame {
     }
 }
 
+/// The length at the beginning of a payload, and what stands behind it. `None` where none is that a message can have.
+pub(crate) fn length(payload: Payload<'_>) -> Option<(usize, Payload<'_>)> {
+    let mut bytes = [0; LENGTH_BYTES];
+    let is_whole = payload.copy_to(&mut bytes) == LENGTH_BYTES;
+    let bytes = usize::try_from(u64::from_le_bytes(bytes)).ok()?;
+    (is_whole && (1..=isize::MAX as usize).contains(&bytes)).then(|| (bytes, payload.after(LENGTH_BYTES)))
+}
+
 pub(crate) const FRAME_BYTES: usize = 40;
+/// A length before the first piece of a message.
+pub(crate) const LENGTH_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -304,9 +304,14 @@ fn who_breaks_the_protocol_or_goes_is_lost_and_named() {
         ("a message of no length", vec![(1, Kind::Long, vec![1])]),
         ("a message of no length", vec![(1, Kind::Long, long(0))]),
         ("a message of no length", vec![(1, Kind::Long, long(u64::MAX))]),
+        ("a message of no length", vec![(1, Kind::Long, [long(3), vec![1; 4]].concat())]),
         ("a piece of nothing", vec![(1, Kind::Piece, vec![1])]),
         ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![])]),
         ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![1; 10])]),
+        (
+            "a piece of nothing",
+            vec![(1, Kind::Long, [long(9), vec![1; 5]].concat()), (2, Kind::Piece, vec![1; 5])],
+        ),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Message, vec![])]),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Long, long(9))]),
     ];
