@@ -71,7 +71,7 @@ impl Libfabric {
     /// As for [`Libfabric::open`].
     pub fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
         let provider = settings.provider.as_deref();
-        let wanted = Wanted { provider, strict_memory: settings.strict_memory };
+        let wanted = Wanted { provider, strict_memory: settings.strict_memory, ..Wanted::default() };
         let offers = Offer::find(library, wanted)
             .map_err(|error| trouble::cannot_open(provider.unwrap_or("(any)"), &error))?;
         let fits = |offer: &&Offer| {
