@@ -52,17 +52,32 @@ impl Offer {
     /// # Errors
     /// What the library said. That nothing is offered is no error.
     pub fn find(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
-        let mut offers = Offer::ask(library, wanted, Asked::NEEDED)?;
-        // The library takes a part of a name, too: `net` finds `net;ofi_rxm` beside it.
-        let is_named = |offer: &Offer| wanted.provider == Some(offer.provider().as_str());
-        if offers.iter().any(is_named) {
-            offers.retain(is_named);
-        }
+        let offers = Offer::find_named(library, wanted)?;
+        // Some libraries do not find under its name what they offer without (`tcp;ofi_rxm` of that in Intel MPI).
+        let (mut offers, wanted) = match wanted.provider {
+            Some(name) if offers.is_empty() => {
+                let any = Wanted { provider: None, ..wanted };
+                let mut offers = Offer::find_named(library, any)?;
+                offers.retain(|offer| offer.provider() == name);
+                (offers, any)
+            }
+            _ => (offers, wanted),
+        };
         if wanted.one_sided {
             offers = Offer::enrich(offers, library, wanted);
         }
         if let Some(domain) = wanted.domain {
             offers.retain(|offer| offer.domain() == domain);
+        }
+        Ok(offers)
+    }
+
+    fn find_named(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
+        let mut offers = Offer::ask(library, wanted, Asked::NEEDED)?;
+        // The library takes a part of a name, too: `net` finds `net;ofi_rxm` beside it.
+        let is_named = |offer: &Offer| wanted.provider == Some(offer.provider().as_str());
+        if offers.iter().any(is_named) {
+            offers.retain(is_named);
         }
         Ok(offers)
     }

@@ -103,6 +103,7 @@ fn what_this_machine_has_is_told() {
         let wanted =
             Wanted { provider: Some(&found.provider), domain: Some(&found.domain), ..Wanted::default() };
         let offers = Offer::find(library, wanted).unwrap();
-        assert!(offers.iter().any(|offer| offer.found() == *found), "{found:?}");
+        let offered: Vec<Found> = offers.iter().map(Offer::found).collect();
+        assert!(offered.contains(found), "{found:?} is not among {offered:?}");
     }
 }
