@@ -9,7 +9,8 @@
 //! that comes from a peer is believed.
 //!
 //! To read it: `wire` and `card` say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is
-//! a peer; `libfabric` holds them together, with `bulk` for large messages and `trouble` for the words.
+//! a peer; `libfabric` holds them together, with `bulk` for large messages and `trouble` for the words; `survey` is what there
+//! is to choose from, and chooses.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
@@ -21,8 +22,11 @@ mod libfabric;
 mod link;
 mod memory;
 mod port;
+mod survey;
 mod trouble;
 mod wire;
 
 pub use bell::LibfabricBell;
 pub use libfabric::{Lane, Libfabric, Settings};
+pub use libfabric_sys::{AddressFormat, Found, Link, Nic, PciAddress, Version};
+pub use survey::{Nature, Survey};

@@ -2,7 +2,7 @@
 
 use super::*;
 use fabric::{Heap, UserMemory};
-use libfabric_sys::{Answer, Capacity, Endpoint, Remote};
+use libfabric_sys::{Answer, Capacity, Endpoint, Offer, Remote};
 use std::time::{Duration, Instant};
 
 /// Notes what comes.
