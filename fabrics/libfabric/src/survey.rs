@@ -54,7 +54,7 @@ pub(crate) fn choose(offers: &[Offer], is_named: bool) -> Option<&Offer> {
 /// The place of the one that is taken: the first, since the library brings the best first, of a card whose link is not
 /// down. Where nobody has named a provider, only those for hardware serve.
 fn place(offered: &[Found], is_named: bool) -> Option<usize> {
-    let serves = |found: &Found| is_named || Nature::of(&found.provider) == Nature::Hardware;
+    let serves = |found: &Found| is_named || Nature::of(found) == Nature::Hardware;
     let is_down = |found: &Found| found.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
     let serving = || offered.iter().enumerate().filter(|(_, found)| serves(found));
     let up = serving().find(|(_, found)| !is_down(found));
@@ -73,11 +73,13 @@ pub enum Nature {
 }
 
 impl Nature {
-    /// That of a provider, by its name. Those that stand on others, as `verbs;ofi_rxm`, name the lowest first.
+    /// That of a way, by the names of its provider and network. Those that stand on others, as `verbs;ofi_rxm`, name the
+    /// lowest first; psm3 works over sockets too, and says so in the name of the network.
     #[must_use]
-    pub fn of(provider: &str) -> Nature {
-        match provider.split(';').next().unwrap_or_default() {
+    pub fn of(found: &Found) -> Nature {
+        match found.provider.split(';').next().unwrap_or_default() {
             "tcp" | "net" | "udp" | "sockets" => Nature::Sockets,
+            "psm3" if found.fabric.starts_with("TCP-") => Nature::Sockets,
             "shm" | "sm2" => Nature::OneHost,
             _ => Nature::Hardware,
         }
@@ -124,6 +126,14 @@ mod tests {
             all.push(found(hardware, "card", None));
             assert_eq!(place(&all, false), Some(6), "{hardware}");
         }
+    }
+
+    #[test]
+    fn psm3_is_hardware_only_where_it_does_not_use_sockets() {
+        let mut ways = [found("psm3", "eth0", None)];
+        assert_eq!(place(&ways, false), Some(0));
+        ways[0].fabric = "TCP-192.0.2.0/24".to_owned();
+        assert_eq!((place(&ways, false), place(&ways, true)), (None, Some(0)));
     }
 
     #[test]

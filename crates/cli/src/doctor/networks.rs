@@ -160,7 +160,7 @@ impl<'a> Line<'a> {
     fn of(way: &'a FoundByLibfabric, is_chosen: bool) -> (&'a str, Line<'a>) {
         let is_down = way.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
         let (provider, domain) = (way.provider.as_str(), way.domain.as_str());
-        let (name, item, state, verdict) = match Nature::of(provider) {
+        let (name, item, state, verdict) = match Nature::of(way) {
             _ if is_chosen => (provider, domain, State::Good, "would be used"),
             Nature::Sockets => {
                 ("over sockets", provider, State::Absent, "only where named: the tcp fabric has less between")
