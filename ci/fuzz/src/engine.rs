@@ -237,6 +237,8 @@ struct Wire {
     /// The message that each peer gets a part at a time.
     partly: HashMap<Peer, (Header, Vec<u8>)>,
     arriving: HashMap<Peer, Arriving>,
+    /// Pulls that end with a later turn: from whom, under which ticket, and where the bytes go.
+    pulling: Vec<(Peer, u64, UserMemory)>,
     /// How the next posts and pulls are answered.
     moods: VecDeque<u8>,
 }
@@ -279,7 +281,14 @@ impl Wire {
     }
 
     fn report(&mut self, sink: &mut impl Sink) -> usize {
-        let mut happened = 0;
+        let mut happened = self.pulling.len();
+        for (from, ticket, mut room) in std::mem::take(&mut self.pulling) {
+            let whole = self.mood() & 1 == 0 && !self.losing.contains(&from);
+            if whole {
+                room.write_at(0, Payload::from(&vec![2; room.bytes()][..]));
+            }
+            sink.pulled(from, ticket, whole);
+        }
         for peer in std::mem::take(&mut self.losing) {
             if !self.lost.contains(&peer) {
                 self.lost.push(peer);
@@ -411,13 +420,19 @@ impl Fabric for Scripted {
         Unbelled
     }
 
-    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+    fn expose(&mut self, _: Peer, memory: Payload<'_>) -> Exposed {
         Exposed { words: [1, memory.bytes() as u64] }
     }
 
-    fn pull(&mut self, _: Peer, _: Exposed, _: usize, into: &mut UserMemory) -> Pulled {
-        if self.0.hold().mood() & 1 != 0 {
-            return Pulled::Refused;
+    fn pull(&mut self, from: Peer, _: Exposed, _: usize, into: &mut UserMemory, ticket: u64) -> Pulled {
+        let mut wire = self.0.hold();
+        match wire.mood() {
+            mood if mood & 1 != 0 => return Pulled::Refused,
+            mood if mood & 2 != 0 => {
+                wire.pulling.push((from, ticket, into.part(0, into.bytes())));
+                return Pulled::Underway;
+            }
+            _ => {}
         }
         into.write_at(0, Payload::from(&vec![2; into.bytes()][..]));
         Pulled::Done

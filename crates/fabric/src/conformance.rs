@@ -2,7 +2,9 @@
 //!
 //! Both ends run in one thread, so a fabric that blocks fails here at once. Every wait is bounded in turns.
 
-use crate::{Fabric, FabricError, Header, Heap, Looked, Payload, Peer, Posted, Pulled, Sink, UserMemory};
+use crate::{
+    Exposed, Fabric, FabricError, Header, Heap, Looked, Payload, Peer, Posted, Pulled, Sink, UserMemory,
+};
 use std::time::{Duration, Instant};
 
 /// Two connected ends in one process: the left is peer 0, the right is peer 1.
@@ -27,6 +29,8 @@ macro_rules! conformance {
                 busy_passes_and_nothing_is_lost,
                 drops_what_has_no_room,
                 pulls_what_was_exposed,
+                pulls_many_at_once,
+                leaves,
                 refuses_nonsense_addresses,
                 reaches_its_pair,
                 polls_no_more_than_asked,
@@ -201,24 +205,88 @@ pub fn pulls_what_was_exposed<F: Pair>() {
     let mut wire = Wired::<F>::open();
     if !wire.right.limits(wire.to_left).pull {
         let mut none = UserMemory::EMPTY;
-        let refused = wire.right.pull(wire.to_left, Default::default(), 0, &mut none);
+        let refused = wire.right.pull(wire.to_left, Default::default(), 0, &mut none, 0);
         assert_eq!(refused, Pulled::Refused, "a lane that offers no pull must refuse one");
         return;
     }
     let all = fewer_for_miri(100_000);
     let (data, half) = (pattern(all, 5), all / 2);
     for (offset, bytes) in [(0, half), (1, 7), (half, half), (0, all)] {
-        let exposed = wire.left.expose(Payload::from(&data[..]));
+        let exposed = wire.left.expose(wire.to_right, Payload::from(&data[..]));
         let room = Heap::new(bytes);
-        let mut pulled = Pulled::Refused;
-        for _attempt in 0..100 {
-            pulled = wire.right.pull(wire.to_left, exposed, offset, &mut room.memory());
-            if pulled == Pulled::Done {
-                assert!(room.payload().to_vec() == data[offset..offset + bytes], "{bytes} bytes at {offset}");
-                break;
-            }
+        let is_whole = (0..100).any(|attempt| wire.pull_right(exposed, offset, &room, attempt));
+        assert!(is_whole, "limits offer to pull, and a hundred attempts were refused");
+        assert!(room.payload().to_vec() == data[offset..offset + bytes], "{bytes} bytes at {offset}");
+        wire.left.conceal(Peer(1), exposed);
+    }
+}
+
+/// Several pulls at once, both ways and between messages: each ends once, whole or not, with its own bytes.
+pub fn pulls_many_at_once<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    if !wire.right.limits(wire.to_left).pull {
+        return;
+    }
+    let all = fewer_for_miri(300_000);
+    let data: Vec<Vec<u8>> = (0..20).map(|number| pattern(all, number)).collect();
+    let rooms: Vec<Heap> = (0..20).map(|_| Heap::new(all)).collect();
+    let mut under_way = 0;
+    let exposed: Vec<Exposed> = (data.iter().enumerate())
+        .map(|(number, data)| match number % 2 {
+            0 => wire.left.expose(wire.to_right, Payload::from(&data[..])),
+            _ => wire.right.expose(wire.to_left, Payload::from(&data[..])),
+        })
+        .collect();
+    let mut ended = Vec::new();
+    for (number, exposed) in exposed.iter().enumerate() {
+        let (into, ticket) = (&mut rooms[number].memory(), number as u64);
+        let pulled = match number % 2 {
+            0 => wire.right.pull(wire.to_left, *exposed, 0, into, ticket),
+            _ => wire.left.pull(wire.to_right, *exposed, 0, into, ticket),
+        };
+        match pulled {
+            Pulled::Done => ended.push((ticket, true)),
+            Pulled::Underway => under_way += 1,
+            Pulled::Refused => {}
         }
-        assert_eq!(pulled, Pulled::Done, "limits offer to pull, and a hundred attempts were refused");
+        wire.send_right(&numbered(number as u32), b"between");
+    }
+    let watchdog = Watchdog::start("pulls_many_at_once");
+    while wire.left_heard.pulled.len() + wire.right_heard.pulled.len() < under_way {
+        wire.turn();
+        watchdog.check(|| wire.state());
+    }
+    ended.append(&mut wire.left_heard.pulled);
+    ended.append(&mut wire.right_heard.pulled);
+    for (ticket, whole) in ended {
+        let number = ticket as usize;
+        assert!(!whole || rooms[number].payload().to_vec() == data[number], "pull {number}");
+    }
+    for (number, exposed) in exposed.into_iter().enumerate() {
+        match number % 2 {
+            0 => wire.left.conceal(Peer(1), exposed),
+            _ => wire.right.conceal(Peer(0), exposed),
+        }
+        assert_eq!(wire.take_right(), (numbered(number as u32), b"between".to_vec()));
+    }
+}
+
+/// Who leaves is done with it after a while, whether the other end leaves as well or has gone.
+pub fn leaves<F: Pair>() {
+    let mut wire = Wired::<F>::open();
+    wire.send_right(&numbered(1), b"one");
+    assert_eq!(wire.take_right().1, b"one");
+    let watchdog = Watchdog::start("leaves");
+    while !wire.left.leave() {
+        wire.turn();
+        watchdog.check(|| wire.state());
+    }
+    let Wired { left, mut right, mut right_heard, .. } = wire;
+    drop(left);
+    right_heard.may_lose = true;
+    while !right.leave() {
+        right.poll(&mut right_heard, 16);
+        watchdog.check(|| "the left has gone, and the right cannot leave".to_owned());
     }
 }
 
@@ -287,6 +355,24 @@ impl<F: Pair> Wired<F> {
     fn turn(&mut self) {
         self.left.poll(&mut self.left_heard, 16);
         self.right.poll(&mut self.right_heard, 16);
+    }
+
+    /// The right pulls what the left has exposed; false where it was refused.
+    fn pull_right(&mut self, exposed: Exposed, offset: usize, room: &Heap, ticket: u64) -> bool {
+        match self.right.pull(self.to_left, exposed, offset, &mut room.memory(), ticket) {
+            Pulled::Done => return true,
+            Pulled::Refused => return false,
+            Pulled::Underway => {}
+        }
+        let watchdog = Watchdog::start("pull");
+        loop {
+            if let Some((ended, whole)) = self.right_heard.pulled.pop() {
+                assert_eq!(ended, ticket, "a pull has ended that nobody had begun");
+                return whole;
+            }
+            self.turn();
+            watchdog.check(|| self.state());
+        }
     }
 
     fn send_right(&mut self, header: &Header, data: &[u8]) {
@@ -364,11 +450,15 @@ struct Heard {
     room_bytes_max: usize,
     whole: std::collections::VecDeque<(Header, Vec<u8>)>,
     arriving: Option<(Header, Heap)>,
+    pulled: Vec<(u64, bool)>,
+    /// The other end is expected to go.
+    may_lose: bool,
 }
 
 impl Heard {
     fn new(from: Peer) -> Heard {
-        Heard { from, room_bytes_max: usize::MAX, whole: Default::default(), arriving: None }
+        let (whole, arriving, pulled) = Default::default();
+        Heard { from, room_bytes_max: usize::MAX, whole, arriving, pulled, may_lose: false }
     }
 }
 
@@ -394,8 +484,13 @@ impl Sink for Heard {
         self.whole.push_back((header, heap.payload().to_vec()));
     }
 
+    fn pulled(&mut self, from: Peer, ticket: u64, whole: bool) {
+        assert_eq!(from, self.from);
+        self.pulled.push((ticket, whole));
+    }
+
     fn lost(&mut self, peer: Peer, error: FabricError) {
-        panic!("lost {peer:?}: {error}");
+        assert!(self.may_lose, "lost {peer:?}: {error}");
     }
 }
 

@@ -89,20 +89,28 @@ pub trait Fabric: Send {
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 
-    /// Describes `memory`, so that a peer for whom `limits(lane).pull` holds may read it while the description is
-    /// in use. Whoever exposes keeps the memory alive until the peer has said that it is done.
-    fn expose(&mut self, _memory: Payload<'_>) -> Exposed {
+    /// Describes `memory`, so that the peer at the end of `lane` may read it while the description is in use, where
+    /// `limits(lane).pull` holds there. Whoever exposes keeps the memory alive until the peer has said that it is done
+    /// or is lost, and then says so by [`Fabric::conceal`]. The answer is the default where the memory cannot be read.
+    fn expose(&mut self, _lane: Self::Lane, _memory: Payload<'_>) -> Exposed {
         Exposed::default()
     }
 
+    /// What was exposed to `peer` is not read any more.
+    fn conceal(&mut self, _peer: Peer, _exposed: Exposed) {}
+
     /// Reads `into.bytes()` bytes of what the peer exposed, from `offset` on. `exposed` comes from the peer and is
     /// checked by the fabric or by the kernel, never believed.
+    ///
+    /// Where [`Pulled::Underway`] is answered, the bytes come later, and [`Sink::pulled`] tells with `ticket` when they
+    /// have. Until then the memory behind `into` belongs to the fabric.
     fn pull(
         &mut self,
         _lane: Self::Lane,
         _exposed: Exposed,
         _offset: usize,
         _into: &mut UserMemory,
+        _ticket: u64,
     ) -> Pulled {
         Pulled::Refused
     }
@@ -130,9 +138,15 @@ pub trait Fabric: Send {
         Brought { claimed: false, bytes: 0 }
     }
 
-    /// Moves what is still under way to the network; true when nothing is left. Called before the end.
+    /// Moves what is still under way to the network; true when nothing is left.
     fn flush(&mut self) -> bool {
         true
+    }
+
+    /// The same, and tells peers that this process goes, where that spares them to wait for it. Called until it is true,
+    /// with polls between; nothing is posted any more.
+    fn leave(&mut self) -> bool {
+        self.flush()
     }
 }
 
@@ -156,7 +170,11 @@ pub trait Sink {
         false
     }
 
-    /// Nothing more will come from this peer or reach it; what was arriving will not land.
+    /// A pull that was under way is over. `whole`: all bytes are in place; else nothing can be said of them.
+    fn pulled(&mut self, _from: Peer, _ticket: u64, _whole: bool) {}
+
+    /// Nothing more will come from this peer or reach it; what was arriving will not land. Pulls from it that were
+    /// under way have been told of before.
     fn lost(&mut self, peer: Peer, error: FabricError);
 }
 
@@ -190,6 +208,8 @@ pub enum Looked<R> {
 pub enum Pulled {
     /// All bytes are in place.
     Done,
+    /// They are on their way; [`Sink::pulled`] tells.
+    Underway,
     /// The fabric or the kernel will not; nothing can be said of the bytes in `into`. Use messages instead.
     Refused,
 }

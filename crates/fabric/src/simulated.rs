@@ -29,6 +29,8 @@ pub struct Weather {
     pub pieces_percent: u64,
     /// Out of 100 pulls, so many are refused.
     pub refuse_percent: u64,
+    /// Out of 100 pulls that are not refused, so many end later.
+    pub later_percent: u64,
     /// Out of 100 pulls, so many are shared with the sender.
     pub share_percent: u64,
     /// Whether lanes offer to pull.
@@ -50,6 +52,7 @@ impl Weather {
             partly_percent: 0,
             pieces_percent: 0,
             refuse_percent: 0,
+            later_percent: 0,
             share_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
@@ -67,6 +70,7 @@ impl Weather {
             partly_percent: 20,
             pieces_percent: 40,
             refuse_percent: 30,
+            later_percent: 50,
             share_percent: 60,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
@@ -111,6 +115,7 @@ impl Network {
             here,
             open: BTreeMap::new(),
             arriving: BTreeMap::new(),
+            pulling: Vec::new(),
             lost_seen: 0,
         }
     }
@@ -121,6 +126,12 @@ impl Network {
         shared.lost.push(peer);
         shared.shares.retain(|_, share| share.sender != peer && share.receiver != peer);
         shared.inboxes[peer.0 as usize] = Inbox::default();
+    }
+
+    /// Memory that is exposed now, by all processes.
+    #[must_use]
+    pub fn exposures(&self) -> usize {
+        self.hold().exposures.len()
     }
 
     /// Messages posted since the beginning.
@@ -142,6 +153,8 @@ pub struct Simulated {
     open: BTreeMap<Peer, Flight>,
     /// Messages that come in pieces, by sender.
     arriving: BTreeMap<Peer, Arriving>,
+    /// Pulls that end later.
+    pulling: Vec<Pulling>,
     /// How many entries of the list of the lost were reported here.
     lost_seen: usize,
 }
@@ -216,7 +229,7 @@ impl Fabric for Simulated {
     }
 
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        let mut happened = self.report_lost(sink) + self.go_on_arriving(sink);
+        let mut happened = self.end_pulls(sink) + self.report_lost(sink) + self.go_on_arriving(sink);
         self.network.hold().now += 1;
         while happened < events {
             let Some((from, flight, in_pieces)) = self.take_next() else { break };
@@ -258,7 +271,7 @@ impl Fabric for Simulated {
         Unbelled
     }
 
-    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+    fn expose(&mut self, _lane: Peer, memory: Payload<'_>) -> Exposed {
         let mut shared = self.network.hold();
         shared.exposed += 1;
         let key = shared.exposed;
@@ -266,22 +279,31 @@ impl Fabric for Simulated {
         Exposed { words: [key, memory.bytes() as u64] }
     }
 
-    fn pull(&mut self, lane: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+    fn conceal(&mut self, _peer: Peer, exposed: Exposed) {
+        let was = self.network.hold().exposures.remove(&(self.here, exposed.words[0]));
+        assert!(was.is_some(), "what is concealed was not exposed, or concealed before");
+    }
+
+    fn pull(
+        &mut self,
+        lane: Peer,
+        exposed: Exposed,
+        offset: usize,
+        into: &mut UserMemory,
+        ticket: u64,
+    ) -> Pulled {
         let mut shared = self.network.hold();
-        let chance = shared.weather.refuse_percent;
-        if !shared.weather.pull || shared.lost.contains(&lane) || shared.dice.happens(chance) {
+        let Weather { refuse_percent, later_percent, delay_polls_max, pull, .. } = shared.weather;
+        if !pull || shared.lost.contains(&lane) || shared.dice.happens(refuse_percent) {
             return Pulled::Refused;
         }
-        let Some(bytes) = shared.exposures.get(&(lane, exposed.words[0])) else { return Pulled::Refused };
-        let part = Payload::from(&bytes[..]).part(offset, into.bytes());
-        if part.bytes() < into.bytes() {
-            return Pulled::Refused;
+        if shared.dice.happens(later_percent) {
+            let due = shared.now + shared.dice.below(delay_polls_max + 1);
+            let room = into.part(0, into.bytes());
+            self.pulling.push(Pulling { from: lane, exposed, offset, room, ticket, due });
+            return Pulled::Underway;
         }
-        into.write_at(0, part);
-        if offset + part.bytes() == bytes.len() {
-            shared.exposures.remove(&(lane, exposed.words[0]));
-        }
-        Pulled::Done
+        if shared.read(lane, exposed, offset, into) { Pulled::Done } else { Pulled::Refused }
     }
 
     fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
@@ -310,17 +332,16 @@ impl Fabric for Simulated {
             if on_its_way { shared.dice.below(into.bytes() as u64) as usize } else { into.bytes() }
         };
         // What is refused here may be brought all the same, and is then sent anew.
-        let pulled = self.pull(lane, exposed, 0, &mut into.part(0, own));
         let mut shared = self.network.hold();
+        let Weather { refuse_percent, pull, .. } = shared.weather;
+        let refused = !pull || shared.lost.contains(&lane) || shared.dice.happens(refuse_percent);
+        let pulled = !refused && shared.read(lane, exposed, 0, &mut into.part(0, own));
         let brings = own < into.bytes() && !shared.lost.contains(&lane);
         match shared.shares.get_mut(&key) {
             Some(share) if brings => share.left = Some((own, into.part(own, into.bytes()))),
             _ => drop(shared.shares.remove(&key)),
         }
-        match pulled {
-            Pulled::Done => PulledShared::Own(own),
-            Pulled::Refused => PulledShared::Refused { peer_brings: brings },
-        }
+        if pulled { PulledShared::Own(own) } else { PulledShared::Refused { peer_brings: brings } }
     }
 
     fn bring(&mut self, _lane: Peer, invitation: Exposed, memory: Payload<'_>) -> Brought {
@@ -351,6 +372,21 @@ impl Simulated {
             sink.lost(peer, FabricError { fabric: "simulated", fault: Fault::Died, what });
         }
         lost.len()
+    }
+
+    /// Ends the pulls that are due, and those from peers that were killed.
+    fn end_pulls(&mut self, sink: &mut impl Sink) -> usize {
+        let mut shared = self.network.hold();
+        let (now, refuse_percent) = (shared.now, shared.weather.refuse_percent);
+        let is_over = |pulling: &mut Pulling| pulling.due <= now || shared.lost.contains(&pulling.from);
+        let mut over: Vec<Pulling> = self.pulling.extract_if(.., is_over).collect();
+        for pulling in &mut over {
+            let Pulling { from, exposed, offset, room, ticket, .. } = pulling;
+            let fails = shared.lost.contains(from) || shared.dice.happens(refuse_percent);
+            let whole = !fails && shared.read(*from, *exposed, *offset, room);
+            sink.pulled(*from, *ticket, whole);
+        }
+        over.len()
     }
 
     /// Brings each message that comes in pieces a piece further.
@@ -407,6 +443,16 @@ struct Shared {
     lost: Vec<Peer>,
 }
 
+/// A pull that ends later.
+struct Pulling {
+    from: Peer,
+    exposed: Exposed,
+    offset: usize,
+    room: UserMemory,
+    ticket: u64,
+    due: u64,
+}
+
 /// A message of which the receiver has left a part to the sender, or will.
 struct SharedCopy {
     sender: Peer,
@@ -418,6 +464,13 @@ struct SharedCopy {
 }
 
 impl Shared {
+    /// Copies what `from` has exposed, if it is there.
+    fn read(&self, from: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> bool {
+        let Some(bytes) = self.exposures.get(&(from, exposed.words[0])) else { return false };
+        let part = Payload::from(&bytes[..]).part(offset, into.bytes());
+        part.bytes() == into.bytes() && into.write_at(0, part) == part.bytes()
+    }
+
     fn is_busy(&mut self, to: Peer) -> bool {
         let chance = self.weather.busy_percent;
         self.inboxes[to.0 as usize].messages >= self.weather.queue_messages_max || self.dice.happens(chance)
@@ -573,11 +626,21 @@ mod tests {
             fn bell(&self) -> Unbelled {
                 Unbelled
             }
-            fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-                self.0.expose(memory)
+            fn expose(&mut self, lane: Peer, memory: Payload<'_>) -> Exposed {
+                self.0.expose(lane, memory)
             }
-            fn pull(&mut self, lane: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
-                self.0.pull(lane, exposed, offset, into)
+            fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+                self.0.conceal(peer, exposed);
+            }
+            fn pull(
+                &mut self,
+                lane: Peer,
+                exposed: Exposed,
+                offset: usize,
+                into: &mut UserMemory,
+                ticket: u64,
+            ) -> Pulled {
+                self.0.pull(lane, exposed, offset, into, ticket)
             }
         }
 

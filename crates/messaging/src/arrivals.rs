@@ -10,7 +10,7 @@ use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
-use crate::request::{Failure, Outcome, RequestId, Requests, Shared, State};
+use crate::request::{Carrier, Failure, Outcome, RequestId, Requests, State};
 
 /// Everything of an engine but its fabric.
 pub(crate) struct Core<L> {
@@ -28,6 +28,8 @@ pub(crate) struct Core<L> {
     pub transfers: VecDeque<Transfer>,
     /// Sends of ours whose receivers ask for help, to be given by the next turn.
     pub invitations: VecDeque<(Peer, RequestId, RequestId, Exposed)>,
+    /// What nobody reads any more, and who did.
+    pub concealed: Vec<(Peer, Exposed)>,
     /// Peers whose queue is not empty.
     pub busy: Vec<Peer>,
     unexpected_bytes_max: usize,
@@ -66,6 +68,7 @@ impl<L> Core<L> {
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
             invitations: VecDeque::new(),
+            concealed: Vec::new(),
             busy: Vec::new(),
             unexpected_bytes_max,
             choked: Vec::new(),
@@ -75,7 +78,10 @@ impl<L> Core<L> {
 
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
-        !self.outbox.is_empty() || !self.transfers.is_empty() || !self.invitations.is_empty()
+        !self.outbox.is_empty()
+            || !self.transfers.is_empty()
+            || !self.invitations.is_empty()
+            || !self.concealed.is_empty()
     }
 
     /// Puts a message behind the others to that peer, to whom there is a link.
@@ -152,9 +158,18 @@ impl<L> Core<L> {
             self.end_awaited(Outcome::failed(Failure::Lost(error.clone())));
         }
         for request in self.requests_with(peer).into_iter().filter(|request| Some(*request) != spared) {
-            if let Some(State::Posted { pattern, .. }) = self.requests.find(request) {
-                let pattern = *pattern;
-                self.matching.withdraw(&pattern, request);
+            match self.requests.find(request) {
+                Some(State::Posted { pattern, .. }) => {
+                    let pattern = *pattern;
+                    self.matching.withdraw(&pattern, request);
+                }
+                // The fabric tells when it has let go of the memory.
+                Some(State::Landing { by: Carrier::Fabric { .. }, .. }) if told == Told::Here => continue,
+                Some(State::AwaitingReceiver { exposed, .. }) => {
+                    let exposed = *exposed;
+                    self.conceal(peer, exposed);
+                }
+                _ => {}
             }
             self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
         }
@@ -288,36 +303,63 @@ impl<L> Core<L> {
             return;
         };
         let Envelope { source, tag, .. } = envelope;
-        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge, shared: None };
+        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge, by: Carrier::Message };
     }
 
     /// The receiver is ready for a message that waits here.
     fn clear(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
-        let payload = match self.requests.find(send) {
-            Some(State::AwaitingReceiver { to, payload }) if *to == from => *payload,
+        let (payload, exposed) = match self.requests.find(send) {
+            Some(State::AwaitingReceiver { to, payload, exposed }) if *to == from => (*payload, *exposed),
             _ => return self.reject(from, "a clearance for a send that does not wait"),
         };
         if let Some(state) = self.requests.find(send) {
             *state = State::Queued { to: from };
         }
+        self.conceal(from, exposed);
         self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Then::Complete(send));
     }
 
     /// The sender has brought its parts of a message that both copy.
     fn brought(&mut self, from: Peer, receive: RequestId, bytes: usize) {
-        let (shared, wanted) = match self.requests.find(receive) {
-            Some(State::Landing { from: expected, memory, sent_bytes, shared, .. }) if *expected == from => {
-                (shared.take(), memory.bytes().min(*sent_bytes))
+        match self.carrier_of(from, receive) {
+            Some(Carrier::Sender { send, missing }) => {
+                self.carried(from, send, receive, missing == Some(bytes));
             }
-            _ => (None, 0),
-        };
-        match shared {
-            Some(Shared { send, missing }) if missing == Some(bytes) => {
-                self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
-                self.finish_landing(receive);
-            }
-            Some(Shared { send, .. }) => self.ask_for(from, send, receive, wanted),
-            None => self.reject(from, "parts of a message that nobody shares"),
+            _ => self.reject(from, "parts of a message that nobody shares"),
+        }
+    }
+
+    /// The bytes of a landing message do not come by a message.
+    pub(crate) fn carried_by(&mut self, receive: RequestId, carrier: Carrier) {
+        if let Some(State::Landing { by, .. }) = self.requests.find(receive) {
+            *by = carrier;
+        }
+    }
+
+    fn carrier_of(&mut self, from: Peer, receive: RequestId) -> Option<Carrier> {
+        match self.requests.find(receive)? {
+            State::Landing { from: expected, by, .. } if *expected == from => Some(*by),
+            _ => None,
+        }
+    }
+
+    /// Whoever carried the bytes of a landing message is through: all of them are there, or it must be sent anew.
+    fn carried(&mut self, from: Peer, send: RequestId, receive: RequestId, whole: bool) {
+        self.carried_by(receive, Carrier::Message);
+        if whole {
+            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+            return self.finish_landing(receive);
+        }
+        if let Some(State::Landing { memory, sent_bytes, .. }) = self.requests.find(receive) {
+            let wanted = memory.bytes().min(*sent_bytes);
+            self.ask_for(from, send, receive, wanted);
+        }
+    }
+
+    /// Notes that a payload is not read any more.
+    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+        if exposed != Exposed::default() {
+            self.concealed.push((peer, exposed));
         }
     }
 
@@ -330,7 +372,9 @@ impl<L> Core<L> {
     /// The receiver has what it wants.
     fn done(&mut self, from: Peer, send: RequestId) {
         match self.requests.find(send) {
-            Some(State::AwaitingReceiver { to, .. }) if *to == from => {
+            Some(State::AwaitingReceiver { to, exposed, .. }) if *to == from => {
+                let exposed = *exposed;
+                self.conceal(from, exposed);
                 self.requests.complete(send, Outcome::sent());
             }
             _ => self.reject(from, "the end of a send that does not wait"),
@@ -340,7 +384,7 @@ impl<L> Core<L> {
     /// Bytes for a receive that was cleared.
     fn data(&mut self, from: Peer, receive: RequestId, payload: Payload<'_>) {
         match self.requests.find(receive) {
-            Some(State::Landing { from: expected, memory, sent_bytes, .. })
+            Some(State::Landing { from: expected, memory, sent_bytes, by: Carrier::Message, .. })
                 if *expected == from && payload.bytes() == memory.bytes().min(*sent_bytes) =>
             {
                 memory.write_at(0, payload);
@@ -412,7 +456,7 @@ impl<L> Core<L> {
         for (id, state) in self.requests.pending() {
             let line = match state {
                 State::Queued { to } => format!("send to process {}: waits for room", to.0),
-                State::AwaitingReceiver { to, payload } => {
+                State::AwaitingReceiver { to, payload, .. } => {
                     format!("send to process {}: {} bytes wait for the receiver", to.0, payload.bytes())
                 }
                 State::Posted { pattern, .. } => describe_posted(pattern),
@@ -473,7 +517,7 @@ impl<L> Sink for Core<L> {
             Some(Kind::Eager(envelope)) => self.arriving_eager(from, envelope, None, bytes),
             Some(Kind::Synchronous(envelope, send)) => self.arriving_eager(from, envelope, Some(send), bytes),
             Some(Kind::Data { receive }) => match self.requests.find(receive) {
-                Some(State::Landing { from: expected, memory, sent_bytes, .. })
+                Some(State::Landing { from: expected, memory, sent_bytes, by: Carrier::Message, .. })
                     if *expected == from && bytes == memory.bytes().min(*sent_bytes) =>
                 {
                     (self.landing_memory(receive), Arriving::Posted(receive))
@@ -504,6 +548,15 @@ impl<L> Sink for Core<L> {
             Some(Arriving::Following(receive, heap)) => self.finish_following(from, receive, &heap),
             Some(Arriving::Control(header, heap)) => self.message(from, &header, heap.payload()),
             Some(Arriving::Dropped) | None => self.reject(from, "a message that nobody waits for"),
+        }
+    }
+
+    fn pulled(&mut self, from: Peer, ticket: u64, whole: bool) {
+        let receive = RequestId::of_ticket(ticket);
+        let Some(Carrier::Fabric { send }) = self.carrier_of(from, receive) else { return };
+        match self.lost(from) {
+            Some(error) => self.requests.complete(receive, Outcome::failed(Failure::Lost(error))),
+            None => self.carried(from, send, receive, whole),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer, encode_exposed};
-use crate::request::{Failure, Lent, Mode, Outcome, RequestId, Shared, State};
+use crate::request::{Carrier, Failure, Lent, Mode, Outcome, RequestId, State};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -385,6 +385,12 @@ impl<F: Fabric> Engine<F> {
         self.core.busy.is_empty() && !self.core.has_notes() && self.fabric.flush()
     }
 
+    /// The same before the end: peers need not wait for this process any more.
+    pub fn leave(&mut self) -> bool {
+        self.progress();
+        self.core.busy.is_empty() && !self.core.has_notes() && self.fabric.leave()
+    }
+
     /// The fabric below.
     #[must_use]
     pub fn fabric(&self) -> &F {
@@ -429,8 +435,9 @@ impl<F: Fabric> Engine<F> {
             let send = self.core.requests.insert(State::Queued { to });
             (send, Kind::Synchronous(envelope, send), Parcel::User(payload), Then::AwaitReceiver(send))
         } else {
-            let offer = Offer { bytes: payload.bytes(), exposed: self.fabric.expose(payload) };
-            let send = self.core.requests.insert(State::AwaitingReceiver { to, payload });
+            let exposed = self.fabric.expose(link.lane, payload);
+            let offer = Offer { bytes: payload.bytes(), exposed };
+            let send = self.core.requests.insert(State::AwaitingReceiver { to, payload, exposed });
             (send, Kind::Request(envelope, send), Parcel::small(&offer.encode()), Then::Nothing)
         };
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
@@ -511,7 +518,7 @@ impl<F: Fabric> Engine<F> {
                     tag,
                     sent_bytes: offer.bytes,
                     acknowledge: None,
-                    shared: None,
+                    by: Carrier::Message,
                 };
                 let receive = self.core.requests.insert(state);
                 self.core.transfers.push_back(Transfer { receive, from, send, offer });
@@ -555,6 +562,10 @@ impl<F: Fabric> Engine<F> {
             }
             acted += 1;
         }
+        // Behind whatever may have lost a peer: who was told that a send is over may take the memory away.
+        while let Some((peer, exposed)) = self.core.concealed.pop() {
+            self.fabric.conceal(peer, exposed);
+        }
         if !self.core.busy.is_empty() {
             self.pump();
         }
@@ -577,26 +588,21 @@ impl<F: Fabric> Engine<F> {
             self.fabric.pull_shared(lane, offer.exposed, invitation, &mut into)
         } else {
             // Some memory can be read also where the lane's limits promise nothing.
-            match self.fabric.pull(lane, offer.exposed, 0, &mut into) {
+            match self.fabric.pull(lane, offer.exposed, 0, &mut into, receive.ticket()) {
                 Pulled::Done => PulledShared::Own(wanted),
+                Pulled::Underway => return self.core.carried_by(receive, Carrier::Fabric { send }),
                 Pulled::Refused => PulledShared::Refused { peer_brings: false },
             }
         };
+        let by_sender = |missing| Carrier::Sender { send, missing };
         match pulled {
             PulledShared::Own(bytes) if bytes >= wanted => {
                 self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 self.core.finish_landing(receive);
             }
-            PulledShared::Own(bytes) => self.await_parts(receive, send, Some(wanted - bytes)),
-            PulledShared::Refused { peer_brings: true } => self.await_parts(receive, send, None),
+            PulledShared::Own(bytes) => self.core.carried_by(receive, by_sender(Some(wanted - bytes))),
+            PulledShared::Refused { peer_brings: true } => self.core.carried_by(receive, by_sender(None)),
             PulledShared::Refused { peer_brings: false } => self.core.ask_for(from, send, receive, wanted),
-        }
-    }
-
-    /// The sender brings parts of the message, and tells when it has.
-    fn await_parts(&mut self, receive: RequestId, send: RequestId, missing: Option<usize>) {
-        if let Some(State::Landing { shared, .. }) = self.core.requests.find(receive) {
-            *shared = Some(Shared { send, missing });
         }
     }
 
@@ -632,7 +638,7 @@ impl<F: Fabric> Engine<F> {
     /// Brings parts of a message to a receiver that copies it. A send that is over has nothing left to bring.
     fn bring(&mut self, to: Peer, send: RequestId, receive: RequestId, invitation: Exposed) {
         let payload = match self.core.requests.find(send) {
-            Some(State::AwaitingReceiver { to: expected, payload }) if *expected == to => *payload,
+            Some(State::AwaitingReceiver { to: expected, payload, .. }) if *expected == to => *payload,
             _ => return,
         };
         let Some(lane) = self.core.peers.link(to).map(|link| link.lane) else { return };

@@ -1,6 +1,6 @@
 //! Requests: operations that have begun, and how they end.
 
-use fabric::{FabricError, Payload, Peer, Room, UserMemory};
+use fabric::{Exposed, FabricError, Payload, Peer, Room, UserMemory};
 
 use crate::envelope::{Envelope, Pattern, Rank};
 use crate::matching::Probed;
@@ -26,6 +26,16 @@ impl RequestId {
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
+    }
+
+    /// The name as one number, for who hands it back.
+    pub(crate) fn ticket(self) -> u64 {
+        u64::from(self.index) << 32 | u64::from(self.generation)
+    }
+
+    /// The name behind [`RequestId::ticket`].
+    pub(crate) fn of_ticket(ticket: u64) -> RequestId {
+        RequestId { index: (ticket >> 32) as u32, generation: ticket as u32 }
     }
 
     /// How many requests have had that place before.
@@ -120,7 +130,12 @@ pub(crate) enum State {
     /// A send in the link's queue.
     Queued { to: Peer },
     /// A send whose message waits here, or was sent and waits to be matched.
-    AwaitingReceiver { to: Peer, payload: Payload<'static> },
+    AwaitingReceiver {
+        to: Peer,
+        payload: Payload<'static>,
+        /// What the receiver may read it by.
+        exposed: Exposed,
+    },
     /// A receive that nothing has matched.
     Posted { pattern: Pattern, from: Option<Peer>, memory: UserMemory },
     /// A matched receive whose bytes are on the way straight into its memory.
@@ -131,8 +146,7 @@ pub(crate) enum State {
         tag: i32,
         sent_bytes: usize,
         acknowledge: Option<RequestId>,
-        /// The sender brings parts of it itself.
-        shared: Option<Shared>,
+        by: Carrier,
     },
     /// A matched receive whose bytes are on the way into memory of our own.
     Following {
@@ -165,13 +179,16 @@ impl State {
     }
 }
 
-/// A message of which the sender brings parts.
+/// Who brings the bytes of a message that is landing. `send` is the sender's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shared {
-    /// The sender's request.
-    pub send: RequestId,
-    /// What it has to bring; `None` where the message must be sent anew whatever it brings.
-    pub missing: Option<usize>,
+pub(crate) enum Carrier {
+    /// They come as a message.
+    Message,
+    /// The fabric reads them.
+    Fabric { send: RequestId },
+    /// The sender brings so many of them, and the others are here; `None` where the message must be sent anew
+    /// whatever it brings.
+    Sender { send: RequestId, missing: Option<usize> },
 }
 
 /// All requests of an engine: entries are reused, names are not.
@@ -362,7 +379,8 @@ impl Requests {
             Then::Complete(send) => self.complete(send, Outcome::sent()),
             Then::AwaitReceiver(send) => {
                 if let Some(state) = self.find(send) {
-                    *state = State::AwaitingReceiver { to, payload: Payload::EMPTY };
+                    let (payload, exposed) = (Payload::EMPTY, Exposed::default());
+                    *state = State::AwaitingReceiver { to, payload, exposed };
                 }
             }
         }

@@ -23,6 +23,8 @@ pub struct Config {
     pub tcp_ports: Option<RangeInclusive<u16>>,
     /// The interfaces whose addresses are offered to others; all where there is none.
     pub tcp_interfaces: Option<Vec<String>>,
+    /// Whether libfabric may be used without having been named, where this host has a card for it and the job other hosts.
+    pub seeks_hardware: bool,
     /// The provider of libfabric to use, by its whole name; one that goes to other hosts where there is none.
     pub libfabric_provider: Option<String>,
     /// The library of libfabric to load, if not the system's.
@@ -125,7 +127,7 @@ pub enum FabricName {
     Shm,
     /// Sockets.
     Tcp,
-    /// A provider of libfabric. Only where it is asked for.
+    /// A provider of libfabric.
     Libfabric,
 }
 
@@ -152,7 +154,7 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_FABRIC",
-        meaning: "fabrics that may be used, a comma list of shm, tcp, libfabric:PROVIDER; default: shm,tcp",
+        meaning: "fabrics that may be used, a comma list of shm, tcp, libfabric:PROVIDER; default: shm, tcp, and libfabric between hosts that have a card for it",
     },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
@@ -226,6 +228,7 @@ impl Config {
         let mut config = Config::default();
         if let Some(list) = read("WEFT_FABRIC") {
             (config.fabrics, config.libfabric_provider) = parse_fabrics(&list)?;
+            config.seeks_hardware = false;
         }
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
@@ -314,6 +317,7 @@ impl Default for Config {
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,
+            seeks_hardware: true,
             libfabric_provider: None,
             libfabric: None,
             connect_timeout: Duration::from_secs(10),
@@ -487,7 +491,7 @@ mod tests {
         assert_eq!(read("WEFT_SWITCHES", "a/b").unwrap().switches, file);
         for (name, value) in [
             ("WEFT_FABRIC", "carrier-pigeon"),
-            ("WEFT_FABRIC", "libfabric:verbs"),
+            ("WEFT_FABRIC", "libfabric:"),
             ("WEFT_TCP_PORTS", "9-3"),
             ("WEFT_CONNECT_TIMEOUT", "-1"),
             ("WEFT_UNEXPECTED_BYTES", "much"),

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::error::Result;
 pub use crate::fabrics::{
     AddressFormat, FoundByLibfabric, LibfabricSurvey, Link, Nature, Nic, PciAddress, Version, listening,
-    share_memory, survey_libfabric,
+    rdma_cards, share_memory, survey_libfabric,
 };
 
 /// The process managers that this process's environment offers, and which one would be used.
@@ -28,18 +28,3 @@ pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, &'static str)>> {
     };
     Ok(listening(config)?.into_iter().map(|address| (address, kind(&address))).collect())
 }
-
-/// The network cards for RDMA that the kernel has drivers for, by their names, whether anybody can use them or not.
-#[must_use]
-pub fn rdma_cards() -> Vec<String> {
-    let names = |folder: &&str| {
-        let entries = std::fs::read_dir(folder).ok()?;
-        Some(entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())))
-    };
-    let mut cards: Vec<String> = RDMA_FOLDERS.iter().filter_map(names).flatten().collect();
-    cards.sort();
-    cards
-}
-
-/// InfiniBand, RoCE, EFA and Omni-Path; and Slingshot.
-const RDMA_FOLDERS: [&str; 2] = ["/sys/class/infiniband", "/sys/class/cxi"];

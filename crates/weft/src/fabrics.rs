@@ -4,6 +4,7 @@
 //! peer is decided once, at the first message, by reach and cost.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use collectives::Cores;
@@ -30,6 +31,7 @@ use crate::error::{Class, Error, Result};
 use crate::exchange::Exchange;
 use crate::group::Group;
 use crate::lanes::{Large, Measured};
+use crate::lifelines::Lifelines;
 use crate::neighbours::{Claim, Meeting, Neighbours};
 use crate::wait;
 
@@ -42,8 +44,15 @@ pub struct Fabrics {
     libfabric: Option<Libfabric>,
     /// The constants that shm's limits follow from, once shm is open.
     constants: Option<Box<Found>>,
+    /// Whether messages go over tcp; it may be open only to see who lives.
+    tcp_brings: bool,
+    /// Whether somebody was reached over tcp.
+    is_tcp_used: bool,
+    lifelines: Lifelines,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
+    /// Turns of networks until tcp is polled again, where nobody was reached over it.
+    tcp_rests: u32,
     /// Messages in the loopback that were not polled yet.
     to_oneself: usize,
 }
@@ -105,7 +114,11 @@ impl Fabrics {
             tcp: None,
             libfabric: None,
             constants: None,
+            tcp_brings: false,
+            is_tcp_used: false,
+            lifelines: Lifelines::default(),
             networks_rest: 0,
+            tcp_rests: 0,
             to_oneself: 0,
         };
         if place.peers == 1 {
@@ -146,16 +159,9 @@ impl Fabrics {
         if place.here == FIRST {
             card.token = Some(random_token()?);
         }
-        if config.allows(FabricName::Tcp) {
-            let tcp = Tcp::open(place.here, tcp_settings(config, place.peers))?;
-            card.tcp = Some(tcp.address());
-            self.tcp = Some(tcp);
-        }
-        if config.allows(FabricName::Libfabric) {
-            let libfabric = Libfabric::open(place.here, &libfabric_settings(config, place.peers))?;
-            card.libfabric = Some(libfabric.address());
-            self.libfabric = Some(libfabric);
-        }
+        self.open_networks(place, exchange)?;
+        card.tcp = self.tcp.as_ref().map(Fabric::address);
+        card.libfabric = self.libfabric.as_ref().map(Fabric::address);
         exchange.put_card(place.here, &card.encode())?;
         // One process of the node knows it for sure; where a few must speak for all, each says what it is told.
         let told = exchange.local_size()?.is_some_and(|ranks| wait::cores(ranks, cpus) == Cores::Shared);
@@ -169,6 +175,28 @@ impl Fabrics {
             self.share(place, &offer, &neighbours)?;
         }
         Ok((neighbours.cores, cores, node))
+    }
+
+    /// Opens tcp, and libfabric where it was asked for, or where the job has ranks elsewhere and this host a card for it.
+    fn open_networks(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<()> {
+        let config = place.config;
+        let settings = libfabric_settings(config, place.peers);
+        if config.allows(FabricName::Libfabric) {
+            self.libfabric = Some(Libfabric::open(place.here, &settings)?);
+        } else if config.seeks_hardware
+            && !rdma_cards().is_empty()
+            && exchange.local_size()? != Some(place.peers)
+        {
+            // Whatever it lacks, `weft doctor` tells; tcp does without.
+            self.libfabric = Libfabric::open(place.here, &settings).ok();
+        }
+        if config.allows(FabricName::Tcp) {
+            self.tcp = Some(Tcp::open(place.here, tcp_settings(config, place.peers))?);
+            self.tcp_brings = true;
+        } else if self.libfabric.is_some() {
+            self.tcp = Tcp::open(place.here, tcp_settings(config, place.peers)).ok();
+        }
+        Ok(())
     }
 
     /// Opens shared memory with those of this node that have any, if they are more than this process alone.
@@ -210,7 +238,8 @@ impl Fabrics {
 
     /// The names of the fabrics that are open.
     pub(crate) fn open_names(&self) -> Vec<&'static str> {
-        let (shm, tcp) = (self.shm.as_ref().map(Fabric::name), self.tcp.as_ref().map(Fabric::name));
+        let shm = self.shm.as_ref().map(Fabric::name);
+        let tcp = self.tcp.as_ref().filter(|_| self.tcp_brings).map(Fabric::name);
         [shm, tcp, self.libfabric.as_ref().map(Fabric::name)].into_iter().flatten().collect()
     }
 
@@ -228,8 +257,27 @@ impl Fabrics {
 
     #[inline(always)]
     fn poll_networks(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        let tcp = self.tcp.as_mut().map_or(0, |tcp| tcp.poll(sink, events));
-        tcp + self.libfabric.as_mut().map_or(0, |libfabric| libfabric.poll(sink, events))
+        let Some(libfabric) = &mut self.libfabric else {
+            return self.tcp.as_mut().map_or(0, |tcp| tcp.poll(sink, events));
+        };
+        let happened = libfabric.poll(sink, events);
+        if self.tcp_rests > 0 {
+            self.tcp_rests -= 1;
+            return happened;
+        }
+        happened + self.poll_tcp_beside(sink, events)
+    }
+
+    /// Looks at tcp where libfabric is there as well.
+    #[inline(never)]
+    fn poll_tcp_beside(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return 0 };
+        self.tcp_rests = if self.is_tcp_used { 0 } else { TURNS_BETWEEN_LIFELINES };
+        let happened = self.lifelines.poll(tcp, sink, events);
+        for (peer, error) in self.lifelines.ended() {
+            libfabric.lose(peer, error);
+        }
+        happened
     }
 
     #[cold]
@@ -249,7 +297,7 @@ impl Fabrics {
             ways.push((cost, FabricName::Shm, address));
         }
         let card = Card::decode(card).unwrap_or_default();
-        if let Some(tcp) = &self.tcp
+        if let Some(tcp) = self.tcp.as_ref().filter(|_| self.tcp_brings)
             && let Some(address) = card.tcp
             && let Some(cost) = tcp.reach(peer, &address)
         {
@@ -263,6 +311,19 @@ impl Fabrics {
         }
         ways.sort_by_key(|(cost, _, _)| *cost);
         ways
+    }
+
+    /// That is the way to the peer from now on.
+    fn chosen(&mut self, peer: Peer, lane: Lane, card: &[u8]) {
+        match lane {
+            Lane::Tcp(_) => self.is_tcp_used = true,
+            Lane::Libfabric(_) => {
+                if let Some(address) = Card::decode(card).and_then(|card| card.tcp) {
+                    self.lifelines.watch(peer, address);
+                }
+            }
+            Lane::Loopback | Lane::Shm(_) => {}
+        }
     }
 
     fn unreachable(&self, peer: Peer) -> FabricError {
@@ -309,7 +370,10 @@ impl Fabric for Fabrics {
                 _ => continue,
             };
             match lane {
-                Ok(lane) => return Ok(lane),
+                Ok(lane) => {
+                    self.chosen(peer, lane, card);
+                    return Ok(lane);
+                }
                 Err(error) => last = Some(error),
             }
         }
@@ -379,6 +443,13 @@ impl Fabric for Fabrics {
         if let Some(shm) = &mut self.shm {
             shm.call_roll();
         }
+        if let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) {
+            self.lifelines.open_another(tcp);
+            for peer in self.lifelines.have_left(tcp) {
+                libfabric.let_go(peer);
+            }
+            self.tcp_rests = 0;
+        }
     }
 
     fn bell(&self) -> FabricsBell {
@@ -389,13 +460,40 @@ impl Fabric for Fabrics {
         }
     }
 
-    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-        self.shm.as_mut().map_or_else(Exposed::default, |shm| shm.expose(memory))
+    fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+        match (lane, &mut self.shm, &mut self.libfabric) {
+            (Lane::Shm(lane), Some(shm), _) => shm.expose(lane, memory),
+            (Lane::Libfabric(lane), _, Some(libfabric)) => {
+                let exposed = libfabric.expose(lane, memory);
+                pass_on_notice(libfabric);
+                exposed
+            }
+            _ => Exposed::default(),
+        }
     }
 
-    fn pull(&mut self, lane: Lane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
-        match (lane, &mut self.shm) {
-            (Lane::Shm(lane), Some(shm)) => shm.pull(lane, exposed, offset, into),
+    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+        // To shared memory it makes no difference, and nothing is exposed to a peer by two fabrics.
+        if let Some(libfabric) = &mut self.libfabric {
+            libfabric.conceal(peer, exposed);
+        }
+    }
+
+    fn pull(
+        &mut self,
+        lane: Lane,
+        exposed: Exposed,
+        offset: usize,
+        into: &mut UserMemory,
+        ticket: u64,
+    ) -> Pulled {
+        match (lane, &mut self.shm, &mut self.libfabric) {
+            (Lane::Shm(lane), Some(shm), _) => shm.pull(lane, exposed, offset, into, ticket),
+            (Lane::Libfabric(lane), _, Some(libfabric)) => {
+                let pulled = libfabric.pull(lane, exposed, offset, into, ticket);
+                pass_on_notice(libfabric);
+                pulled
+            }
             _ => Pulled::Refused,
         }
     }
@@ -431,6 +529,13 @@ impl Fabric for Fabrics {
         let shm = self.shm.as_mut().is_none_or(Fabric::flush);
         let tcp = self.tcp.as_mut().is_none_or(Fabric::flush);
         let libfabric = self.libfabric.as_mut().is_none_or(Fabric::flush);
+        shm && tcp && libfabric
+    }
+
+    fn leave(&mut self) -> bool {
+        let shm = self.shm.as_mut().is_none_or(Fabric::leave);
+        let tcp = self.tcp.as_mut().is_none_or(Fabric::leave);
+        let libfabric = self.libfabric.as_mut().is_none_or(Fabric::leave);
         shm && tcp && libfabric
     }
 }
@@ -583,6 +688,12 @@ pub fn share_memory(ranks: u32) -> Result<()> {
     })
 }
 
+/// The network cards for RDMA that the kernel of this host knows, by their names.
+#[must_use]
+pub fn rdma_cards() -> Vec<String> {
+    libfabric::cards(Path::new("/sys"))
+}
+
 /// What libfabric has on this host, and what of it a job would take that asks for libfabric.
 ///
 /// # Errors
@@ -632,6 +743,13 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     }
 }
 
+/// What libfabric has to say of slow ways.
+fn pass_on_notice(libfabric: &mut Libfabric) {
+    if let Some(notice) = libfabric.take_notice() {
+        crate::tell(format_args!("weft: {notice}"));
+    }
+}
+
 fn libfabric_settings(config: &Config, peers: u32) -> libfabric::Settings {
     libfabric::Settings {
         library: config.libfabric.clone(),
@@ -663,6 +781,8 @@ const FIRST: Peer = Peer(0);
 const CORES_SHARED: &str = "weft-cores-shared";
 /// How often shm is looked at before networks are looked at once.
 const TURNS_BETWEEN_NETWORKS: u32 = 16;
+/// How often libfabric is looked at before tcp is looked at once, where tcp brings nothing but news of deaths.
+const TURNS_BETWEEN_LIFELINES: u32 = 64;
 /// The longest sleep where one bell cannot hear everything.
 const NAP: Duration = Duration::from_millis(1);
 /// How long the other process may do nothing while shm is measured.

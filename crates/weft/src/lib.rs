@@ -51,6 +51,7 @@ mod group;
 mod kept;
 pub mod lanes;
 pub mod launch;
+mod lifelines;
 mod lock;
 pub mod machine;
 mod memory;

@@ -641,7 +641,7 @@ impl Process {
         if self.finished.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.flush();
+        self.until(|engine| engine.leave().then_some(()));
         lock(&self.exchange).finish();
     }
 

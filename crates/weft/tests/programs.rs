@@ -123,8 +123,11 @@ mod with_loopback {
         fn bell(&self) -> F::Bell {
             self.1.bell()
         }
-        fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-            self.1.expose(memory)
+        fn expose(&mut self, lane: Self::Lane, memory: Payload<'_>) -> Exposed {
+            lane.map_or_else(Exposed::default, |lane| self.1.expose(lane, memory))
+        }
+        fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+            self.1.conceal(peer, exposed);
         }
         fn pull(
             &mut self,
@@ -132,8 +135,9 @@ mod with_loopback {
             exposed: Exposed,
             offset: usize,
             into: &mut UserMemory,
+            ticket: u64,
         ) -> Pulled {
-            lane.map_or(Pulled::Refused, |lane| self.1.pull(lane, exposed, offset, into))
+            lane.map_or(Pulled::Refused, |lane| self.1.pull(lane, exposed, offset, into, ticket))
         }
     }
 

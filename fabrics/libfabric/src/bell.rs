@@ -1,42 +1,89 @@
 //! What a thread sleeps on that waits for this fabric.
 
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabric::Bell;
 
-/// Sleeps in naps: most providers move nothing while nobody looks, so nobody may look away for long.
+/// Sleeps in naps: most providers move nothing while nobody looks, so nobody may look away for long. Naps are short at
+/// first and grow while nothing comes, but not while a peer may be reading memory here; and nobody sleeps who reads.
 #[derive(Clone, Default, Debug)]
 pub struct LibfabricBell {
-    inner: Arc<(Mutex<u32>, Condvar)>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default, Debug)]
+struct Inner {
+    rings: Mutex<u32>,
+    woken: Condvar,
+    /// Naps since something has come.
+    naps: AtomicU32,
+    /// A [`Haste`].
+    haste: AtomicU8,
+}
+
+/// How much there is to do for who looks. Many providers move memory piece by piece, in the calls of both sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Haste {
+    /// Messages may come.
+    None,
+    /// Memory is shown to peers, who may be reading it.
+    Shown,
+    /// Memory of peers is being read.
+    Reading,
+}
+
+impl LibfabricBell {
+    /// Something has come.
+    #[inline]
+    pub(crate) fn note_arrival(&self) {
+        if self.inner.naps.load(Ordering::Relaxed) != 0 {
+            self.inner.naps.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn note_haste(&self, haste: Haste) {
+        self.inner.haste.store(haste as u8, Ordering::Relaxed);
+    }
 }
 
 impl Bell for LibfabricBell {
     fn arm(&self) -> u32 {
-        *self.inner.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.inner.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sleep(&self, armed: u32, at_most: Duration) {
-        let (rings, woken) = &*self.inner;
-        let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let haste = self.inner.haste.load(Ordering::Relaxed);
+        if haste == Haste::Reading as u8 {
+            return std::thread::yield_now();
+        }
+        let is_shown = haste == Haste::Shown as u8;
+        let naps = if is_shown { 0 } else { self.inner.naps.fetch_add(1, Ordering::Relaxed) };
+        let nap = (NAP_MIN * 2_u32.pow((naps / NAPS_ALIKE).min(DOUBLINGS_MAX))).min(NAP_MAX);
+        let rings = self.inner.rings.lock().unwrap_or_else(PoisonError::into_inner);
         if *rings == armed {
             // Woken or not, early or late: the caller looks again.
-            drop(woken.wait_timeout(rings, at_most.min(NAP)));
+            drop(self.inner.woken.wait_timeout(rings, at_most.min(nap)));
         }
     }
 
     fn disarm(&self) {}
 
     fn ring(&self) {
-        let (rings, woken) = &*self.inner;
-        let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = self.inner.rings.lock().unwrap_or_else(PoisonError::into_inner);
         *rings = rings.wrapping_add(1);
-        woken.notify_all();
+        self.inner.woken.notify_all();
     }
 }
 
+/// The first naps, about as long as the kernel's timers are exact.
+const NAP_MIN: Duration = Duration::from_micros(20);
 /// Short enough for a message that comes meanwhile, long enough to leave the core to others.
-const NAP: Duration = Duration::from_millis(1);
+const NAP_MAX: Duration = Duration::from_millis(1);
+/// So many naps of each length.
+const NAPS_ALIKE: u32 = 16;
+const DOUBLINGS_MAX: u32 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -54,5 +101,21 @@ mod tests {
         let began = Instant::now();
         bell.sleep(bell.arm(), Duration::from_secs(3600));
         assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn naps_are_counted_until_something_comes_and_not_while_memory_is_read() {
+        let bell = LibfabricBell::default();
+        let naps = |bell: &LibfabricBell| bell.inner.naps.load(Ordering::Relaxed);
+        for _ in 0..200 {
+            bell.sleep(bell.arm(), Duration::from_nanos(1));
+        }
+        assert_eq!(naps(&bell), 200);
+        bell.note_arrival();
+        for haste in [Haste::Reading, Haste::Shown] {
+            bell.note_haste(haste);
+            bell.sleep(bell.arm(), Duration::from_secs(3600));
+            assert_eq!(naps(&bell), 0);
+        }
     }
 }

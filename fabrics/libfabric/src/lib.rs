@@ -1,32 +1,34 @@
 //! The libfabric fabric: a reliable-datagram endpoint on any provider, from RDMA networks to plain sockets.
 //!
 //! A small message goes by `inject`, or out of a slot of registered memory, into the receive buffers of its peer, which
-//! take any number of messages of anybody. A large one stays where it is: its peer is told and reads it, straight into
-//! where it goes. What providers may demand (docs/decisions/0018) is honoured for all of them alike, so that the code which
+//! take any number of messages of anybody. A large one stays where it is until its peer reads it, straight into where it
+//! goes; where memory cannot be registered it goes in pieces, like small ones. What providers may demand (docs/decisions/0018) is honoured for all of them alike, so that the code which
 //! runs on hardware is the code that is tested without.
 //!
 //! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and nothing
 //! that comes from a peer is believed.
 //!
-//! To read it: `wire` and `card` say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is
-//! a peer; `libfabric` holds them together, with `bulk` for large messages and `trouble` for the words; `survey` is what there
-//! is to choose from, and chooses.
+//! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses; `wire` and `card`
+//! say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is a peer; `libfabric` holds
+//! them together, with `pulls` for large messages and `trouble` for the words.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
 
 mod bell;
-mod bulk;
 mod card;
+mod hardware;
 mod libfabric;
 mod link;
 mod memory;
 mod port;
+mod pulls;
 mod survey;
 mod trouble;
 mod wire;
 
 pub use bell::LibfabricBell;
+pub use hardware::cards;
 pub use libfabric::{Lane, Libfabric, Settings};
 pub use libfabric_sys::{AddressFormat, Found, Link, Nic, PciAddress, Version};
 pub use survey::{Nature, Survey};

@@ -2,17 +2,20 @@
 
 use std::ffi::OsString;
 
-use fabric::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Sink};
+use fabric::{
+    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
+    UserMemory,
+};
 use libfabric_sys::{Failure, Library, SONAME, Wanted};
 
 use crate::bell::LibfabricBell;
-use crate::bulk::Fetch;
 use crate::card::Card;
-use crate::link::{Link, State, There, Turn};
-use crate::port::{Arrival, Event, Port, Sent};
+use crate::link::{Link, Piece, State, There, Turn};
+use crate::port::{Arrival, Event, Failed, Port, Sent};
+use crate::pulls::Pulls;
 use crate::survey;
 use crate::trouble;
-use crate::wire::{FRAME_BYTES, Frame, Kind, Offered};
+use crate::wire::{FRAME_BYTES, Frame, Kind};
 
 #[cfg(test)]
 mod tests;
@@ -27,13 +30,20 @@ pub struct Libfabric {
     pub(crate) links: Vec<Link>,
     /// For each peer the place of its link, or [`NO_LINK`]; as long as the highest peer needs.
     by_peer: Vec<u32>,
-    /// Links from which a large message comes.
-    pub(crate) fetching: Vec<u32>,
+    pub(crate) pulls: Pulls,
     /// Links whose loss the sink does not know.
     failing: Vec<u32>,
     /// Links whose next message may have come early.
     ready: Vec<u32>,
-    bell: LibfabricBell,
+    pub(crate) bell: LibfabricBell,
+    pub(crate) notice: Notice,
+}
+
+/// Something that a person should know once.
+pub(crate) enum Notice {
+    None,
+    Untold(Box<FabricError>),
+    Told,
 }
 
 /// How to reach one peer.
@@ -88,11 +98,37 @@ impl Libfabric {
             provider,
             links: Vec::new(),
             by_peer: Vec::new(),
-            fetching: Vec::new(),
+            pulls: Pulls::default(),
             failing: Vec::new(),
             ready: Vec::new(),
             bell: LibfabricBell::default(),
+            notice: Notice::None,
         })
+    }
+
+    /// What a person should know and is no error: said once. Large messages are slower than they need to be.
+    pub fn take_notice(&mut self) -> Option<FabricError> {
+        match std::mem::replace(&mut self.notice, Notice::Told) {
+            Notice::Untold(error) => Some(*error),
+            before => {
+                self.notice = before;
+                None
+            }
+        }
+    }
+
+    /// Somebody else knows that the peer has ended in good order: nothing that goes there is waited for.
+    pub fn let_go(&mut self, peer: Peer) {
+        if let Some(index) = self.known(peer) {
+            self.links[index as usize].has_left = true;
+        }
+    }
+
+    /// Somebody else knows that the peer has ended: whatever goes there or comes from there ends, too.
+    pub fn lose(&mut self, peer: Peer, error: FabricError) {
+        if let Some(index) = self.known(peer) {
+            self.fail(index, error);
+        }
     }
 
     /// The provider in use.
@@ -117,6 +153,11 @@ impl Libfabric {
             return Err(trouble::elsewhere(peer, (&card.provider, &self.provider)));
         }
         Ok(card)
+    }
+
+    /// The place of a peer's link, if it has one.
+    fn known(&self, peer: Peer) -> Option<u32> {
+        self.by_peer.get(peer.0 as usize).copied().filter(|index| *index != NO_LINK)
     }
 
     /// The place of a peer's link, which is made if there is none.
@@ -188,26 +229,32 @@ impl Fabric for Libfabric {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        Limits { eager_bytes_max: self.port.copied_bytes_max(), pull: false, look: false }
+        let eager_bytes_max = if self.provider.contains("tcp") { SOCKETS_EAGER_BYTES_MAX } else { 0 };
+        let eager_bytes_max = eager_bytes_max.max(self.port.copied_bytes_max());
+        Limits { eager_bytes_max, pull: true, look: false }
     }
 
     #[inline]
     fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
         if payload.bytes() > self.port.copied_bytes_max() {
-            return self.offer(lane.0, header, payload);
+            return self.begin_pieces(lane.0, header, payload);
         }
         self.send_frame(lane.0, Kind::Message, header, payload)
     }
 
-    fn resume(&mut self, lane: Lane, _rest: Payload<'_>) -> Posted {
-        self.resume_offer(lane.0)
+    fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
+        match self.send_pieces(lane.0, rest) {
+            0 => Posted::Busy,
+            bytes if bytes < rest.bytes() => Posted::Partly(bytes),
+            _ => Posted::Sent,
+        }
     }
 
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         let mut happened = 0;
-        if !self.fetching.is_empty() {
-            happened += self.go_on_with_all(sink);
+        if self.pulls.is_asking() {
+            happened += self.ask_on(sink);
         }
         if !self.ready.is_empty() {
             happened += self.deliver_early(sink, events);
@@ -218,8 +265,10 @@ impl Fabric for Libfabric {
             match event {
                 Event::Came(arrival) => self.arrived(arrival, sink),
                 Event::Left => {}
-                Event::Read { link } => self.read_ended(link, None, sink),
-                Event::Failed { link, read, failure } => self.failed(link, read, &failure, sink),
+                Event::Read(reading) => {
+                    self.read_ended(reading, sink);
+                }
+                Event::Failed(failed, failure) => self.failed(failed, &failure, sink),
             }
             if sink.enough() {
                 break;
@@ -228,6 +277,9 @@ impl Fabric for Libfabric {
         if !self.failing.is_empty() {
             happened += self.report_failing(sink);
         }
+        if happened > 0 {
+            self.bell.note_arrival();
+        }
         happened
     }
 
@@ -235,12 +287,31 @@ impl Fabric for Libfabric {
         self.bell.clone()
     }
 
+    fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+        self.show(lane.0, memory)
+    }
+
+    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+        self.hide(peer, exposed);
+    }
+
+    fn pull(
+        &mut self,
+        lane: Lane,
+        exposed: Exposed,
+        offset: usize,
+        into: &mut UserMemory,
+        ticket: u64,
+    ) -> Pulled {
+        self.read(lane.0, exposed, offset, into, ticket)
+    }
+
     fn flush(&mut self) -> bool {
-        let mut is_settled = true;
-        for index in 0..self.links.len() as u32 {
-            is_settled &= self.settle(index);
-        }
-        is_settled && !self.port.is_sending()
+        self.settle(Libfabric::confirm)
+    }
+
+    fn leave(&mut self) -> bool {
+        self.settle(Libfabric::take_leave)
     }
 }
 
@@ -257,8 +328,8 @@ impl Libfabric {
         payload: Payload<'_>,
     ) -> Posted {
         let link = &self.links[index as usize];
-        if !link.is_open() {
-            return Posted::Sent;
+        if !link.is_waited_for() {
+            return self.send_in_vain(index);
         }
         let Some(there) = link.there else { return Posted::Busy };
         if link.sent == 0 && !self.greet(index, there) {
@@ -267,6 +338,14 @@ impl Libfabric {
         let frame = self.frame(index, there, kind, header);
         let sent = self.port.send(index, there.address, &frame, payload);
         self.note_sent(index, sent)
+    }
+
+    /// To a peer that has ended well nothing may be sent any more, and whoever does so is told.
+    #[cold]
+    fn send_in_vain(&mut self, index: u32) -> Posted {
+        let error = trouble::has_left(&self.who(index));
+        self.fail(index, error);
+        Posted::Sent
     }
 
     #[inline]
@@ -297,22 +376,69 @@ impl Libfabric {
         self.note_sent(index, sent) == Posted::Sent
     }
 
-    /// True when everything that was injected for a peer has left. Nobody tells of it; but what is sent behind it is told of.
-    fn settle(&mut self, index: u32) -> bool {
-        let link = &self.links[index as usize];
-        let (true, Some(there)) = (link.is_open(), link.there) else { return true };
-        if link.is_unconfirmed {
-            let frame = self.frame(index, there, Kind::Nothing, &Header::default());
-            let sent = self.port.send_slot(index, there.address, &frame, Payload::EMPTY);
-            return self.note_sent(index, sent) == Posted::Sent;
+    /// Begins with a message that is too long for one frame. Most such messages are read by their receiver instead.
+    #[cold]
+    fn begin_pieces(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
+        let bytes = (payload.bytes() as u64).to_le_bytes();
+        if self.send_frame(index, Kind::Long, header, Payload::from(&bytes[..])) == Posted::Busy {
+            return Posted::Busy;
         }
-        link.incoming.is_none() && matches!(link.outgoing, crate::bulk::Outgoing::None)
+        match self.send_pieces(index, payload) {
+            bytes if bytes < payload.bytes() => Posted::Partly(bytes),
+            _ => Posted::Sent,
+        }
+    }
+
+    /// Sends as many pieces as go now; how many bytes of `rest` those were.
+    fn send_pieces(&mut self, index: u32, rest: Payload<'_>) -> usize {
+        let mut sent = 0;
+        while sent < rest.bytes() {
+            let piece = rest.part(sent, self.port.copied_bytes_max());
+            if self.send_frame(index, Kind::Piece, &Header::default(), piece) == Posted::Busy {
+                break;
+            }
+            sent += piece.bytes();
+        }
+        sent
+    }
+
+    /// True when everything that was sent has left, and `tell` has said to each peer what it has to say.
+    fn settle(&mut self, tell: fn(&mut Libfabric, u32) -> bool) -> bool {
+        let mut is_told = true;
+        for index in 0..self.links.len() as u32 {
+            let link = &self.links[index as usize];
+            is_told &= !link.is_waited_for() || link.there.is_none() || tell(self, index);
+        }
+        is_told && !self.port.sending().any(|index| self.links[index as usize].is_waited_for())
+    }
+
+    /// Nobody tells whether what was injected has left; but what is sent behind it is told of.
+    fn confirm(&mut self, index: u32) -> bool {
+        !self.links[index as usize].is_unconfirmed || self.send_confirmed(index, Kind::Nothing)
+    }
+
+    fn take_leave(&mut self, index: u32) -> bool {
+        let is_told = self.links[index as usize].knows_farewell || self.send_confirmed(index, Kind::Farewell);
+        self.links[index as usize].knows_farewell = is_told;
+        is_told
+    }
+
+    /// Sends a frame of which the queue tells when it has left, and with it all before it.
+    fn send_confirmed(&mut self, index: u32, kind: Kind) -> bool {
+        let link = &self.links[index as usize];
+        let Some(there) = link.there else { return true };
+        if link.sent == 0 && !self.greet(index, there) {
+            return false;
+        }
+        let frame = self.frame(index, there, kind, &Header::default());
+        let sent = self.port.send_slot(index, there.address, &frame, Payload::EMPTY);
+        self.note_sent(index, sent) == Posted::Sent
     }
 
     #[cold]
-    fn refused(&mut self, index: u32, code: i32) {
-        let error = trouble::lost(&self.who(index), &self.provider, &self.port.text(code));
-        self.fail(index, error);
+    pub(crate) fn refused(&mut self, index: u32, code: i32) {
+        let said = self.port.text(code);
+        self.lost_by_provider(index, &said);
     }
 }
 
@@ -345,16 +471,26 @@ impl Libfabric {
         let Some(message) = self.port.message(arrival) else { return };
         let payload = message.after(FRAME_BYTES);
         let link = &mut self.links[index as usize];
-        let is_plain = frame.kind == Kind::Message && link.is_open() && link.incoming.is_none();
-        if is_plain {
-            link.heard = link.heard.wrapping_add(1);
+        link.heard = link.heard.wrapping_add(1);
+        if frame.kind == Kind::Message && link.is_open() && link.incoming.is_none() {
             sink.message(frame.from, &frame.header, payload);
+        } else if frame.kind == Kind::Piece && link.is_open() {
+            let piece = link.take_piece(payload);
+            self.note_piece(index, piece, sink);
         } else {
             let payload = payload.to_vec();
             self.act(index, frame, &payload, sink);
         }
         if self.links[index as usize].has_early() {
             self.ready.push(index);
+        }
+    }
+
+    fn note_piece(&mut self, index: u32, piece: Piece, sink: &mut impl Sink) {
+        match piece {
+            Piece::Part => {}
+            Piece::Last => sink.landed(self.links[index as usize].peer),
+            Piece::Wrong => self.break_with(index, "a piece of nothing"),
         }
     }
 
@@ -378,35 +514,37 @@ impl Libfabric {
                 continue;
             };
             let frame = message.first_chunk().and_then(Frame::decode).expect("a frame was kept");
+            let link = &mut self.links[index as usize];
+            link.heard = link.heard.wrapping_add(1);
             self.act(index, &frame, &message[FRAME_BYTES..], sink);
             happened += 1;
         }
         happened
     }
 
-    /// Does what a frame is for.
+    /// Does what a frame is for that has been counted.
     #[cold]
     fn act(&mut self, index: u32, frame: &Frame, payload: &[u8], sink: &mut impl Sink) {
         let link = &mut self.links[index as usize];
         if !link.is_open() {
             return;
         }
-        link.heard = link.heard.wrapping_add(1);
-        let is_reading = matches!(link.incoming.as_deref(), Some(Fetch::Reading(_)));
-        let is_known = link.there.is_some();
         match frame.kind {
             Kind::Hello => self.greeted(index, payload),
             Kind::Nothing => {}
-            Kind::Fetched => self.fetched(index, &frame.header),
-            Kind::Message if !is_reading => {
-                sink.message(frame.from, &frame.header, Payload::from(payload));
+            Kind::Farewell => link.has_left = true,
+            Kind::Piece => {
+                let piece = link.take_piece(Payload::from(payload));
+                self.note_piece(index, piece, sink);
             }
-            Kind::Offer if !is_known => self.break_with(index, "an offer before it said hello"),
-            Kind::Offer if self.links[index as usize].incoming.is_none() => match Offered::decode(payload) {
-                Some(offered) => self.fetch(index, &frame.header, offered, sink),
-                None => self.break_with(index, "an offer that is none"),
+            Kind::Message | Kind::Long if link.incoming.is_some() => {
+                self.break_with(index, "a message within another");
+            }
+            Kind::Message => sink.message(frame.from, &frame.header, Payload::from(payload)),
+            Kind::Long => match length(payload) {
+                Some(bytes) => link.begin(sink.arriving(frame.from, &frame.header, bytes), bytes),
+                None => self.break_with(index, "a message of no length"),
             },
-            Kind::Message | Kind::Offer => self.break_with(index, "a message within another"),
         }
     }
 
@@ -428,9 +566,9 @@ impl Libfabric {
         let link = &mut self.links[index as usize];
         if link.is_open() {
             link.state = State::Failing(Box::new(error));
-            link.forget_early();
+            link.forget();
             self.failing.push(index);
-            self.withdraw(index);
+            self.give_up_on(index);
         }
     }
 
@@ -442,27 +580,30 @@ impl Libfabric {
 
     /// The queue tells that something has failed.
     #[cold]
-    fn failed(&mut self, link: Option<u32>, is_read: bool, failure: &Failure, sink: &mut impl Sink) {
-        if let Some(index) = link {
-            let error = trouble::lost(&self.who(index), &self.provider, &failure.text);
-            return if is_read {
-                self.read_ended(index, Some(error), sink);
-            } else {
-                self.fail(index, error);
-            };
-        }
-        // A receive buffer that failed belongs to nobody; it has been posted again.
-        if failure.operation.is_some() {
-            return;
-        }
-        // Somebody's message is gone, and the provider does not say whose. That it may be any of these is the truth.
-        for index in 0..self.links.len() as u32 {
-            let link = &self.links[index as usize];
-            if link.is_unconfirmed || !matches!(link.outgoing, crate::bulk::Outgoing::None) {
-                let error = trouble::lost(&self.who(index), &self.provider, &failure.text);
-                self.fail(index, error);
+    fn failed(&mut self, failed: Failed, failure: &Failure, sink: &mut impl Sink) {
+        match failed {
+            Failed::Message(index) => self.lost_by_provider(index, &failure.text),
+            Failed::Read(reading) => {
+                if let Some(index) = self.pulls.link_of(reading) {
+                    self.lost_by_provider(index, &failure.text);
+                }
+                self.read_ended(reading, sink);
+            }
+            Failed::Buffer => {}
+            // Somebody's message is gone, and the provider does not say whose. That it may be any of these is the truth.
+            Failed::Something => {
+                for index in 0..self.links.len() as u32 {
+                    if self.links[index as usize].is_unconfirmed {
+                        self.lost_by_provider(index, &failure.text);
+                    }
+                }
             }
         }
+    }
+
+    fn lost_by_provider(&mut self, index: u32, said: &str) {
+        let error = trouble::lost(&self.who(index), &self.provider, said);
+        self.fail(index, error);
     }
 
     /// Tells of those that were lost, once nothing is written into their messages any more.
@@ -470,11 +611,11 @@ impl Libfabric {
     fn report_failing(&mut self, sink: &mut impl Sink) -> usize {
         let mut told = 0;
         for index in std::mem::take(&mut self.failing) {
-            let link = &mut self.links[index as usize];
-            if link.incoming.is_some() {
+            if self.pulls.reads_from(index) {
                 self.failing.push(index);
                 continue;
             }
+            let link = &mut self.links[index as usize];
             if let State::Failing(error) = std::mem::replace(&mut link.state, State::Lost) {
                 sink.lost(link.peer, *error);
                 told += 1;
@@ -482,6 +623,12 @@ impl Libfabric {
         }
         told
     }
+}
+
+/// The length of a message that comes in pieces.
+fn length(payload: &[u8]) -> Option<usize> {
+    let bytes = usize::try_from(u64::from_le_bytes(payload.try_into().ok()?)).ok()?;
+    (1..=isize::MAX as usize).contains(&bytes).then_some(bytes)
 }
 
 /// What this process tells of itself.
@@ -526,6 +673,8 @@ fn host_identity() -> Result<[u8; 16], FabricError> {
 const NO_LINK: u32 = u32::MAX;
 /// The provider that does not leave its host.
 const SHM: &str = "shm";
+/// Over sockets a message in pieces costs less up to here than the round trip of a read.
+const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
 const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };
 /// Sockets below; our own tcp is as quick.

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fabric::{FabricError, Peer};
+use fabric::{FabricError, Payload, Peer, UserMemory};
 use libfabric_sys::Address;
-
-use crate::bulk::{Fetch, Outgoing};
 
 /// A peer.
 pub(crate) struct Link {
@@ -19,10 +17,12 @@ pub(crate) struct Link {
     pub(crate) heard: u32,
     /// Something was injected, and nothing behind it has been seen to leave.
     pub(crate) is_unconfirmed: bool,
-    /// A large message on its way there.
-    pub(crate) outgoing: Outgoing,
-    /// A large message on its way here.
-    pub(crate) incoming: Option<Box<Fetch>>,
+    /// It has left the job in good order: nothing need go there, and nothing may.
+    pub(crate) has_left: bool,
+    /// It was told that this process leaves.
+    pub(crate) knows_farewell: bool,
+    /// A message that comes in pieces.
+    pub(crate) incoming: Option<Box<Incoming>>,
     /// Messages of which the provider has told too early.
     early: BTreeMap<u32, Vec<u8>>,
     /// For messages to people.
@@ -44,6 +44,25 @@ pub(crate) enum State {
     Lost,
 }
 
+/// A message that comes in pieces.
+pub(crate) struct Incoming {
+    room: UserMemory,
+    bytes: usize,
+    /// How many of them have come.
+    come: usize,
+}
+
+/// What a piece of a message has made of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Piece {
+    /// More is to come.
+    Part,
+    /// It is there.
+    Last,
+    /// It belongs to nothing.
+    Wrong,
+}
+
 /// When a message's turn is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
@@ -63,7 +82,8 @@ impl Link {
             sent: 0,
             heard: 0,
             is_unconfirmed: false,
-            outgoing: Outgoing::None,
+            has_left: false,
+            knows_farewell: false,
             incoming: None,
             early: BTreeMap::new(),
             host_name: "?".into(),
@@ -72,6 +92,11 @@ impl Link {
 
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
+    }
+
+    /// Whether anything that was sent must still arrive.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.is_open() && !self.has_left
     }
 
     /// Whether the message that is the `sequence`th from this peer is the next.
@@ -100,9 +125,30 @@ impl Link {
         !self.early.is_empty()
     }
 
-    /// Forgets what came early, of a peer that is lost.
-    pub(crate) fn forget_early(&mut self) {
+    /// Begins with a message of `bytes` bytes.
+    pub(crate) fn begin(&mut self, room: UserMemory, bytes: usize) {
+        self.incoming = Some(Box::new(Incoming { room, bytes, come: 0 }));
+    }
+
+    /// Takes the next piece of a message.
+    pub(crate) fn take_piece(&mut self, piece: Payload<'_>) -> Piece {
+        let Some(incoming) = &mut self.incoming else { return Piece::Wrong };
+        if piece.bytes() == 0 || piece.bytes() > incoming.bytes - incoming.come {
+            return Piece::Wrong;
+        }
+        incoming.room.write_at(incoming.come, piece);
+        incoming.come += piece.bytes();
+        if incoming.come < incoming.bytes {
+            return Piece::Part;
+        }
+        self.incoming = None;
+        Piece::Last
+    }
+
+    /// Forgets what has come and was not told, of a peer that is lost.
+    pub(crate) fn forget(&mut self) {
         self.early.clear();
+        self.incoming = None;
     }
 }
 

@@ -6,6 +6,7 @@ use libfabric_sys::{
 };
 
 use crate::memory::{BUFFERS, LandingId, Memory, Shown};
+use crate::pulls::ReadingId;
 use crate::wire::{FRAME_BYTES, Frame};
 
 /// An endpoint with its operations. Sends come first among them, then receive buffers, then reads.
@@ -14,8 +15,8 @@ pub(crate) struct Port {
     /// For each slot, whose message it held last.
     slots: Vec<u32>,
     free_slots: Vec<u32>,
-    /// For each read, where it goes and whose memory it reads.
-    reads: Vec<(u32, LandingId)>,
+    /// For each read, where it goes and what it is part of.
+    reads: Vec<(ReadingId, LandingId)>,
     free_reads: Vec<u32>,
     /// Receive buffers that the provider could not take yet.
     idle_buffers: Vec<u32>,
@@ -34,10 +35,23 @@ pub(crate) enum Event {
     Left,
     /// A message has come; it lies in that buffer until [`Port::seen`].
     Came(Arrival),
-    /// A read for that link has ended.
-    Read { link: u32 },
-    /// Something for that link, where it is known for whom, has failed.
-    Failed { link: Option<u32>, read: bool, failure: Box<Failure> },
+    /// A read has ended.
+    Read(ReadingId),
+    /// Something has failed.
+    Failed(Failed, Box<Failure>),
+}
+
+/// What has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failed {
+    /// A message for that link.
+    Message(u32),
+    /// A read.
+    Read(ReadingId),
+    /// A receive buffer, which belongs to nobody and has been posted again.
+    Buffer,
+    /// The provider does not say.
+    Something,
 }
 
 /// Where a message lies.
@@ -72,7 +86,7 @@ impl Port {
             memory,
             slots: vec![0; SLOTS],
             free_slots: (0..SLOTS as u32).rev().collect(),
-            reads: vec![(0, LandingId::NONE); READS],
+            reads: vec![(ReadingId::NONE, LandingId::NONE); READS],
             free_reads: (0..READS as u32).rev().collect(),
             idle_buffers: (0..BUFFERS as u32).collect(),
             scratch: vec![0; terms.inject_bytes_max.min(INJECT_BYTES_MAX)].into(),
@@ -142,9 +156,10 @@ impl Port {
         }
     }
 
-    /// Whether something that was sent has not left yet.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.free_slots.len() < SLOTS
+    /// For whom something that was sent has not left yet.
+    pub(crate) fn sending(&self) -> impl Iterator<Item = u32> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter(|(slot, _)| !self.free_slots.contains(&(*slot as u32))).map(|(_, link)| *link)
     }
 
     pub(crate) fn show(&mut self, payload: Payload<'_>) -> Result<Shown, LibfabricError> {
@@ -167,7 +182,7 @@ impl Port {
     /// Begins to read what is missing of `bytes` bytes from `offset` on; how much of it, or why nothing.
     pub(crate) fn read(
         &mut self,
-        (link, landing): (u32, LandingId),
+        (reading, landing): (ReadingId, LandingId),
         (offset, bytes): (usize, usize),
         from: Address,
         remote: Remote,
@@ -180,7 +195,7 @@ impl Port {
         match self.memory.read(operation, landing, (offset, bytes), from, remote) {
             Answer::Taken => {
                 self.free_reads.pop();
-                self.reads[read as usize] = (link, landing);
+                self.reads[read as usize] = (reading, landing);
                 Ok(bytes)
             }
             Answer::Again => Err(Sent::Busy),
@@ -230,10 +245,10 @@ impl Port {
                 Event::Left
             }
             Part::Read(read) => {
-                let (link, landing) = self.reads[read];
+                let (reading, landing) = self.reads[read];
                 self.free_reads.push(read as u32);
                 self.memory.read_ended(landing);
-                Event::Read { link }
+                Event::Read(reading)
             }
             Part::Buffer(_) => Event::Left,
         }
@@ -270,25 +285,20 @@ impl Port {
     }
 
     #[cold]
-    fn failed(&mut self, mut failure: Box<Failure>) -> Event {
+    fn failed(&mut self, failure: Box<Failure>) -> Event {
         // A provider may not say what has failed; where one thing only was under way, that is it.
         let operation = failure.operation.or_else(|| self.only_operation());
-        let part = operation.map(Part::of);
-        let (link, read) = match part {
-            Some(Part::Slot(slot)) => (Some(self.slots[slot]), false),
-            Some(Part::Read(read)) => (Some(self.reads[read].0), true),
-            Some(Part::Buffer(buffer)) => {
+        let Some(part) = operation.map(Part::of) else { return Event::Failed(Failed::Something, failure) };
+        let failed = match part {
+            Part::Slot(slot) => Failed::Message(self.slots[slot]),
+            Part::Read(read) => Failed::Read(self.reads[read].0),
+            Part::Buffer(buffer) => {
                 self.release(buffer, failure.released);
-                failure.operation = operation;
-                return Event::Failed { link: None, read: false, failure };
+                return Event::Failed(Failed::Buffer, failure);
             }
-            None => (None, false),
         };
-        if let Some(part) = part {
-            self.ended(part);
-        }
-        failure.operation = operation;
-        Event::Failed { link, read, failure }
+        self.ended(part);
+        Event::Failed(failed, failure)
     }
 
     /// The one send or read that is under way, if it is one.

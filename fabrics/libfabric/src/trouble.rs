@@ -82,25 +82,20 @@ pub(crate) fn lost(who: &str, provider: &str, said: &str) -> FabricError {
     trouble(Fault::Died, what)
 }
 
-/// Memory of a large message could not be registered.
-pub(crate) fn cannot_register(
-    who: &str,
-    provider: &str,
-    bytes: usize,
-    error: &LibfabricError,
-) -> FabricError {
+/// Memory of a large message is not registered.
+pub(crate) fn cannot_register(provider: &str, bytes: usize, error: &LibfabricError) -> FabricError {
     let what = format!(
-        "cannot exchange {bytes} bytes with {who}: provider {provider} does not register the memory: {error}\n{}",
+        "provider {provider} does not register {bytes} bytes of memory: {error}; large messages go in pieces, which is slower\n{}",
         remedy(error)
     );
     trouble(Fault::Resources, what)
 }
 
-/// A large message could not be read.
-pub(crate) fn not_fetched(who: &str, provider: &str) -> FabricError {
+/// Something is sent to a peer that has said farewell.
+pub(crate) fn has_left(who: &str) -> FabricError {
     let what = format!(
-        "lost {who}: it could not read the memory of a large message through provider {provider}\nIts own message \
-         says why."
+        "cannot send to {who}: it has ended its part of the job in good order\nEvery process must finish its \
+         communication before any of them finalizes."
     );
     trouble(Fault::Died, what)
 }
@@ -141,8 +136,8 @@ mod tests {
     #[test]
     fn locked_memory_has_a_remedy_of_its_own() {
         let short = LibfabricError::Refused { call: "fi_mr_reg", code: 12, text: "Cannot allocate".into() };
-        let error = cannot_register("process 3 on node7", "verbs;ofi_rxm", 1 << 20, &short);
-        for part in ["1048576 bytes", "process 3 on node7", "verbs;ofi_rxm", "fi_mr_reg answered 12"] {
+        let error = cannot_register("verbs;ofi_rxm", 1 << 20, &short);
+        for part in ["1048576 bytes", "verbs;ofi_rxm", "fi_mr_reg answered 12"] {
             assert!(error.what.contains(part), "{part} is missing in {error}");
         }
         assert!(error.what.contains("ulimit -l"), "{error}");

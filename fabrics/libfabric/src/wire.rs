@@ -1,7 +1,6 @@
 //! What stands before each message on the way. No input or output here.
 
 use fabric::{Header, Peer};
-use libfabric_sys::Remote;
 
 /// The first 40 bytes of every message.
 ///
@@ -28,12 +27,14 @@ pub(crate) enum Kind {
     Hello,
     /// A message of the engine, whole.
     Message,
-    /// A message of the engine whose payload waits over there; this payload is an [`Offered`].
-    Offer,
-    /// What was offered has been read; or, if the first word of the header is not zero, could not be.
-    Fetched,
+    /// The beginning of one that comes in pieces: the payload is its length, in 8 bytes.
+    Long,
+    /// The next piece of it.
+    Piece,
     /// Nothing: when it has left, so have all before it.
     Nothing,
+    /// The last: the sender leaves the job.
+    Farewell,
 }
 
 impl Frame {
@@ -43,9 +44,10 @@ impl Frame {
         let kind = match self.kind {
             Kind::Hello => 1,
             Kind::Message => 2,
-            Kind::Offer => 3,
-            Kind::Fetched => 4,
+            Kind::Long => 3,
+            Kind::Piece => 4,
             Kind::Nothing => 5,
+            Kind::Farewell => 6,
         };
         let first = [self.seal, self.from.0, self.sequence, kind];
         let words = first.into_iter().chain(self.header.words);
@@ -66,41 +68,17 @@ impl Frame {
         let kind = match kind {
             1 => Kind::Hello,
             2 => Kind::Message,
-            3 => Kind::Offer,
-            4 => Kind::Fetched,
+            3 => Kind::Long,
+            4 => Kind::Piece,
             5 => Kind::Nothing,
+            6 => Kind::Farewell,
             _ => return None,
         };
         Some(Frame { seal, from: Peer(from), sequence, kind, header: Header { words: header } })
     }
 }
 
-/// Memory that waits to be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Offered {
-    pub(crate) bytes: u64,
-    pub(crate) remote: Remote,
-}
-
-impl Offered {
-    pub(crate) fn encode(&self) -> [u8; OFFERED_BYTES] {
-        let mut bytes = [0; OFFERED_BYTES];
-        let words = [self.bytes, self.remote.address, self.remote.key];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Offered> {
-        let bytes: &[u8; OFFERED_BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| Some(u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?));
-        Some(Offered { bytes: word(0)?, remote: Remote { address: word(8)?, key: word(16)? } })
-    }
-}
-
 pub(crate) const FRAME_BYTES: usize = 40;
-pub(crate) const OFFERED_BYTES: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -114,15 +92,8 @@ mod tests {
             bytes[12..16].copy_from_slice(&kind.to_le_bytes());
             match Frame::decode(&bytes) {
                 Some(frame) => prop_assert_eq!(frame.encode(), bytes),
-                None => prop_assert!(kind == 0 || kind > 5),
+                None => prop_assert!(kind == 0 || kind > 6),
             }
-        }
-
-        #[test]
-        fn what_is_offered_comes_back(bytes: u64, address: u64, key: u64) {
-            let offered = Offered { bytes, remote: Remote { address, key } };
-            prop_assert_eq!(Offered::decode(&offered.encode()), Some(offered));
-            prop_assert_eq!(Offered::decode(&offered.encode()[1..]), None);
         }
     }
 }

@@ -204,14 +204,14 @@ impl End {
     }
 
     fn send_exposed(&mut self) {
-        let [start, bytes] = self.shm.expose(self.outbox.payload()).words;
+        let [start, bytes] = self.shm.expose(self.lane, self.outbox.payload()).words;
         let words = [start as u32, (start >> 32) as u32, bytes as u32, 0, 0, 1];
         let _ = self.shm.post(self.lane, &Header { words }, Payload::EMPTY);
     }
 
     fn receive_exposed(&mut self) {
         self.receive();
-        let done = self.shm.pull(self.lane, self.heard.exposed, 0, &mut self.heard.inbox.memory());
+        let done = self.shm.pull(self.lane, self.heard.exposed, 0, &mut self.heard.inbox.memory(), 0);
         assert_eq!(done, Pulled::Done, "this machine allows no pull");
     }
 }

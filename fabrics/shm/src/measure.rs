@@ -133,7 +133,7 @@ impl End {
 
     /// Says where the memory is.
     fn offer(&mut self, bytes: usize) -> Result<(), FabricError> {
-        let [start, length] = self.shm.expose(self.outbox.payload().part(0, bytes)).words;
+        let [start, length] = self.shm.expose(self.lane, self.outbox.payload().part(0, bytes)).words;
         let words = [start as u32, (start >> 32) as u32, length as u32, (length >> 32) as u32, 0, 0];
         self.send(0, Header { words })
     }
@@ -144,7 +144,7 @@ impl End {
         }
         let mut memory = self.heard.inbox.memory().part(0, bytes);
         let start = Instant::now();
-        let pulled = self.shm.pull(self.lane, self.heard.exposed, 0, &mut memory);
+        let pulled = self.shm.pull(self.lane, self.heard.exposed, 0, &mut memory, 0);
         let time = start.elapsed().as_nanos() as f64;
         (pulled == Pulled::Done).then_some(time)
     }

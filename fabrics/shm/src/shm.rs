@@ -612,14 +612,21 @@ impl Fabric for Shm {
         ShmBell::new(self.segment.clone(), self.seat)
     }
 
-    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
+    fn expose(&mut self, _lane: ShmLane, memory: Payload<'_>) -> Exposed {
         match self.heap.locate(memory) {
             Some(at) => heap::described(at, memory.bytes()),
             None => Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] },
         }
     }
 
-    fn pull(&mut self, lane: ShmLane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
+    fn pull(
+        &mut self,
+        lane: ShmLane,
+        exposed: Exposed,
+        offset: usize,
+        into: &mut UserMemory,
+        _ticket: u64,
+    ) -> Pulled {
         let [start, bytes] = exposed.words;
         if let Some(at) = heap::place(exposed) {
             return self.pull_mapped(lane, at, bytes, offset, into);
@@ -666,7 +673,8 @@ impl Fabric for Shm {
         };
         let mut own = 0;
         while let Some(part) = share.claim(self.segment.memory(), End::Front) {
-            let pulled = self.pull(lane, exposed, part.offset, &mut into.part(part.offset, part.bytes));
+            let mut room = into.part(part.offset, part.bytes);
+            let pulled = self.pull(lane, exposed, part.offset, &mut room, 0);
             if pulled == Pulled::Refused {
                 return PulledShared::Refused { peer_brings: share.close(self.segment.memory()) };
             }

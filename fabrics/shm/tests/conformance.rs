@@ -77,11 +77,18 @@ impl<const SEATS: u32, const PULL: bool> Fabric for Seated<SEATS, PULL> {
     fn bell(&self) -> ShmBell {
         self.0.bell()
     }
-    fn expose(&mut self, memory: Payload<'_>) -> Exposed {
-        self.0.expose(memory)
+    fn expose(&mut self, lane: ShmLane, memory: Payload<'_>) -> Exposed {
+        self.0.expose(lane, memory)
     }
-    fn pull(&mut self, lane: ShmLane, exposed: Exposed, offset: usize, into: &mut UserMemory) -> Pulled {
-        self.0.pull(lane, exposed, offset, into)
+    fn pull(
+        &mut self,
+        lane: ShmLane,
+        exposed: Exposed,
+        offset: usize,
+        into: &mut UserMemory,
+        ticket: u64,
+    ) -> Pulled {
+        self.0.pull(lane, exposed, offset, into, ticket)
     }
     fn flush(&mut self) -> bool {
         self.0.flush()

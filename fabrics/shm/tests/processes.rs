@@ -122,11 +122,11 @@ fn memory_is_pulled_from_another_process() {
     assert!(end.shm.limits(lane).pull, "this machine lets no process read another; see the yama settings");
     for (offset, bytes) in [(0, EXPOSED_BYTES), (0, 0), (EXPOSED_BYTES, 0), (12_345, 1), (4095, 70_000)] {
         let room = Heap::new(bytes);
-        assert_eq!(end.shm.pull(lane, exposed, offset, &mut room.memory()), Pulled::Done);
+        assert_eq!(end.shm.pull(lane, exposed, offset, &mut room.memory(), 0), Pulled::Done);
         assert!(room.payload().to_vec() == data[offset..offset + bytes]);
     }
     for (offset, bytes) in [(0, EXPOSED_BYTES + 1), (EXPOSED_BYTES, 1), (usize::MAX, 2)] {
-        let refused = end.shm.pull(lane, exposed, offset, &mut Heap::new(bytes).memory());
+        let refused = end.shm.pull(lane, exposed, offset, &mut Heap::new(bytes).memory(), 0);
         assert_eq!(refused, Pulled::Refused, "{bytes} bytes at {offset} are not exposed");
     }
     assert!(end.shm.limits(lane).pull, "asking for too much is no reason to give up");
@@ -134,7 +134,7 @@ fn memory_is_pulled_from_another_process() {
     end.drain();
     succeeded("exposer", exposer);
     // It has gone, and its memory with it.
-    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory()), Pulled::Refused);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory(), 0), Pulled::Refused);
     assert!(!end.shm.limits(lane).pull);
 }
 
@@ -145,7 +145,7 @@ fn without_pull_nothing_is_pulled() {
     let exposed = received_exposed(&mut end);
     let lane = end.lanes[1];
     assert!(!end.shm.limits(lane).pull);
-    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory()), Pulled::Refused);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut Heap::new(8).memory(), 0), Pulled::Refused);
     end.send(1, LAST, Vec::new());
     end.drain();
     succeeded("exposer", exposer);
@@ -156,7 +156,7 @@ fn exposer() {
     become_ordinary();
     let mut end = own_end();
     let data = pattern(EXPOSED_BYTES, 42);
-    let [start, bytes] = end.shm.expose(Payload::from(&data[..])).words;
+    let [start, bytes] = end.shm.expose(end.lanes[0], Payload::from(&data[..])).words;
     let words = [start as u32, (start >> 32) as u32, bytes as u32, 0, 0, 0];
     end.send(0, Header { words }, Vec::new());
     loop {
@@ -197,10 +197,10 @@ fn reader() {
     let exposed = received_exposed(&mut end);
     let lane = end.lanes[1];
     let room = Heap::new(1000);
-    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory()), Pulled::Done);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Done);
     end.send(1, numbered(0), Vec::new());
     end.receive(1);
-    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory()), Pulled::Refused);
+    assert_eq!(end.shm.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Refused);
     assert!(!end.shm.limits(lane).pull, "a lane that was refused goes on offering");
     end.send(1, LAST, pattern(500_000, 1));
     end.drain();

@@ -304,6 +304,13 @@ impl Fabric for Tcp {
 
 /// Reading and reporting.
 impl Tcp {
+    /// Whether the peer has ended its part of the job in good order, as far as its connection tells.
+    #[must_use]
+    pub fn has_ended(&self, peer: Peer) -> bool {
+        let index = self.by_peer.get(&peer);
+        index.is_some_and(|index| matches!(self.links[*index as usize].state, State::Ended { .. }))
+    }
+
     /// Reads every open link, each time beginning with another.
     #[inline]
     fn read_all(&mut self, sink: &mut impl Sink, turn: &mut Turn) {

@@ -8,31 +8,27 @@ use super::{Check, State, trial};
 /// What is here, and what of it a job would use.
 pub fn section(config: &Config) -> Vec<Check> {
     let survey = doctor::survey_libfabric(config).map_err(|error| error.to_string());
-    let asked = Asked {
-        at_all: config.allows(FabricName::Libfabric),
-        provider: config.libfabric_provider.clone(),
-        elsewhere: config.allows(FabricName::Tcp),
+    let asked = match (config.allows(FabricName::Libfabric), config.seeks_hardware) {
+        (true, _) => Asked::Named(config.libfabric_provider.clone()),
+        (false, true) => Asked::Sought,
+        (false, false) => Asked::LeftOut,
     };
     let mut checks = checks(&survey, &asked, &doctor::rdma_cards());
-    if asked.at_all && survey.is_ok_and(|survey| survey.chosen.is_some()) {
-        let provider = asked.provider.map(|provider| format!(":{provider}"));
-        checks.extend(trial(
-            "a job over libfabric",
-            &format!("libfabric{}", provider.unwrap_or_default()),
-            |_| None,
-        ));
+    if let (Asked::Named(provider), Ok(LibfabricSurvey { chosen: Some(_), .. })) = (asked, survey) {
+        let provider = provider.map(|provider| format!(":{provider}")).unwrap_or_default();
+        checks.extend(trial("a job over libfabric", &format!("libfabric{provider}"), |_| None));
     }
     checks
 }
 
 /// What the variables ask for.
-struct Asked {
-    /// Libfabric is among the fabrics.
-    at_all: bool,
-    /// Its provider.
-    provider: Option<String>,
-    /// There is another way to other hosts.
-    elsewhere: bool,
+enum Asked {
+    /// libfabric, and perhaps a provider.
+    Named(Option<String>),
+    /// Nothing: it is used between hosts that have cards for it.
+    Sought,
+    /// Other fabrics.
+    LeftOut,
 }
 
 fn checks(survey: &Result<LibfabricSurvey, String>, asked: &Asked, cards: &[String]) -> Vec<Check> {
@@ -65,49 +61,49 @@ fn library(survey: &LibfabricSurvey) -> Check {
 
 fn no_library(error: &str, asked: &Asked, has_cards: bool) -> Check {
     let (what, remedy) = error.split_once('\n').unwrap_or((error, ""));
-    let remedy = remedy.trim();
-    match (asked.at_all, has_cards) {
-        (true, _) => Check::new("library", State::Broken, what).remedy(remedy),
-        (false, true) => {
+    match asked {
+        Asked::Named(_) => Check::new("library", State::Broken, what).remedy(remedy.trim()),
+        Asked::Sought if has_cards => {
             let what = format!("{what}; without libfabric the cards are not used");
-            Check::new("library", State::Slow, what).remedy(remedy)
+            Check::new("library", State::Slow, what).remedy(remedy.trim())
         }
-        (false, false) => Check::new("library", State::Absent, what),
+        _ => Check::new("library", State::Absent, what),
     }
 }
 
 /// What a job would use, and why.
 fn chosen(survey: &LibfabricSurvey, asked: &Asked, has_cards: bool) -> Check {
-    let name = "chosen";
-    let why = match &asked.provider {
-        Some(_) => "named in WEFT_FABRIC",
-        None => "the first provider for hardware",
+    let good = |why: &str| {
+        let way = survey.chosen.as_ref().map(|way| format!("{} on {}", way.provider, way.domain));
+        Check::new("chosen", State::Good, format!("{}: {why}", way.unwrap_or_default()))
     };
-    match (&survey.chosen, asked.at_all) {
-        (Some(way), true) => {
-            Check::new(name, State::Good, format!("{} on {}: {why}", way.provider, way.domain))
-        }
-        (Some(way), false) => {
-            let what = format!("not asked for, and {} on {} could be used", way.provider, way.domain);
-            let fabric = if asked.elsewhere { "shm,libfabric" } else { "libfabric" };
-            Check::new(name, State::Slow, what).remedy(format!("WEFT_FABRIC={fabric}"))
-        }
-        (None, true) => {
-            let what = match &asked.provider {
+    let check = |state: State, what: &str| Check::new("chosen", state, what);
+    match (asked, survey.chosen.is_some()) {
+        (Asked::LeftOut, _) => check(State::Absent, "nothing: left out by WEFT_FABRIC"),
+        (Asked::Named(Some(_)), true) => good("named in WEFT_FABRIC"),
+        (Asked::Named(None), true) => good("the first provider for hardware"),
+        (Asked::Named(provider), false) => {
+            let what = match provider {
                 Some(provider) => format!("no provider `{provider}` serves here"),
                 None => "no provider for hardware serves here".to_owned(),
             };
-            Check::new(name, State::Broken, what).remedy(remedy(survey, has_cards))
+            check(State::Broken, &what).remedy(remedy(survey, has_cards))
         }
-        (None, false) if has_cards => {
-            let what = "nothing: no provider uses the cards that are here";
-            Check::new(name, State::Slow, what).remedy(remedy(survey, true))
+        (Asked::Sought, true) if has_cards => {
+            good("the first provider for hardware, for jobs on several hosts")
         }
-        (None, false) => Check::new(
-            name,
-            State::Absent,
-            "nothing: not asked for, and no provider for hardware serves here",
-        ),
+        (Asked::Sought, true) => {
+            let what =
+                "nothing by itself, as the kernel knows no card; a provider for hardware serves all the same";
+            check(State::Slow, what).remedy("WEFT_FABRIC=shm,libfabric")
+        }
+        (Asked::Sought, false) if has_cards => {
+            let what = "nothing: no provider uses the cards that are here, and tcp is used between hosts";
+            check(State::Slow, what).remedy(remedy(survey, true))
+        }
+        (Asked::Sought, false) => {
+            check(State::Absent, "nothing: there is no hardware, and tcp is used between hosts")
+        }
     }
 }
 
@@ -240,16 +236,13 @@ mod tests {
         vec![tcp("eth0"), tcp("lo"), way("net", "eth0", None), way("shm", "shm", None)]
     }
 
-    const NOT_ASKED: Asked = Asked { at_all: false, provider: None, elsewhere: true };
-    const ASKED: Asked = Asked { at_all: true, provider: None, elsewhere: false };
-
     fn find<'a>(checks: &'a [Check], name: &str) -> &'a Check {
         checks.iter().find(|check| check.name == name).unwrap_or_else(|| panic!("no {name} in {checks:?}"))
     }
 
     #[test]
     fn what_is_software_is_told_and_not_used() {
-        let checks = checks(&survey(software(), None), &NOT_ASKED, &[]);
+        let checks = checks(&survey(software(), None), &Asked::Sought, &[]);
         assert!(checks.iter().all(|check| matches!(check.state, State::Good | State::Absent)), "{checks:?}");
         assert!(checks.iter().all(|check| check.remedy.is_none()), "{checks:?}");
         let what = &find(&checks, "over sockets").what;
@@ -265,12 +258,12 @@ mod tests {
         found.insert(1, way("verbs;ofi_rxm", "mlx5_1", Some(Link::Down)));
         let cards = ["mlx5_0".to_owned(), "mlx5_1".to_owned()];
         let survey = survey(found, Some(0));
-        let told = checks(&survey, &NOT_ASKED, &cards);
+        let told = checks(&survey, &Asked::Sought, &cards);
         assert_eq!(find(&told, "cards for RDMA").what, "mlx5_0, mlx5_1");
-        let chosen = find(&told, "chosen");
+        let expected = "verbs;ofi_rxm on mlx5_0: the first provider for hardware, for jobs on several hosts";
         assert_eq!(
-            (chosen.state, chosen.remedy.as_deref()),
-            (State::Slow, Some("WEFT_FABRIC=shm,libfabric"))
+            (find(&told, "chosen").state, find(&told, "chosen").what.as_str()),
+            (State::Good, expected)
         );
         let card = "(0000:3b:00.0, InfiniBand, 200 Gbit/s, up)";
         assert_eq!(find(&told, "verbs;ofi_rxm").what, format!("mlx5_0 {card}: would be used"));
@@ -278,19 +271,28 @@ mod tests {
             told.iter().any(|check| check.what.ends_with("200 Gbit/s, down): its link is down")),
             "{told:?}"
         );
-        let told = checks(&survey, &ASKED, &cards);
-        assert_eq!(find(&told, "chosen").what, "verbs;ofi_rxm on mlx5_0: the first provider for hardware");
+        for (asked, cards, state, what) in [
+            (Asked::Named(None), &cards[..], State::Good, "verbs;ofi_rxm on mlx5_0: the first provider"),
+            (Asked::Named(Some("verbs".to_owned())), &cards[..], State::Good, "mlx5_0: named in WEFT_FABRIC"),
+            (Asked::Sought, &[][..], State::Slow, "the kernel knows no card"),
+            (Asked::LeftOut, &cards[..], State::Absent, "left out by WEFT_FABRIC"),
+        ] {
+            let told = checks(&survey, &asked, cards);
+            let chosen = find(&told, "chosen");
+            assert!(chosen.state == state && chosen.what.contains(what), "{chosen:?}");
+            assert_eq!(chosen.remedy.is_some(), state == State::Slow, "{chosen:?}");
+        }
     }
 
     #[test]
     fn nothing_that_serves_has_a_remedy_where_it_matters() {
         let card = ["mlx5_0".to_owned()];
         for (asked, cards, state, remedy) in [
-            (NOT_ASKED, &[][..], State::Absent, None),
-            (NOT_ASKED, &card[..], State::Slow, Some("install what the cards need")),
-            (ASKED, &card[..], State::Broken, Some("install what the cards need")),
+            (Asked::Sought, &[][..], State::Absent, None),
+            (Asked::Sought, &card[..], State::Slow, Some("install what the cards need")),
+            (Asked::Named(None), &card[..], State::Broken, Some("install what the cards need")),
             (
-                ASKED,
+                Asked::Named(None),
                 &[][..],
                 State::Broken,
                 Some("for a test of libfabric, WEFT_FABRIC='libfabric:tcp;ofi_rxm'"),
@@ -303,7 +305,7 @@ mod tests {
             assert_eq!(told.is_some(), remedy.is_some(), "{chosen:?}");
             assert!(remedy.is_none_or(|remedy| told.unwrap().contains(remedy)), "{chosen:?}");
         }
-        let named = Asked { provider: Some("verbs".to_owned()), ..ASKED };
+        let named = Asked::Named(Some("verbs".to_owned()));
         let checks = checks(&survey(software(), None), &named, &[]);
         assert!(find(&checks, "chosen").what.contains("no provider `verbs`"), "{checks:?}");
     }
@@ -313,9 +315,10 @@ mod tests {
         let error = "libfabric: libfabric.so.1 cannot be loaded: no such file\nInstall it.".to_owned();
         let card = ["mlx5_0".to_owned()];
         for (asked, cards, state, remedy) in [
-            (NOT_ASKED, &[][..], State::Absent, None),
-            (NOT_ASKED, &card[..], State::Slow, Some("Install it.")),
-            (ASKED, &[][..], State::Broken, Some("Install it.")),
+            (Asked::Sought, &[][..], State::Absent, None),
+            (Asked::Sought, &card[..], State::Slow, Some("Install it.")),
+            (Asked::LeftOut, &card[..], State::Absent, None),
+            (Asked::Named(None), &[][..], State::Broken, Some("Install it.")),
         ] {
             let checks = checks(&Err(error.clone()), &asked, cards);
             let library = find(&checks, "library");

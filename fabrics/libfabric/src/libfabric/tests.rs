@@ -105,8 +105,27 @@ macro_rules! suite {
                 fn bell(&self) -> LibfabricBell {
                     self.0.bell()
                 }
+                fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+                    self.0.expose(lane, memory)
+                }
+                fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+                    self.0.conceal(peer, exposed);
+                }
+                fn pull(
+                    &mut self,
+                    lane: Lane,
+                    exposed: Exposed,
+                    offset: usize,
+                    into: &mut UserMemory,
+                    ticket: u64,
+                ) -> Pulled {
+                    self.0.pull(lane, exposed, offset, into, ticket)
+                }
                 fn flush(&mut self) -> bool {
                     self.0.flush()
+                }
+                fn leave(&mut self) -> bool {
+                    self.0.leave()
                 }
             }
         }

@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn memory_of_the_heap_is_pulled_without_permission() {
         let (mut here, lane, mut there) = pair();
-        let exposed = there.expose(block(&there, 300_000, 7));
+        let exposed = there.expose(lane, block(&there, 300_000, 7));
         let room = Heap::new(100_000);
-        assert_eq!(here.pull(lane, exposed, 200_000, &mut room.memory()), Pulled::Done);
+        assert_eq!(here.pull(lane, exposed, 200_000, &mut room.memory(), 0), Pulled::Done);
         assert_eq!(room.payload().to_vec(), vec![7; 100_000]);
-        let elsewhere = there.expose(Payload::from(&[1u8; 64][..]));
-        assert_eq!(here.pull(lane, elsewhere, 0, &mut room.memory().part(0, 64)), Pulled::Refused);
+        let elsewhere = there.expose(lane, Payload::from(&[1u8; 64][..]));
+        assert_eq!(here.pull(lane, elsewhere, 0, &mut room.memory().part(0, 64), 0), Pulled::Refused);
         let mut losses = Losses::default();
         here.poll(&mut losses, 8);
         assert!(losses.0.is_empty(), "other memory is refused, and nobody is to blame: {:?}", losses.0);
@@ -111,9 +111,9 @@ mod tests {
         let (mut here, lane, mut there) = pair();
         let blocks = [1 << 20, 100 << 20].map(|bytes| block(&there, bytes, (bytes >> 20) as u8));
         for memory in [blocks[0], blocks[1], blocks[0]] {
-            let exposed = there.expose(memory);
+            let exposed = there.expose(lane, memory);
             let room = Heap::new(1000);
-            assert_eq!(here.pull(lane, exposed, memory.bytes() - 1000, &mut room.memory()), Pulled::Done);
+            assert_eq!(here.pull(lane, exposed, memory.bytes() - 1000, &mut room.memory(), 0), Pulled::Done);
             assert_eq!(room.payload().to_vec(), vec![(memory.bytes() >> 20) as u8; 1000]);
         }
     }
@@ -131,7 +131,7 @@ mod tests {
             let (mut here, lane, _there) = pair();
             let exposed = offer(&here);
             let room = Heap::new(64);
-            assert_eq!(here.pull(lane, exposed, 0, &mut room.memory()), Pulled::Refused, "offer {number}");
+            assert_eq!(here.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Refused, "offer {number}");
             let mut losses = Losses::default();
             here.poll(&mut losses, 8);
             let [error] = &losses.0[..] else { panic!("offer {number}: {:?}", losses.0) };
@@ -144,10 +144,10 @@ mod tests {
     fn memory_that_was_given_back_reads_as_zeros_and_is_no_fault() {
         let (mut here, lane, mut there) = pair();
         let memory = block(&there, 50_000, 9);
-        let exposed = there.expose(memory);
+        let exposed = there.expose(lane, memory);
         assert!(there.heap().give_back(memory.start().cast_mut()));
         let room = Heap::new(50_000);
-        assert_eq!(here.pull(lane, exposed, 0, &mut room.memory()), Pulled::Done);
+        assert_eq!(here.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Done);
         assert_eq!(room.payload().to_vec(), vec![0; 50_000]);
     }
 }

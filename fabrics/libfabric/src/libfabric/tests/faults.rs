@@ -2,7 +2,7 @@
 
 use super::*;
 use fabric::{Heap, UserMemory};
-use libfabric_sys::{Answer, Capacity, Endpoint, Offer, Remote};
+use libfabric_sys::{Answer, Capacity, Endpoint, Offer};
 use std::time::{Duration, Instant};
 
 /// Notes what comes.
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 struct Noting {
     messages: Vec<Vec<u8>>,
     arriving: Option<Heap>,
+    pulled: Vec<(u64, bool)>,
     lost: Vec<(Peer, FabricError)>,
 }
 
@@ -25,6 +26,9 @@ impl Sink for Noting {
     fn landed(&mut self, _: Peer) {
         let room = self.arriving.take().expect("something was arriving");
         self.messages.push(room.payload().to_vec());
+    }
+    fn pulled(&mut self, _: Peer, ticket: u64, whole: bool) {
+        self.pulled.push((ticket, whole));
     }
     fn lost(&mut self, peer: Peer, error: FabricError) {
         self.lost.push((peer, error));
@@ -100,52 +104,126 @@ fn a_peer_that_is_lost_takes_no_other_with_it() {
 }
 
 #[test]
-fn memory_that_cannot_be_registered_is_told_with_the_remedy() {
-    for sender_is_short in [true, false] {
-        let (mut left, mut right) = mocked(MEMORY);
-        let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
-        // Both have registered their slots and buffers; the sender can be left one more, for what it shows.
-        mock::change(|rules| rules.regions_max = if sender_is_short { 4 } else { 5 });
-        let data = vec![5u8; 1 << 20];
-        let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
-        let mut posted = left.post(to_right, &Header::default(), Payload::from(&data[..]));
-        until("both ends know", || {
-            left.poll(&mut at_left, 16);
-            right.poll(&mut at_right, 16);
-            if posted != Posted::Sent {
-                posted = left.resume(to_right, Payload::from(&data[..]));
-            }
-            let known = usize::from(!at_left.lost.is_empty()) + usize::from(!at_right.lost.is_empty());
-            known == if sender_is_short { 1 } else { 2 }
-        });
-        let (_, error) = if sender_is_short { &at_left.lost[0] } else { &at_right.lost[0] };
-        assert_eq!(error.fault, Fault::Resources, "{error}");
-        assert!(error.what.contains("1048576 bytes") && error.what.contains("ulimit -l"), "{error}");
-        let _ = to_left;
-        assert_eq!(mock::broken_rules(), [""; 0]);
+fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pieces() {
+    let (mut left, mut right) = mocked(MEMORY);
+    let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+    // Both have registered their slots and buffers.
+    mock::change(|rules| rules.regions_max = 4);
+    let data = vec![5u8; 1 << 20];
+    for told in [true, false] {
+        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        assert_eq!(exposed, Exposed::default());
+        let notice = left.take_notice();
+        assert_eq!(notice.is_some(), told);
+        let Some(notice) = notice else { continue };
+        assert_eq!(notice.fault, Fault::Resources, "{notice}");
+        assert!(notice.what.contains("1048576 bytes") && notice.what.contains("ulimit -l"), "{notice}");
     }
+    let room = Heap::new(data.len());
+    assert_eq!(right.pull(to_left, Exposed::default(), 0, &mut room.memory(), 1), Pulled::Refused);
+    // One more: it can be shown, but not be read.
+    mock::change(|rules| rules.regions_max = 5);
+    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 1), Pulled::Refused);
+    assert!(right.take_notice().is_some_and(|notice| notice.what.contains("ulimit -l")));
+    left.conceal(Peer(1), exposed);
+    let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+    let mut sent = None;
+    until("the message in pieces", || {
+        let rest = Payload::from(&data[sent.unwrap_or(0)..]);
+        let posted = match sent {
+            None => left.post(to_right, &Header::default(), rest),
+            Some(_) if rest.bytes() == 0 => Posted::Busy,
+            Some(_) => left.resume(to_right, rest),
+        };
+        match posted {
+            Posted::Busy => {}
+            Posted::Partly(bytes) => sent = Some(sent.unwrap_or(0) + bytes),
+            Posted::Sent => sent = Some(data.len()),
+        }
+        left.poll(&mut at_left, 16);
+        right.poll(&mut at_right, 16);
+        !at_right.messages.is_empty()
+    });
+    assert!(at_right.messages.pop() == Some(data));
+    assert!(at_left.lost.is_empty() && at_right.lost.is_empty());
+    assert_eq!(mock::broken_rules(), [""; 0]);
 }
 
 #[test]
 fn nothing_stays_registered_when_large_messages_are_over() {
     let (mut left, mut right) = mocked(MEMORY);
-    let lane = connect(&mut left, &right);
+    let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
     mock::change(|rules| rules.regions_max = 6);
     let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
     for number in 0..20u8 {
         let data = vec![number; 200_000];
-        let mut posted = left.post(lane, &Header::default(), Payload::from(&data[..]));
+        let room = Heap::new(data.len());
+        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        let pulled = right.pull(to_left, exposed, 0, &mut room.memory(), number.into());
+        assert_eq!(pulled, Pulled::Underway);
         until("a large message", || {
-            if posted != Posted::Sent {
-                posted = left.resume(lane, Payload::from(&data[..]));
-            }
             left.poll(&mut at_left, 16);
             right.poll(&mut at_right, 16);
-            posted == Posted::Sent
+            !at_right.pulled.is_empty()
         });
-        assert!(at_right.messages.pop() == Some(data));
+        assert_eq!(at_right.pulled.pop(), Some((number.into(), true)));
+        assert!(room.payload().to_vec() == data);
+        left.conceal(Peer(1), exposed);
     }
     assert!(at_left.lost.is_empty() && at_right.lost.is_empty());
+}
+
+#[test]
+fn what_is_read_from_a_peer_that_is_lost_ends_before_the_loss_is_told() {
+    let (mut left, mut right) = mocked(MEMORY);
+    let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+    let data = vec![7u8; 300_000];
+    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    mock::change(|rules| rules.failing_percent = 100);
+    let room = Heap::new(data.len());
+    for ticket in [4, 5] {
+        assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), ticket), Pulled::Underway);
+    }
+    let mut heard = Noting::default();
+    until("the loss", || {
+        left.poll(&mut Noting::default(), 16);
+        right.poll(&mut heard, 16);
+        assert!(heard.lost.is_empty() || heard.pulled.len() == 2, "lost before pulls have ended");
+        !heard.lost.is_empty()
+    });
+    heard.pulled.sort_unstable();
+    assert_eq!(heard.pulled, [(4, false), (5, false)]);
+    assert!(heard.lost[0].1.what.contains("the cable was cut by a digger"), "{}", heard.lost[0].1);
+    assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 6), Pulled::Refused);
+}
+
+#[test]
+fn who_has_left_is_told_as_such_and_is_not_waited_for() {
+    let (mut left, mut right) = mocked(STORMY);
+    let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+    let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+    until("a message", || {
+        let posted = left.post(to_right, &Header::default(), Payload::from(&b"short"[..]));
+        left.poll(&mut at_left, 16);
+        posted == Posted::Sent
+    });
+    until("the left to leave", || {
+        left.poll(&mut at_left, 16);
+        right.poll(&mut at_right, 16);
+        left.leave()
+    });
+    drop(left);
+    until("the right to leave", || {
+        right.poll(&mut at_right, 16);
+        right.leave()
+    });
+    assert_eq!(at_right.messages, [b"short".to_vec()]);
+    assert!(at_right.lost.is_empty(), "{:?}", at_right.lost);
+    let _ = right.post(to_left, &Header::default(), Payload::from(&b"late"[..]));
+    right.poll(&mut at_right, 16);
+    let [(Peer(0), error)] = &at_right.lost[..] else { panic!("{:?}", at_right.lost) };
+    assert!(error.what.contains("in good order"), "{error}");
 }
 
 #[test]
@@ -217,17 +295,20 @@ fn strangers_are_not_heard() {
 
 /// What a process of the job that has gone mad sends, and what the victim says of it.
 #[test]
-fn who_breaks_the_protocol_is_lost_and_named() {
-    let offer = |bytes: u64| Offered { bytes, remote: Remote { address: 64, key: 99 } }.encode().to_vec();
+fn who_breaks_the_protocol_or_goes_is_lost_and_named() {
+    let long = |bytes: u64| bytes.to_le_bytes().to_vec();
     type Sent = Vec<(u32, Kind, Vec<u8>)>;
     let cases: Vec<(&str, Sent)> = vec![
         ("no libfabric address", vec![(0, Kind::Hello, vec![1, 2, 3])]),
         ("out of all order", vec![(1 << 20, Kind::Message, vec![])]),
-        ("before it said hello", vec![(0, Kind::Offer, offer(100))]),
-        ("an offer that is none", vec![(1, Kind::Offer, vec![1])]),
-        ("it was not offered", vec![(1, Kind::Fetched, vec![])]),
-        ("the cable was cut by a digger", vec![(1, Kind::Offer, offer(100_000))]),
-        ("a message within another", vec![(1, Kind::Offer, offer(9)), (2, Kind::Message, vec![])]),
+        ("a message of no length", vec![(1, Kind::Long, vec![1])]),
+        ("a message of no length", vec![(1, Kind::Long, long(0))]),
+        ("a message of no length", vec![(1, Kind::Long, long(u64::MAX))]),
+        ("a piece of nothing", vec![(1, Kind::Piece, vec![1])]),
+        ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![])]),
+        ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![1; 10])]),
+        ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Message, vec![])]),
+        ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Long, long(9))]),
     ];
     for (said, frames) in cases {
         let (mut left, _right) = mocked(OPEN);
