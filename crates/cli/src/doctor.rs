@@ -10,6 +10,8 @@ use weft::doctor::{self, Survey};
 use weft::machine::MachineFrom;
 use weft::{Config, ConstantsFrom, FabricName, Found, VARIABLES};
 
+mod networks;
+
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -60,6 +62,7 @@ pub fn examine() -> bool {
         Ok(config) => {
             sections.push(("Launcher", launcher(&doctor::managers(&config))));
             sections.push(("Fabrics", fabrics(&config)));
+            sections.push(("Network cards", networks::section(&config)));
             sections.push(("Machine", machine(&config)));
         }
         Err(error) => sections.push(("Settings", vec![Check::broken("environment", &error)])),
@@ -141,14 +144,6 @@ fn fabrics(config: &Config) -> Vec<Check> {
     } else {
         checks.push(Check::new("sockets", State::Absent, "left out by WEFT_FABRIC"));
     }
-    if config.allows(FabricName::Libfabric) {
-        let provider = config.libfabric_provider.as_deref().map(|provider| format!(":{provider}"));
-        let fabric = format!("libfabric{}", provider.unwrap_or_default());
-        checks.extend(trial("a job over libfabric", &fabric, |_| None));
-    } else {
-        let how = "not asked for; WEFT_FABRIC=libfabric:PROVIDER would";
-        checks.push(Check::new("libfabric", State::Absent, how));
-    }
     checks
 }
 
@@ -168,6 +163,8 @@ fn addresses(config: &Config) -> Check {
 /// Starts a job of two ranks that is confined to a fabric, and tells how its messages go.
 fn trial(name: &str, fabric: &str, more: impl Fn(&str) -> Option<Check>) -> Vec<Check> {
     let told = start_trial(fabric);
+    // Behind a colon stands a provider.
+    let fabric = fabric.split(':').next().unwrap_or(fabric);
     match told {
         Ok(told) => {
             let ways = told

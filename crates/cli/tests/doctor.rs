@@ -106,3 +106,42 @@ fn the_variables_are_listed_with_their_values() {
     );
     assert!(list.contains("WEFT_PROCESS_MANAGER"), "{list}");
 }
+
+#[test]
+fn a_library_that_cannot_serve_is_a_line_and_no_failure() {
+    for (library, said) in [
+        ("/nowhere/libfabric.so.1", "libfabric: /nowhere/libfabric.so.1 cannot be loaded: cannot open"),
+        ("libc.so.6", "libfabric: libc.so.6 is no libfabric: it has no `fi_version`"),
+    ] {
+        let (page, status) = doctor(&[], &[("WEFT_LIBFABRIC", library)]);
+        assert_eq!(status, Some(0), "{page}");
+        // Where the host has cards for RDMA, that they are not used is worth a word.
+        let told = line(&page, "-", said).or_else(|| line(&page, "slow", said));
+        assert!(told.is_some(), "no line `{said}` in\n{page}");
+        let (page, status) = doctor(&[], &[("WEFT_LIBFABRIC", library), ("WEFT_FABRIC", "libfabric")]);
+        assert_eq!(status, Some(1), "who asks for it cannot do without:\n{page}");
+        assert!(line(&page, "BROKEN", said).is_some(), "no line `{said}` in\n{page}");
+        assert!(page.contains("remedy: Install") && page.contains("1 thing is broken"), "{page}");
+    }
+}
+
+#[test]
+fn what_libfabric_has_is_told() {
+    let (page, status) = doctor(&[], &[]);
+    assert_eq!(status, Some(0), "{page}");
+    let Some(library) = line(&page, "ok", "libfabric ") else {
+        println!("LEFT OUT: there is no libfabric here (libfabric1)");
+        return;
+    };
+    assert!(library.contains("/libfabric.so"), "{library}");
+    assert!(line(&page, "-", "over sockets").is_some_and(|line| line.contains("tcp;ofi_rxm")), "{page}");
+    let (page, status) = doctor(&[], &[("WEFT_FABRIC", "shm,libfabric:tcp;ofi_rxm")]);
+    assert_eq!(status, Some(0), "{page}");
+    assert!(line(&page, "ok", "named in WEFT_FABRIC").is_some(), "{page}");
+    assert!(line(&page, "ok", "would be used").is_some_and(|line| line.contains("tcp;ofi_rxm")), "{page}");
+    let trial = line(&page, "ok", "a job over libfabric").unwrap_or_default();
+    assert!(trial.contains("2 ranks met; up to"), "{page}");
+    let (page, status) = doctor(&[], &[("WEFT_FABRIC", "libfabric:no such provider")]);
+    assert_eq!(status, Some(1), "{page}");
+    assert!(line(&page, "BROKEN", "no provider `no such provider` serves here").is_some(), "{page}");
+}

@@ -16,6 +16,10 @@ use fabric::{
 use libfabric::Libfabric;
 use shm::{Segment, SegmentError, Shm};
 
+pub use libfabric::{
+    AddressFormat, Found as FoundByLibfabric, Link, Nature, Nic, PciAddress, Survey as LibfabricSurvey,
+    Version,
+};
 pub use shm::SharedHeap;
 pub(crate) use shm::{Common, same_user};
 use tcp::Tcp;
@@ -180,7 +184,7 @@ impl Fabrics {
         if config.allows(FabricName::Libfabric) {
             self.libfabric = Some(Libfabric::open(place.here, &settings)?);
         } else if config.seeks_hardware
-            && !libfabric::cards(Path::new("/sys")).is_empty()
+            && !rdma_cards().is_empty()
             && exchange.local_size()? != Some(place.peers)
         {
             // Whatever it lacks, `weft doctor` tells; tcp does without.
@@ -683,6 +687,21 @@ pub fn share_memory(ranks: u32) -> Result<()> {
         let fetched = fetched.join().map_err(|_| Error::new(Class::Internal, "fetching panicked"))?;
         served.and(fetched).map_err(|error| refused("shm", &error))
     })
+}
+
+/// The network cards for RDMA that the kernel of this host knows, by their names.
+#[must_use]
+pub fn rdma_cards() -> Vec<String> {
+    libfabric::cards(Path::new("/sys"))
+}
+
+/// What libfabric has on this host, and what of it a job would take that asks for libfabric.
+///
+/// # Errors
+/// That there is no library, or none that fits, with the remedy.
+pub fn survey_libfabric(config: &Config) -> Result<libfabric::Survey> {
+    libfabric::Survey::make(config.libfabric.as_deref(), config.libfabric_provider.as_deref())
+        .map_err(|error| refused("libfabric", &error.what))
 }
 
 /// Measures shm between two processes of this node, on memory of its own: what the first of them does.

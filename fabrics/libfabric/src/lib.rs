@@ -8,8 +8,9 @@
 //! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and nothing
 //! that comes from a peer is believed.
 //!
-//! To read it: `hardware` says whether there is any; `wire` and `card` say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is
-//! a peer; `libfabric` holds them together, with `pulls` for large messages and `trouble` for the words.
+//! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses; `wire` and `card`
+//! say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is a peer; `libfabric` holds
+//! them together, with `pulls` for large messages and `trouble` for the words.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
@@ -22,9 +23,12 @@ mod link;
 mod memory;
 mod port;
 mod pulls;
+mod survey;
 mod trouble;
 mod wire;
 
 pub use bell::LibfabricBell;
 pub use hardware::cards;
 pub use libfabric::{Lane, Libfabric, Settings};
+pub use libfabric_sys::{AddressFormat, Found, Link, Nic, PciAddress, Version};
+pub use survey::{Nature, Survey};

@@ -6,13 +6,14 @@ use fabric::{
     Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
     UserMemory,
 };
-use libfabric_sys::{Failure, Library, Offer, SONAME, Wanted};
+use libfabric_sys::{Failure, Library, SONAME, Wanted};
 
 use crate::bell::LibfabricBell;
 use crate::card::Card;
 use crate::link::{Link, Piece, State, There, Turn};
 use crate::port::{Arrival, Event, Failed, Port, Sent};
 use crate::pulls::Pulls;
+use crate::survey;
 use crate::trouble;
 use crate::wire::{FRAME_BYTES, Frame, Kind, LENGTH_BYTES, length};
 
@@ -81,14 +82,11 @@ impl Libfabric {
     /// As for [`Libfabric::open`].
     pub fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
         let provider = settings.provider.as_deref();
-        let wanted = Wanted { provider, strict_memory: settings.strict_memory };
-        let offers = Offer::find(library, wanted)
+        let wanted = Wanted { provider, strict_memory: settings.strict_memory, ..Wanted::default() };
+        let offers = survey::offers(library, wanted)
             .map_err(|error| trouble::cannot_open(provider.unwrap_or("(any)"), &error))?;
-        let fits = |offer: &&Offer| {
-            let is_wanted = provider.is_some() || !NOT_BY_ITSELF.contains(&offer.provider().as_str());
-            is_wanted && offer.terms().message_bytes_max >= MESSAGE_BYTES_MIN
-        };
-        let offer = offers.iter().find(fits).ok_or_else(|| trouble::no_provider(provider))?;
+        let offer =
+            survey::choose(&offers, provider.is_some()).ok_or_else(|| trouble::no_provider(provider))?;
         let provider = offer.provider();
         let port = Port::open(offer).map_err(|error| trouble::cannot_open(&provider, &error))?;
         let card = own_card(&port, provider.clone())?;
@@ -689,12 +687,8 @@ fn host_identity() -> Result<[u8; 16], FabricError> {
 const NO_LINK: u32 = u32::MAX;
 /// The provider that does not leave its host.
 const SHM: &str = "shm";
-/// Providers that nobody is served by who has not asked for them: they do not leave the host, or are slower than our own tcp.
-const NOT_BY_ITSELF: [&str; 7] = [SHM, "net", "tcp", "tcp;ofi_rxm", "net;ofi_rxm", "udp;ofi_rxd", "sockets"];
 /// Over sockets a message in pieces costs less up to here than the round trip of a read.
 const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
-/// The least that a provider's message must hold: a hello with the longest card.
-const MESSAGE_BYTES_MIN: usize = 1024;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
 const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };
 /// Sockets below; our own tcp is as quick.

@@ -192,6 +192,8 @@ pub const FI_GATHER_SET: u64 = 281474976710656;
 pub const FI_SET_OPS_HMEM_OVERRIDE: &[u8; 18] = b"hmem_override_ops\0";
 pub const FI_COLLECTIVE_OFFSET: u64 = 256;
 pub const FI_REG_MR: u64 = 576460752303423488;
+pub const FI_FETCH_ATOMIC: u64 = 288230376151711744;
+pub const FI_COMPARE_ATOMIC: u64 = 576460752303423488;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union __atomic_wide_counter {
@@ -2094,11 +2096,6 @@ pub const FI_GATHER: fi_collective_op = 8;
 pub type fi_collective_op = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug)]
-pub struct fi_atomic_attr {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug)]
 pub struct fi_collective_attr {
     _unused: [u8; 0],
 }
@@ -2476,11 +2473,6 @@ pub struct fi_ops_tagged {
 }
 #[repr(C)]
 #[derive(Debug)]
-pub struct fi_ops_atomic {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug)]
 pub struct fi_ops_collective {
     _unused: [u8; 0],
 }
@@ -2536,95 +2528,6 @@ const _: () = {
     ["Alignment of fid_stx"][::std::mem::align_of::<fid_stx>() - 8usize];
     ["Offset of field: fid_stx::fid"][::std::mem::offset_of!(fid_stx, fid) - 0usize];
     ["Offset of field: fid_stx::ops"][::std::mem::offset_of!(fid_stx, ops) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct fid_mc {
-    pub fid: fid,
-    pub fi_addr: fi_addr_t,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of fid_mc"][::std::mem::size_of::<fid_mc>() - 32usize];
-    ["Alignment of fid_mc"][::std::mem::align_of::<fid_mc>() - 8usize];
-    ["Offset of field: fid_mc::fid"][::std::mem::offset_of!(fid_mc, fid) - 0usize];
-    ["Offset of field: fid_mc::fi_addr"][::std::mem::offset_of!(fid_mc, fi_addr) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct fi_ops_cm {
-    pub size: usize,
-    pub setname: ::std::option::Option<
-        unsafe extern "C" fn(
-            fid: fid_t,
-            addr: *mut ::std::os::raw::c_void,
-            addrlen: usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub getname: ::std::option::Option<
-        unsafe extern "C" fn(
-            fid: fid_t,
-            addr: *mut ::std::os::raw::c_void,
-            addrlen: *mut usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub getpeer: ::std::option::Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            addr: *mut ::std::os::raw::c_void,
-            addrlen: *mut usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub connect: ::std::option::Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            addr: *const ::std::os::raw::c_void,
-            param: *const ::std::os::raw::c_void,
-            paramlen: usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub listen: ::std::option::Option<unsafe extern "C" fn(pep: *mut fid_pep) -> ::std::os::raw::c_int>,
-    pub accept: ::std::option::Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            param: *const ::std::os::raw::c_void,
-            paramlen: usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub reject: ::std::option::Option<
-        unsafe extern "C" fn(
-            pep: *mut fid_pep,
-            handle: fid_t,
-            param: *const ::std::os::raw::c_void,
-            paramlen: usize,
-        ) -> ::std::os::raw::c_int,
-    >,
-    pub shutdown:
-        ::std::option::Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ::std::os::raw::c_int>,
-    pub join: ::std::option::Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            addr: *const ::std::os::raw::c_void,
-            flags: u64,
-            mc: *mut *mut fid_mc,
-            context: *mut ::std::os::raw::c_void,
-        ) -> ::std::os::raw::c_int,
-    >,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of fi_ops_cm"][::std::mem::size_of::<fi_ops_cm>() - 80usize];
-    ["Alignment of fi_ops_cm"][::std::mem::align_of::<fi_ops_cm>() - 8usize];
-    ["Offset of field: fi_ops_cm::size"][::std::mem::offset_of!(fi_ops_cm, size) - 0usize];
-    ["Offset of field: fi_ops_cm::setname"][::std::mem::offset_of!(fi_ops_cm, setname) - 8usize];
-    ["Offset of field: fi_ops_cm::getname"][::std::mem::offset_of!(fi_ops_cm, getname) - 16usize];
-    ["Offset of field: fi_ops_cm::getpeer"][::std::mem::offset_of!(fi_ops_cm, getpeer) - 24usize];
-    ["Offset of field: fi_ops_cm::connect"][::std::mem::offset_of!(fi_ops_cm, connect) - 32usize];
-    ["Offset of field: fi_ops_cm::listen"][::std::mem::offset_of!(fi_ops_cm, listen) - 40usize];
-    ["Offset of field: fi_ops_cm::accept"][::std::mem::offset_of!(fi_ops_cm, accept) - 48usize];
-    ["Offset of field: fi_ops_cm::reject"][::std::mem::offset_of!(fi_ops_cm, reject) - 56usize];
-    ["Offset of field: fi_ops_cm::shutdown"][::std::mem::offset_of!(fi_ops_cm, shutdown) - 64usize];
-    ["Offset of field: fi_ops_cm::join"][::std::mem::offset_of!(fi_ops_cm, join) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2789,4 +2692,359 @@ const _: () = {
     ["Offset of field: fi_ops_rma::inject"][::std::mem::offset_of!(fi_ops_rma, inject) - 56usize];
     ["Offset of field: fi_ops_rma::writedata"][::std::mem::offset_of!(fi_ops_rma, writedata) - 64usize];
     ["Offset of field: fi_ops_rma::injectdata"][::std::mem::offset_of!(fi_ops_rma, injectdata) - 72usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_atomic_attr {
+    pub count: usize,
+    pub size: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_atomic_attr"][::std::mem::size_of::<fi_atomic_attr>() - 16usize];
+    ["Alignment of fi_atomic_attr"][::std::mem::align_of::<fi_atomic_attr>() - 8usize];
+    ["Offset of field: fi_atomic_attr::count"][::std::mem::offset_of!(fi_atomic_attr, count) - 0usize];
+    ["Offset of field: fi_atomic_attr::size"][::std::mem::offset_of!(fi_atomic_attr, size) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_msg_atomic {
+    pub msg_iov: *const fi_ioc,
+    pub desc: *mut *mut ::std::os::raw::c_void,
+    pub iov_count: usize,
+    pub addr: fi_addr_t,
+    pub rma_iov: *const fi_rma_ioc,
+    pub rma_iov_count: usize,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+    pub context: *mut ::std::os::raw::c_void,
+    pub data: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_msg_atomic"][::std::mem::size_of::<fi_msg_atomic>() - 72usize];
+    ["Alignment of fi_msg_atomic"][::std::mem::align_of::<fi_msg_atomic>() - 8usize];
+    ["Offset of field: fi_msg_atomic::msg_iov"][::std::mem::offset_of!(fi_msg_atomic, msg_iov) - 0usize];
+    ["Offset of field: fi_msg_atomic::desc"][::std::mem::offset_of!(fi_msg_atomic, desc) - 8usize];
+    ["Offset of field: fi_msg_atomic::iov_count"][::std::mem::offset_of!(fi_msg_atomic, iov_count) - 16usize];
+    ["Offset of field: fi_msg_atomic::addr"][::std::mem::offset_of!(fi_msg_atomic, addr) - 24usize];
+    ["Offset of field: fi_msg_atomic::rma_iov"][::std::mem::offset_of!(fi_msg_atomic, rma_iov) - 32usize];
+    ["Offset of field: fi_msg_atomic::rma_iov_count"]
+        [::std::mem::offset_of!(fi_msg_atomic, rma_iov_count) - 40usize];
+    ["Offset of field: fi_msg_atomic::datatype"][::std::mem::offset_of!(fi_msg_atomic, datatype) - 48usize];
+    ["Offset of field: fi_msg_atomic::op"][::std::mem::offset_of!(fi_msg_atomic, op) - 52usize];
+    ["Offset of field: fi_msg_atomic::context"][::std::mem::offset_of!(fi_msg_atomic, context) - 56usize];
+    ["Offset of field: fi_msg_atomic::data"][::std::mem::offset_of!(fi_msg_atomic, data) - 64usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_msg_fetch {
+    pub msg_iov: *mut fi_ioc,
+    pub desc: *mut *mut ::std::os::raw::c_void,
+    pub iov_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_msg_fetch"][::std::mem::size_of::<fi_msg_fetch>() - 24usize];
+    ["Alignment of fi_msg_fetch"][::std::mem::align_of::<fi_msg_fetch>() - 8usize];
+    ["Offset of field: fi_msg_fetch::msg_iov"][::std::mem::offset_of!(fi_msg_fetch, msg_iov) - 0usize];
+    ["Offset of field: fi_msg_fetch::desc"][::std::mem::offset_of!(fi_msg_fetch, desc) - 8usize];
+    ["Offset of field: fi_msg_fetch::iov_count"][::std::mem::offset_of!(fi_msg_fetch, iov_count) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_msg_compare {
+    pub msg_iov: *const fi_ioc,
+    pub desc: *mut *mut ::std::os::raw::c_void,
+    pub iov_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_msg_compare"][::std::mem::size_of::<fi_msg_compare>() - 24usize];
+    ["Alignment of fi_msg_compare"][::std::mem::align_of::<fi_msg_compare>() - 8usize];
+    ["Offset of field: fi_msg_compare::msg_iov"][::std::mem::offset_of!(fi_msg_compare, msg_iov) - 0usize];
+    ["Offset of field: fi_msg_compare::desc"][::std::mem::offset_of!(fi_msg_compare, desc) - 8usize];
+    ["Offset of field: fi_msg_compare::iov_count"]
+        [::std::mem::offset_of!(fi_msg_compare, iov_count) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_ops_atomic {
+    pub size: usize,
+    pub write: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const ::std::os::raw::c_void,
+            count: usize,
+            desc: *mut ::std::os::raw::c_void,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub writev: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            iov: *const fi_ioc,
+            desc: *mut *mut ::std::os::raw::c_void,
+            count: usize,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub writemsg: ::std::option::Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize,
+    >,
+    pub inject: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const ::std::os::raw::c_void,
+            count: usize,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+        ) -> isize,
+    >,
+    pub readwrite: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const ::std::os::raw::c_void,
+            count: usize,
+            desc: *mut ::std::os::raw::c_void,
+            result: *mut ::std::os::raw::c_void,
+            result_desc: *mut ::std::os::raw::c_void,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub readwritev: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            iov: *const fi_ioc,
+            desc: *mut *mut ::std::os::raw::c_void,
+            count: usize,
+            resultv: *mut fi_ioc,
+            result_desc: *mut *mut ::std::os::raw::c_void,
+            result_count: usize,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub readwritemsg: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            msg: *const fi_msg_atomic,
+            resultv: *mut fi_ioc,
+            result_desc: *mut *mut ::std::os::raw::c_void,
+            result_count: usize,
+            flags: u64,
+        ) -> isize,
+    >,
+    pub compwrite: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const ::std::os::raw::c_void,
+            count: usize,
+            desc: *mut ::std::os::raw::c_void,
+            compare: *const ::std::os::raw::c_void,
+            compare_desc: *mut ::std::os::raw::c_void,
+            result: *mut ::std::os::raw::c_void,
+            result_desc: *mut ::std::os::raw::c_void,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub compwritev: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            iov: *const fi_ioc,
+            desc: *mut *mut ::std::os::raw::c_void,
+            count: usize,
+            comparev: *const fi_ioc,
+            compare_desc: *mut *mut ::std::os::raw::c_void,
+            compare_count: usize,
+            resultv: *mut fi_ioc,
+            result_desc: *mut *mut ::std::os::raw::c_void,
+            result_count: usize,
+            dest_addr: fi_addr_t,
+            addr: u64,
+            key: u64,
+            datatype: fi_datatype,
+            op: fi_op,
+            context: *mut ::std::os::raw::c_void,
+        ) -> isize,
+    >,
+    pub compwritemsg: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            msg: *const fi_msg_atomic,
+            comparev: *const fi_ioc,
+            compare_desc: *mut *mut ::std::os::raw::c_void,
+            compare_count: usize,
+            resultv: *mut fi_ioc,
+            result_desc: *mut *mut ::std::os::raw::c_void,
+            result_count: usize,
+            flags: u64,
+        ) -> isize,
+    >,
+    pub writevalid: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub readwritevalid: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub compwritevalid: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_ops_atomic"][::std::mem::size_of::<fi_ops_atomic>() - 112usize];
+    ["Alignment of fi_ops_atomic"][::std::mem::align_of::<fi_ops_atomic>() - 8usize];
+    ["Offset of field: fi_ops_atomic::size"][::std::mem::offset_of!(fi_ops_atomic, size) - 0usize];
+    ["Offset of field: fi_ops_atomic::write"][::std::mem::offset_of!(fi_ops_atomic, write) - 8usize];
+    ["Offset of field: fi_ops_atomic::writev"][::std::mem::offset_of!(fi_ops_atomic, writev) - 16usize];
+    ["Offset of field: fi_ops_atomic::writemsg"][::std::mem::offset_of!(fi_ops_atomic, writemsg) - 24usize];
+    ["Offset of field: fi_ops_atomic::inject"][::std::mem::offset_of!(fi_ops_atomic, inject) - 32usize];
+    ["Offset of field: fi_ops_atomic::readwrite"][::std::mem::offset_of!(fi_ops_atomic, readwrite) - 40usize];
+    ["Offset of field: fi_ops_atomic::readwritev"]
+        [::std::mem::offset_of!(fi_ops_atomic, readwritev) - 48usize];
+    ["Offset of field: fi_ops_atomic::readwritemsg"]
+        [::std::mem::offset_of!(fi_ops_atomic, readwritemsg) - 56usize];
+    ["Offset of field: fi_ops_atomic::compwrite"][::std::mem::offset_of!(fi_ops_atomic, compwrite) - 64usize];
+    ["Offset of field: fi_ops_atomic::compwritev"]
+        [::std::mem::offset_of!(fi_ops_atomic, compwritev) - 72usize];
+    ["Offset of field: fi_ops_atomic::compwritemsg"]
+        [::std::mem::offset_of!(fi_ops_atomic, compwritemsg) - 80usize];
+    ["Offset of field: fi_ops_atomic::writevalid"]
+        [::std::mem::offset_of!(fi_ops_atomic, writevalid) - 88usize];
+    ["Offset of field: fi_ops_atomic::readwritevalid"]
+        [::std::mem::offset_of!(fi_ops_atomic, readwritevalid) - 96usize];
+    ["Offset of field: fi_ops_atomic::compwritevalid"]
+        [::std::mem::offset_of!(fi_ops_atomic, compwritevalid) - 104usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fid_mc {
+    pub fid: fid,
+    pub fi_addr: fi_addr_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fid_mc"][::std::mem::size_of::<fid_mc>() - 32usize];
+    ["Alignment of fid_mc"][::std::mem::align_of::<fid_mc>() - 8usize];
+    ["Offset of field: fid_mc::fid"][::std::mem::offset_of!(fid_mc, fid) - 0usize];
+    ["Offset of field: fid_mc::fi_addr"][::std::mem::offset_of!(fid_mc, fi_addr) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_ops_cm {
+    pub size: usize,
+    pub setname: ::std::option::Option<
+        unsafe extern "C" fn(
+            fid: fid_t,
+            addr: *mut ::std::os::raw::c_void,
+            addrlen: usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub getname: ::std::option::Option<
+        unsafe extern "C" fn(
+            fid: fid_t,
+            addr: *mut ::std::os::raw::c_void,
+            addrlen: *mut usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub getpeer: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            addr: *mut ::std::os::raw::c_void,
+            addrlen: *mut usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub connect: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            addr: *const ::std::os::raw::c_void,
+            param: *const ::std::os::raw::c_void,
+            paramlen: usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub listen: ::std::option::Option<unsafe extern "C" fn(pep: *mut fid_pep) -> ::std::os::raw::c_int>,
+    pub accept: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            param: *const ::std::os::raw::c_void,
+            paramlen: usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub reject: ::std::option::Option<
+        unsafe extern "C" fn(
+            pep: *mut fid_pep,
+            handle: fid_t,
+            param: *const ::std::os::raw::c_void,
+            paramlen: usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub shutdown:
+        ::std::option::Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ::std::os::raw::c_int>,
+    pub join: ::std::option::Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            addr: *const ::std::os::raw::c_void,
+            flags: u64,
+            mc: *mut *mut fid_mc,
+            context: *mut ::std::os::raw::c_void,
+        ) -> ::std::os::raw::c_int,
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_ops_cm"][::std::mem::size_of::<fi_ops_cm>() - 80usize];
+    ["Alignment of fi_ops_cm"][::std::mem::align_of::<fi_ops_cm>() - 8usize];
+    ["Offset of field: fi_ops_cm::size"][::std::mem::offset_of!(fi_ops_cm, size) - 0usize];
+    ["Offset of field: fi_ops_cm::setname"][::std::mem::offset_of!(fi_ops_cm, setname) - 8usize];
+    ["Offset of field: fi_ops_cm::getname"][::std::mem::offset_of!(fi_ops_cm, getname) - 16usize];
+    ["Offset of field: fi_ops_cm::getpeer"][::std::mem::offset_of!(fi_ops_cm, getpeer) - 24usize];
+    ["Offset of field: fi_ops_cm::connect"][::std::mem::offset_of!(fi_ops_cm, connect) - 32usize];
+    ["Offset of field: fi_ops_cm::listen"][::std::mem::offset_of!(fi_ops_cm, listen) - 40usize];
+    ["Offset of field: fi_ops_cm::accept"][::std::mem::offset_of!(fi_ops_cm, accept) - 48usize];
+    ["Offset of field: fi_ops_cm::reject"][::std::mem::offset_of!(fi_ops_cm, reject) - 56usize];
+    ["Offset of field: fi_ops_cm::shutdown"][::std::mem::offset_of!(fi_ops_cm, shutdown) - 64usize];
+    ["Offset of field: fi_ops_cm::join"][::std::mem::offset_of!(fi_ops_cm, join) - 72usize];
 };

@@ -8,6 +8,12 @@ use crate::inline;
 use crate::library::{LibfabricError, Library, text_at};
 use crate::offer::{Offer, Roomy, Terms};
 
+mod one_sided;
+#[cfg(test)]
+mod tests;
+
+pub use one_sided::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Until};
+
 /// A reliable-datagram endpoint with its queue of completions, its table of addresses and its registered memory.
 ///
 /// All calls take `&mut self`: providers are told that one thread at a time uses a domain.
@@ -15,6 +21,7 @@ use crate::offer::{Offer, Roomy, Terms};
 pub struct Endpoint {
     library: Library,
     terms: Terms,
+    atomics: Atomics,
     fabric: *mut fid_fabric,
     domain: *mut fid_domain,
     addresses: *mut fid_av,
@@ -34,7 +41,7 @@ unsafe impl Send for Endpoint {}
 /// How much an endpoint is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// Operations that can be under way: sends, receive buffers, reads.
+    /// Operations that can be under way: sends, receive buffers, reads, writes, atomics.
     pub operations: u32,
     /// A receive buffer with less room than this takes no further message.
     pub message_bytes_max: usize,
@@ -50,7 +57,11 @@ pub struct Address(u64);
 
 /// Registered memory of one endpoint. Goes back by [`Endpoint::deregister`], or with the endpoint.
 #[derive(Debug)]
-pub struct Region(u32);
+pub struct Region {
+    index: u32,
+    /// Where the endpoint's operations are, which no two endpoints that are open have in common.
+    of: usize,
+}
 
 /// Memory of a peer: what it told of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,10 +75,12 @@ pub struct Remote {
 /// Who will use a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// This side: sends, receives, reads into it.
+    /// This side: sends, receives, reads into it, writes out of it, atomics with it.
     Local,
     /// Peers, who read it.
     Remote,
+    /// Peers, who read it, write it and change it by atomics; and this side, as [`Use::Local`].
+    Shared,
 }
 
 /// What became of an operation that was posted.
@@ -128,6 +141,7 @@ impl Endpoint {
         let mut endpoint = Endpoint {
             library: offer.library(),
             terms: offer.terms(),
+            atomics: Atomics::none(),
             fabric: null_mut(),
             domain: null_mut(),
             addresses: null_mut(),
@@ -144,6 +158,11 @@ impl Endpoint {
         endpoint.open_domain(offer)?;
         endpoint.open_endpoint(offer, capacity)?;
         endpoint.read_name()?;
+        if endpoint.terms.atomics {
+            // SAFETY: the endpoint is enabled.
+            endpoint.atomics = unsafe { Atomics::of(endpoint.ep) };
+            endpoint.terms.atomics = !endpoint.atomics.is_empty();
+        }
         Ok(endpoint)
     }
 
@@ -335,15 +354,18 @@ impl Endpoint {
     ///
     /// # Safety
     /// `start..start + bytes` stays allocated until the region is given back or the endpoint is closed, and peers may read
-    /// it at any time where that is its use.
+    /// it at any time where that is its use, or write it.
     pub unsafe fn register(
         &mut self,
         (start, bytes): (*const u8, usize),
         purpose: Use,
     ) -> Result<Region, LibfabricError> {
+        // What was not asked for when the provider was is not asked for now.
+        let local = FI_SEND | FI_RECV | FI_READ | if self.terms.writes { FI_WRITE } else { 0 };
         let access = match purpose {
-            Use::Local => FI_SEND | FI_RECV | FI_READ,
+            Use::Local => local,
             Use::Remote => FI_REMOTE_READ,
+            Use::Shared => local | FI_REMOTE_READ | FI_REMOTE_WRITE,
         };
         let mut mr = null_mut();
         let mut answer = -(FI_ENOKEY as c_int);
@@ -375,18 +397,19 @@ impl Endpoint {
         Ok(region)
     }
 
-    /// What a peer must know to read a region that begins at `start`.
+    /// What a peer must know to use a region that begins at `start`.
     #[must_use]
     pub fn remote(&self, region: &Region, start: *const u8) -> Remote {
         let address = if self.terms.memory.by_address { start.addr() as u64 } else { 0 };
         // SAFETY: a region's registration is open until it is given back, which takes it away.
-        Remote { address, key: unsafe { inline::fi_mr_key(self.regions[region.0 as usize]) } }
+        Remote { address, key: unsafe { inline::fi_mr_key(self.regions[self.index(region)]) } }
     }
 
     /// Ends a registration. Nobody reads or writes through it any more.
     pub fn deregister(&mut self, region: Region) {
-        let mr = std::mem::replace(&mut self.regions[region.0 as usize], null_mut());
-        self.free_regions.push(region.0);
+        let index = self.index(&region);
+        let mr = std::mem::replace(&mut self.regions[index], null_mut());
+        self.free_regions.push(index as u32);
         // SAFETY: the registration is open, and nobody has it any more.
         unsafe { inline::fi_close(&raw mut (*mr).fid) };
     }
@@ -498,7 +521,7 @@ impl Endpoint {
     #[inline]
     fn descriptor(&self, region: Option<&Region>) -> *mut c_void {
         // SAFETY: a region's registration is open until it is given back, which takes it away.
-        region.map_or(null_mut(), |region| unsafe { inline::fi_mr_desc(self.regions[region.0 as usize]) })
+        region.map_or(null_mut(), |region| unsafe { inline::fi_mr_desc(self.regions[self.index(region)]) })
     }
 
     fn choose_key(&mut self) -> u64 {
@@ -513,7 +536,13 @@ impl Endpoint {
             self.regions.len() as u32 - 1
         });
         self.regions[index as usize] = mr;
-        Region(index)
+        Region { index, of: self.operations.cast::<u8>().addr() }
+    }
+
+    #[inline]
+    fn index(&self, region: &Region) -> usize {
+        debug_assert!(region.of == self.operations.cast::<u8>().addr(), "a region of another endpoint");
+        region.index as usize
     }
 }
 
@@ -559,6 +588,7 @@ struct OperationMemory {
     context: fi_context2,
     vector: libc::iovec,
     descriptor: *mut c_void,
+    remote: fi_rma_iov,
 }
 
 impl OperationMemory {
@@ -566,11 +596,11 @@ impl OperationMemory {
         context: fi_context2 { internal: [null_mut(); 8] },
         vector: libc::iovec { iov_base: null_mut(), iov_len: 0 },
         descriptor: null_mut(),
+        remote: fi_rma_iov { addr: 0, len: 0, key: 0 },
     };
 }
 
 const _: () = assert!(std::mem::offset_of!(OperationMemory, context) == 0);
-
 const NO_ENTRY: fi_cq_data_entry =
     fi_cq_data_entry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0 };
 /// Completions that are read at once.

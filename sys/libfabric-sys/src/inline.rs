@@ -1,11 +1,13 @@
 //! The inline functions of libfabric's headers that are used here, once more in Rust, so that they are inlined here too.
 //!
 //! Each takes an operation out of an object's table and calls it. A table without the operation, which libfabric never
-//! hands out, answers `-FI_ENOSYS`. The test `header` compares all of them with the originals.
+//! hands out, answers `-FI_ENOSYS`; so does a table that ends before an operation, where not every provider has it. The
+//! test `header` compares all of them with the originals.
 
 #![allow(clippy::too_many_arguments)]
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::ptr;
 
 use crate::bindings::*;
@@ -18,6 +20,14 @@ macro_rules! call {
             None => (-FI_ENOSYS) as _,
         }
     };
+}
+
+/// An operation of a table that may be missing, or be one of those times when it had fewer operations: its `size` tells.
+macro_rules! listed {
+    ($table:expr, $type:ty, $field:ident) => {{
+        let table: *const $type = $table;
+        if table.is_null() || (*table).size <= offset_of!($type, $field) { None } else { (*table).$field }
+    }};
 }
 
 /// Defines functions: for each its name, parameters, answer, and the operation with what it is called with.
@@ -94,6 +104,49 @@ inline! {
         context: *mut c_void
     ) -> isize {
         (*(*ep).rma).read => ep, into, bytes, desc, from, address, key, context
+    }
+    fn fi_write(
+        ep: *mut fid_ep, from: *const c_void, bytes: usize, desc: *mut c_void, to: fi_addr_t, address: u64, key: u64,
+        context: *mut c_void
+    ) -> isize {
+        listed!((*ep).rma, fi_ops_rma, write) => ep, from, bytes, desc, to, address, key, context
+    }
+    fn fi_writemsg(ep: *mut fid_ep, message: *const fi_msg_rma, flags: u64) -> isize {
+        listed!((*ep).rma, fi_ops_rma, writemsg) => ep, message, flags
+    }
+    fn fi_atomic(
+        ep: *mut fid_ep, from: *const c_void, count: usize, desc: *mut c_void, to: fi_addr_t, address: u64, key: u64,
+        datatype: fi_datatype, op: fi_op, context: *mut c_void
+    ) -> isize {
+        listed!((*ep).atomic, fi_ops_atomic, write) => ep, from, count, desc, to, address, key, datatype, op, context
+    }
+    fn fi_atomicmsg(ep: *mut fid_ep, message: *const fi_msg_atomic, flags: u64) -> isize {
+        listed!((*ep).atomic, fi_ops_atomic, writemsg) => ep, message, flags
+    }
+    fn fi_fetch_atomic(
+        ep: *mut fid_ep, from: *const c_void, count: usize, desc: *mut c_void, result: *mut c_void,
+        result_desc: *mut c_void, to: fi_addr_t, address: u64, key: u64, datatype: fi_datatype, op: fi_op,
+        context: *mut c_void
+    ) -> isize {
+        listed!((*ep).atomic, fi_ops_atomic, readwrite) =>
+            ep, from, count, desc, result, result_desc, to, address, key, datatype, op, context
+    }
+    fn fi_compare_atomic(
+        ep: *mut fid_ep, from: *const c_void, count: usize, desc: *mut c_void, compare: *const c_void,
+        compare_desc: *mut c_void, result: *mut c_void, result_desc: *mut c_void, to: fi_addr_t, address: u64, key: u64,
+        datatype: fi_datatype, op: fi_op, context: *mut c_void
+    ) -> isize {
+        listed!((*ep).atomic, fi_ops_atomic, compwrite) =>
+            ep, from, count, desc, compare, compare_desc, result, result_desc, to, address, key, datatype, op, context
+    }
+    fn fi_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+        listed!((*ep).atomic, fi_ops_atomic, writevalid) => ep, datatype, op, count
+    }
+    fn fi_fetch_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+        listed!((*ep).atomic, fi_ops_atomic, readwritevalid) => ep, datatype, op, count
+    }
+    fn fi_compare_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+        listed!((*ep).atomic, fi_ops_atomic, compwritevalid) => ep, datatype, op, count
     }
     fn fi_mr_reg(
         domain: *mut fid_domain, start: *const c_void, bytes: usize, access: u64, offset: u64, key: u64, flags: u64,

@@ -14,13 +14,16 @@
 #[allow(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 pub mod bindings;
 mod endpoint;
+mod found;
 #[doc(hidden)]
 pub mod inline;
 mod library;
-#[cfg(feature = "mock")]
+#[cfg(any(test, feature = "mock"))]
 pub mod mock;
 mod offer;
 
 pub use endpoint::{Address, Answer, Capacity, Completed, Endpoint, Failure, Operation, Region, Remote, Use};
+pub use endpoint::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Until};
+pub use found::{AddressFormat, Found, Link, Nic, PciAddress};
 pub use library::{LibfabricError, Library, SONAME, Version};
 pub use offer::{MemoryTerms, Offer, Terms, Wanted};

@@ -1,7 +1,9 @@
 //! Finding and loading the library.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use crate::bindings::{FI_MAJOR_VERSION, FI_MINOR_VERSION, fi_fabric_attr, fi_info, fid_fabric};
 
@@ -17,12 +19,12 @@ pub enum LibfabricError {
         reason: String,
     },
     /// The library has no interface that this code was made for.
-    #[error("{library} {version} has no `{symbol}` of {wanted}")]
+    #[error("{library}{} has no `{symbol}` of {wanted}", of_version(*version))]
     NotFitting {
         /// What was loaded.
         library: String,
-        /// Its version, where it tells one.
-        version: Version,
+        /// Its version; one that tells none is no libfabric.
+        version: Option<Version>,
         /// The function that is missing.
         symbol: &'static str,
         /// The version of the function's interface.
@@ -96,12 +98,14 @@ impl Library {
         // SAFETY: the path is a text; whoever names the library vouches for what its constructors do.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(LibfabricError::NotLoaded { library, reason: loader_said() });
+            let said = loader_said();
+            let reason = said.strip_prefix(&format!("{library}: ")).map(str::to_owned).unwrap_or(said);
+            return Err(LibfabricError::NotLoaded { library, reason });
         }
-        let mut found = Found { handle, library, version: Version { major: 0, minor: 0 } };
+        let mut found = Loaded { handle, library, version: None };
         let version: GetVersion = found.take(c"fi_version", c"FABRIC_1.0")?;
         // SAFETY: the function takes nothing and may be called at any time.
-        found.version = Version::decode(unsafe { version() });
+        found.version = Some(Version::decode(unsafe { version() }));
         // The interface of each as it was in the version of the headers. Layouts of what these functions hand out have
         // changed since, and a newer library has the old ones under their old versions only.
         Ok(Library {
@@ -119,6 +123,20 @@ impl Library {
     pub fn version(&self) -> Version {
         // SAFETY: the function takes nothing and may be called at any time.
         Version::decode(unsafe { (self.version)() })
+    }
+
+    /// The file that the library was loaded from, as far as the loader tells.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: the address is only looked up, and there is room for the answer.
+        let answer = unsafe { libc::dladdr(self.version as *const c_void, found.as_mut_ptr()) };
+        // SAFETY: zeros are a value, over which the loader has written one.
+        let found = unsafe { found.assume_init() };
+        if answer == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        Some(PathBuf::from(text_at(found.dli_fname)))
     }
 
     /// The version to speak: that of the bindings, or an older library's own.
@@ -148,13 +166,13 @@ impl Library {
 pub const SONAME: &str = "libfabric.so.1";
 
 /// A library whose functions are being looked up.
-struct Found {
+struct Loaded {
     handle: *mut c_void,
     library: String,
-    version: Version,
+    version: Option<Version>,
 }
 
-impl Found {
+impl Loaded {
     /// The address of a function, as a pointer of type `F`, which must be the function's.
     fn take<F: Function>(&self, symbol: &'static CStr, wanted: &'static CStr) -> Result<F, LibfabricError> {
         // SAFETY: the handle is open, and both are texts.
@@ -211,6 +229,10 @@ pub(crate) fn text_at(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+fn of_version(version: Option<Version>) -> String {
+    version.map_or_else(|| " is no libfabric: it".to_owned(), |version| format!(", of version {version},"))
+}
+
 fn loader_said() -> String {
     // SAFETY: called on the thread whose `dlopen` failed; the text is copied at once.
     text_at(unsafe { libc::dlerror() })
@@ -218,6 +240,8 @@ fn loader_said() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -232,6 +256,68 @@ mod tests {
     #[test]
     fn a_library_that_is_another_is_told() {
         let error = Library::load(OsStr::new("libc.so.6")).unwrap_err();
-        assert!(matches!(error, LibfabricError::NotFitting { symbol: "fi_version", .. }), "{error}");
+        assert!(
+            matches!(error, LibfabricError::NotFitting { symbol: "fi_version", version: None, .. }),
+            "{error}"
+        );
+        assert_eq!(error.to_string(), "libc.so.6 is no libfabric: it has no `fi_version` of FABRIC_1.0");
+    }
+
+    /// Libraries as they were before each of the interfaces that are used, newest first, and what each lacks.
+    const OLDER: [(&str, &str, &str); 4] = [
+        ("FABRIC_1.0 { fi_version; fi_strerror; }; FABRIC_1.1 { fi_fabric; };", "fi_getinfo", "FABRIC_1.3"),
+        ("FABRIC_1.0 { fi_version; fi_strerror; }; FABRIC_1.2 { fi_getinfo; };", "fi_getinfo", "FABRIC_1.3"),
+        ("FABRIC_1.0 { fi_version; }; FABRIC_1.3 { fi_getinfo; };", "fi_freeinfo", "FABRIC_1.3"),
+        ("FABRIC_1.7 { fi_version; };", "fi_version", "FABRIC_1.0"),
+    ];
+
+    #[test]
+    fn a_library_that_lacks_a_version_of_a_function_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, (versions, symbol, wanted)) in OLDER.into_iter().enumerate() {
+            let Some(library) = compile(folder.path(), number, versions) else { return };
+            let error = Library::load(library.as_os_str()).unwrap_err();
+            let expected = LibfabricError::NotFitting {
+                library: library.to_string_lossy().into_owned(),
+                version: (symbol != "fi_version").then_some(Version { major: 1, minor: 4 }),
+                symbol,
+                wanted,
+            };
+            assert_eq!(error, expected, "{versions}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("has no `{symbol}` of {wanted}")), "{text}");
+            assert!(symbol == "fi_version" || text.contains(", of version 1.4, has"), "{text}");
+        }
+    }
+
+    /// A library that says to be libfabric 1.4, with these functions under these versions; `None` without a C compiler.
+    fn compile(folder: &Path, number: usize, versions: &str) -> Option<PathBuf> {
+        let [source, script, library] =
+            ["c", "map", "so"].map(|ending| folder.join(format!("older{number}.{ending}")));
+        let functions: String = ["fi_strerror", "fi_fabric", "fi_getinfo"]
+            .map(|name| format!("int {name}(void) {{ return 0; }}\n"))
+            .concat();
+        std::fs::write(&source, format!("unsigned fi_version(void) {{ return 1 << 16 | 4; }}\n{functions}"))
+            .unwrap();
+        std::fs::write(&script, format!("{versions}\nREST {{ local: *; }};\n")).unwrap();
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-shared", "-fPIC"]).arg(format!("-Wl,--version-script={}", script.display()));
+        let Ok(output) = compiler.arg("-o").arg(&library).arg(&source).output() else {
+            println!("LEFT OUT: there is no C compiler here");
+            return None;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(library)
+    }
+
+    #[test]
+    fn the_file_of_a_library_is_told() {
+        let name = std::env::var_os("WEFT_LIBFABRIC").unwrap_or_else(|| SONAME.into());
+        let Ok(library) = Library::load(&name) else {
+            println!("LEFT OUT: there is no libfabric here (libfabric1)");
+            return;
+        };
+        let path = library.path().unwrap();
+        assert!(path.is_absolute() && path.exists(), "{}", path.display());
     }
 }

@@ -4,13 +4,18 @@
 //! say is enforced: a call that breaks one fails, and [`broken_rules`] tells of it. All endpoints of a thread are one network;
 //! [`library`] begins a new one. Nothing moves but when a queue is read, and what happens is the same every time.
 //!
-//! `network` is the model, with no C in it but addresses; `tables` is what C would call.
+//! `network` is the model, with no C in it but addresses, `one_sided` its part about memory of others, with `atomics`;
+//! `tables` is what C would call, `offers` what it would find.
 
 use std::cell::RefCell;
 
+use crate::found::{Link, PciAddress};
 use crate::library::Library;
 
+pub(crate) mod atomics;
 mod network;
+mod offers;
+mod one_sided;
 mod tables;
 
 use network::Network;
@@ -32,18 +37,65 @@ pub struct Rules {
     pub key_bytes: usize,
     /// What may be injected.
     pub inject_bytes_max: usize,
-    /// The longest message, and the longest read.
+    /// The longest message, and the longest read or write.
     pub message_bytes_max: usize,
+    /// Whether it writes to memory of peers.
+    pub writes: bool,
+    /// Its atomics.
+    pub atomics: Atomics,
+    /// Whether it tells when a write has arrived (`FI_DELIVERY_COMPLETE`).
+    pub delivers: bool,
     /// Of a hundred calls, so many are told to come again.
     pub busy_percent: u64,
-    /// Of a hundred sends and reads, so many fail.
+    /// Of a hundred sends, reads, writes and atomics, so many fail.
     pub failing_percent: u64,
     /// Registrations that there may be at a time.
     pub regions_max: usize,
     /// Completions that a queue holds; while it is full, nothing is taken.
     pub queue_entries: usize,
-    /// Whether completions are told in another order than they happened.
+    /// Whether completions are told in another order than they happened, and memory of peers is used in another order.
     pub reorders: bool,
+    /// What is offered.
+    pub domains: &'static [Domain],
+}
+
+/// What a provider has of atomics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atomics {
+    /// Nothing, and it says so.
+    None,
+    /// Nothing, and it says that it has them, as `net` of libfabric 1.17 does.
+    Claimed,
+    /// Nothing that its table reaches to, and it says that it has them.
+    ShortTable,
+    /// Those on so many bytes, and half as many where it compares: on integers of each size, `f32` and `f64`.
+    Bytes(usize),
+}
+
+/// A domain that is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Domain {
+    /// Its name.
+    pub name: &'static str,
+    /// The network that it is on. Those on different networks do not reach each other.
+    pub fabric: &'static str,
+    /// The card, if it is told.
+    pub card: Option<Card>,
+    /// Whether it can what is needed.
+    pub fits: bool,
+}
+
+/// A network card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Card {
+    /// Its name. Empty: nothing is told of the device.
+    pub device: &'static str,
+    /// Where it is plugged in; `None` where nothing is told of a bus.
+    pub pci: Option<PciAddress>,
+    /// The speed of its link, or zero.
+    pub bits_per_second: usize,
+    /// Whether its link is up; where that is unknown, nothing is told of the link.
+    pub link: Link,
 }
 
 impl Rules {
@@ -57,11 +109,15 @@ impl Rules {
         key_bytes: 8,
         inject_bytes_max: 64,
         message_bytes_max: 1 << 30,
+        writes: true,
+        atomics: Atomics::Bytes(256),
+        delivers: true,
         busy_percent: 0,
         failing_percent: 0,
         regions_max: 1 << 16,
         queue_entries: 1 << 16,
         reorders: false,
+        domains: &[Domain { name: "mock0", fabric: "mocknet", card: None, fits: true }],
     };
 }
 

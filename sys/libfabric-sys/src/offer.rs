@@ -11,16 +11,38 @@ use crate::library::{LibfabricError, Library, text_at};
 pub struct Offer {
     library: Library,
     info: NonNull<fi_info>,
+    delivers: bool,
 }
 
 /// What is asked of a provider besides what is asked of all.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Wanted<'a> {
-    /// The provider's name, as `tcp;ofi_rxm`; any that fits where it is `None`.
+    /// The provider's name, as `tcp;ofi_rxm`, or a part of it where none is called so; any that fits where it is `None`.
     pub provider: Option<&'a str>,
+    /// The domain's name, as `mlx5_0`, where there are several cards.
+    pub domain: Option<&'a str>,
     /// To have memory registered the way RDMA hardware demands it: by the provider's keys and virtual addresses, and for
     /// local use too. Software providers do not demand it but do it when asked, which is how it is tested.
     pub strict_memory: bool,
+    /// Writes to remote memory and atomics too, where the provider has them. Who has none is offered nevertheless; [`Terms`] tell.
+    pub one_sided: bool,
+}
+
+/// What is asked for in one call, in libfabric's bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    /// `None`: all that there is, whatever it can and demands.
+    capabilities: Option<u64>,
+    /// How all operations that send are to be done.
+    flags: u64,
+}
+
+impl Asked {
+    pub(crate) const NOTHING: Asked = Asked { capabilities: None, flags: 0 };
+    const NEEDED: Asked = Asked { capabilities: Some(CAPABILITIES), flags: 0 };
+    const WRITES: Asked = Asked { capabilities: Some(CAPABILITIES | WRITES), flags: 0 };
+    const ATOMICS: Asked = Asked { capabilities: Some(CAPABILITIES | WRITES | FI_ATOMIC), flags: 0 };
+    const DELIVERY: Asked = Asked { flags: FI_DELIVERY_COMPLETE, ..Asked::WRITES };
 }
 
 impl Offer {
@@ -30,7 +52,59 @@ impl Offer {
     /// # Errors
     /// What the library said. That nothing is offered is no error.
     pub fn find(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
-        let hints = Offer::hints(library, wanted)?;
+        let offers = Offer::find_named(library, wanted)?;
+        // Some libraries do not find under its name what they offer without (`tcp;ofi_rxm` of that in Intel MPI).
+        let (mut offers, wanted) = match wanted.provider {
+            Some(name) if offers.is_empty() => {
+                let any = Wanted { provider: None, ..wanted };
+                let mut offers = Offer::find_named(library, any)?;
+                offers.retain(|offer| offer.provider() == name);
+                (offers, any)
+            }
+            _ => (offers, wanted),
+        };
+        if wanted.one_sided {
+            offers = Offer::enrich(offers, library, wanted);
+        }
+        if let Some(domain) = wanted.domain {
+            offers.retain(|offer| offer.domain() == domain);
+        }
+        Ok(offers)
+    }
+
+    fn find_named(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
+        let mut offers = Offer::ask(library, wanted, Asked::NEEDED)?;
+        // The library takes a part of a name, too: `net` finds `net;ofi_rxm` beside it.
+        let is_named = |offer: &Offer| wanted.provider == Some(offer.provider().as_str());
+        if offers.iter().any(is_named) {
+            offers.retain(is_named);
+        }
+        Ok(offers)
+    }
+
+    /// The same offers in the same order, each with writes and atomics if its provider has them: who lacks what is asked for
+    /// does not answer, and must not be lost for that. The further calls take less than a millisecond each.
+    fn enrich(offers: Vec<Offer>, library: Library, wanted: Wanted<'_>) -> Vec<Offer> {
+        let ask = |asked| Offer::ask(library, wanted, asked).unwrap_or_default();
+        let mut richer = ask(Asked::ATOMICS);
+        richer.extend(ask(Asked::WRITES));
+        let delivering = ask(Asked::DELIVERY);
+        let enrich = |offer: Offer| {
+            let place = richer.iter().position(|other| other.is_same_way(&offer));
+            let mut offer = place.map(|place| richer.remove(place)).unwrap_or(offer);
+            offer.delivers = delivering.iter().any(|other| other.is_same_way(&offer));
+            offer
+        };
+        offers.into_iter().map(enrich).collect()
+    }
+
+    /// What the library answers to one question.
+    pub(crate) fn ask(
+        library: Library,
+        wanted: Wanted<'_>,
+        asked: Asked,
+    ) -> Result<Vec<Offer>, LibfabricError> {
+        let hints = Offer::hints(library, wanted, asked)?;
         let mut list = std::ptr::null_mut();
         let version = library.spoken().encode();
         // SAFETY: the hints are the library's own structure, filled with what it may hold; no node and no service are
@@ -56,23 +130,31 @@ impl Offer {
     }
 
     /// The structure in which wishes are told. Only the library may make one: its size is the library's.
-    fn hints(library: Library, wanted: Wanted<'_>) -> Result<Offer, LibfabricError> {
+    fn hints(library: Library, wanted: Wanted<'_>, asked: Asked) -> Result<Offer, LibfabricError> {
         // SAFETY: without anything to copy the function makes an empty structure, with all the parts that it has.
         let info = unsafe { (library.dupinfo)(std::ptr::null()) };
         let Some(info) = NonNull::new(info) else { return Err(library.refused("fi_dupinfo", -FI_ENOMEM)) };
-        let hints = Offer { library, info };
+        let hints = Offer { library, info, delivers: false };
         // SAFETY: a structure that `fi_dupinfo` has made, whose parts are there and ours to fill.
         unsafe {
             let info = info.as_ptr();
-            (*info).caps = CAPABILITIES;
-            (*info).mode = MODES;
             (*(*info).ep_attr).type_ = FI_EP_RDM;
-            (*(*info).tx_attr).msg_order = FI_ORDER_SAS;
-            (*(*info).rx_attr).msg_order = FI_ORDER_SAS;
-            (*(*info).domain_attr).mr_mode =
-                if wanted.strict_memory { FI_MR_BASIC as i32 } else { MEMORY_MODES };
-            (*(*info).domain_attr).threading = FI_THREAD_DOMAIN;
-            (*(*info).domain_attr).resource_mgmt = FI_RM_ENABLED;
+            if let Some(capabilities) = asked.capabilities {
+                (*info).caps = capabilities;
+                (*info).mode = MODES;
+                (*(*info).tx_attr).msg_order = FI_ORDER_SAS;
+                (*(*info).rx_attr).msg_order = FI_ORDER_SAS;
+                (*(*info).tx_attr).op_flags = asked.flags;
+                (*(*info).domain_attr).mr_mode =
+                    if wanted.strict_memory { FI_MR_BASIC as i32 } else { MEMORY_MODES };
+                (*(*info).domain_attr).threading = FI_THREAD_DOMAIN;
+                (*(*info).domain_attr).resource_mgmt = FI_RM_ENABLED;
+            } else {
+                // Whatever anybody may demand is granted.
+                (*info).mode = !0;
+                (*(*info).domain_attr).mode = !0;
+                (*(*info).domain_attr).mr_mode = !(FI_MR_BASIC as i32 | FI_MR_SCALABLE as i32);
+            }
             if let Some(provider) = wanted.provider.and_then(|name| CString::new(name).ok()) {
                 // The library frees it with the structure.
                 (*(*info).fabric_attr).prov_name = libc::strdup(provider.as_ptr());
@@ -88,7 +170,7 @@ impl Offer {
     unsafe fn copy(library: Library, info: NonNull<fi_info>) -> Option<Offer> {
         // SAFETY: the caller's promise.
         let info = unsafe { (library.dupinfo)(info.as_ptr()) };
-        NonNull::new(info).map(|info| Offer { library, info })
+        NonNull::new(info).map(|info| Offer { library, info, delivers: false })
     }
 
     /// The provider's name, as `verbs;ofi_rxm`.
@@ -109,6 +191,36 @@ impl Offer {
         })
     }
 
+    /// The network's name: those who have it in common can reach each other, as far as the provider knows.
+    #[must_use]
+    pub fn fabric(&self) -> String {
+        self.text(|info| {
+            // SAFETY: see `part`.
+            unsafe { self.part((*info).fabric_attr) }.map(|fabric| fabric.name)
+        })
+    }
+
+    /// Whether another leads the same way, whatever else it can do.
+    pub(crate) fn is_same_way(&self, other: &Offer) -> bool {
+        let address = |offer: &Offer| {
+            // SAFETY: the structure is whole, and its address has the length that it tells.
+            unsafe {
+                let info = offer.info.as_ref();
+                let start = NonNull::new(info.src_addr.cast::<u8>());
+                start.map(|start| std::slice::from_raw_parts(start.as_ptr(), info.src_addrlen).to_vec())
+            }
+        };
+        // SAFETY: see `part`.
+        let protocol =
+            |offer: &Offer| unsafe { offer.part(offer.info.as_ref().ep_attr) }.map(|ep| ep.protocol);
+        self.provider() == other.provider()
+            && self.domain() == other.domain()
+            && self.fabric() == other.fabric()
+            && self.terms().address_format == other.terms().address_format
+            && protocol(self) == protocol(other)
+            && address(self) == address(other)
+    }
+
     /// What an endpoint of this offer can do, and demands.
     #[must_use]
     pub fn terms(&self) -> Terms {
@@ -125,6 +237,9 @@ impl Offer {
             sends_max: tx.map_or(0, |tx| tx.size),
             key_max: if key_bytes >= 8 { u64::MAX } else { (1 << (8 * key_bytes)) - 1 },
             memory: MemoryTerms::decode(domain.map_or(0, |domain| domain.mr_mode)),
+            writes: info.caps & WRITES == WRITES,
+            atomics: info.caps & WRITES == WRITES && info.caps & FI_ATOMIC != 0,
+            delivers: self.delivers,
         }
     }
 
@@ -140,7 +255,7 @@ impl Offer {
     ///
     /// # Safety
     /// `part` is null, or one of the structure's own parts.
-    unsafe fn part<T>(&self, part: *mut T) -> Option<&T> {
+    pub(crate) unsafe fn part<T>(&self, part: *mut T) -> Option<&T> {
         // SAFETY: the caller's promise; parts live as long as the structure, which `self` owns, and nobody writes them.
         unsafe { part.as_ref() }
     }
@@ -167,7 +282,7 @@ pub struct Terms {
     pub address_format: u32,
     /// Up to here [`Endpoint::inject`](crate::Endpoint::inject) takes a message.
     pub inject_bytes_max: usize,
-    /// The longest message, and the longest read.
+    /// The longest message, and the longest read or write.
     pub message_bytes_max: usize,
     /// How many operations that send may be under way.
     pub sends_max: usize,
@@ -175,6 +290,12 @@ pub struct Terms {
     pub key_max: u64,
     /// How memory is registered.
     pub memory: MemoryTerms,
+    /// Memory of peers can be written, [`Wanted::one_sided`] being asked for.
+    pub writes: bool,
+    /// The provider says that it has atomics; [`Endpoint::atomics`](crate::Endpoint::atomics) tells which it really has.
+    pub atomics: bool,
+    /// Writes and atomics can complete when they have been done over there: [`Until::Delivered`](crate::Until::Delivered).
+    pub delivers: bool,
 }
 
 /// How memory is registered (`fi_mr(3)`).
@@ -205,6 +326,8 @@ impl MemoryTerms {
 
 /// What every provider must be able to do.
 const CAPABILITIES: u64 = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_READ | FI_REMOTE_READ;
+/// What is asked for besides, where it is wanted. Reads and receives of the needed ones are those of atomics, too.
+const WRITES: u64 = FI_WRITE | FI_REMOTE_WRITE;
 /// What a provider may demand. Contexts: every operation has 64 bytes for the provider's use until it has completed.
 /// Vectors that stay: they are kept beside the contexts. Receive buffers for remote data: no such data are sent.
 const MODES: u64 = FI_CONTEXT | FI_CONTEXT2 | FI_ASYNC_IOV | FI_RX_CQ_DATA;

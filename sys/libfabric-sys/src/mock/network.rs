@@ -4,22 +4,29 @@ use std::collections::{HashSet, VecDeque};
 use std::ffi::c_void;
 
 use super::Rules;
+use super::one_sided::{Underway, Work};
 use crate::bindings::*;
 
 /// Everything there is.
 pub(super) struct Network {
     pub(super) rules: Rules,
     chance: u64,
-    endpoints: Vec<Endpoint>,
+    /// For each domain that was opened, which of those offered it is.
+    domains: Vec<usize>,
+    pub(super) endpoints: Vec<Endpoint>,
     queues: Vec<VecDeque<Entry>>,
-    regions: Vec<Region>,
+    pub(super) regions: Vec<Region>,
+    pub(super) underway: Vec<Underway>,
     /// Contexts that belong to the provider now.
     taken: HashSet<usize>,
     broken: Vec<String>,
 }
 
 #[derive(Default)]
-struct Endpoint {
+pub(super) struct Endpoint {
+    pub(super) domain: usize,
+    /// What was asked for.
+    pub(super) capabilities: u64,
     queue: Option<usize>,
     has_addresses: bool,
     is_enabled: bool,
@@ -27,7 +34,7 @@ struct Endpoint {
     least_room: usize,
     buffers: VecDeque<Buffer>,
     incoming: VecDeque<Message>,
-    reads: VecDeque<Read>,
+    pub(super) works: VecDeque<Work>,
 }
 
 /// A receive buffer.
@@ -43,22 +50,15 @@ enum Message {
     Sent { from: usize, memory: Span, context: usize },
 }
 
-struct Read {
-    into: Span,
-    from: usize,
-    address: u64,
-    key: u64,
-    context: usize,
-}
-
-struct Region {
-    memory: Span,
-    access: u64,
-    key: u64,
+pub(super) struct Region {
+    pub(super) domain: usize,
+    pub(super) memory: Span,
+    pub(super) access: u64,
+    pub(super) key: u64,
     /// The endpoint that it is bound to, where that is demanded.
-    endpoint: Option<usize>,
-    is_enabled: bool,
-    is_closed: bool,
+    pub(super) endpoint: Option<usize>,
+    pub(super) is_enabled: bool,
+    pub(super) is_closed: bool,
 }
 
 /// What a queue will tell.
@@ -80,7 +80,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    fn covers(&self, part: Span) -> bool {
+    pub(super) fn covers(&self, part: Span) -> bool {
         let (start, inner) = (self.start.addr(), part.start.addr());
         start <= inner && inner - start <= self.bytes && part.bytes <= self.bytes - (inner - start)
     }
@@ -92,9 +92,11 @@ impl Network {
         Network {
             rules,
             chance: rules.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            domains: Vec::new(),
             endpoints: Vec::new(),
             queues: Vec::new(),
             regions: Vec::new(),
+            underway: Vec::new(),
             taken: HashSet::new(),
             broken: Vec::new(),
         }
@@ -105,13 +107,19 @@ impl Network {
     }
 
     /// Notes that a rule was broken; the answer is for the caller.
-    fn breaks(&mut self, rule: impl Into<String>) -> i32 {
+    pub(super) fn breaks(&mut self, rule: impl Into<String>) -> i32 {
         self.broken.push(rule.into());
         -FI_EINVAL
     }
 
-    pub(super) fn open_endpoint(&mut self) -> usize {
-        self.endpoints.push(Endpoint { least_room: 64, ..Endpoint::default() });
+    /// Opens one of the domains that are offered.
+    pub(super) fn open_domain(&mut self, offered: usize) -> usize {
+        self.domains.push(offered);
+        self.domains.len() - 1
+    }
+
+    pub(super) fn open_endpoint(&mut self, domain: usize, capabilities: u64) -> usize {
+        self.endpoints.push(Endpoint { domain, capabilities, least_room: 64, ..Endpoint::default() });
         self.endpoints.len() - 1
     }
 
@@ -146,8 +154,14 @@ impl Network {
         0
     }
 
-    pub(super) fn has_endpoint(&self, number: u64) -> bool {
+    fn has_endpoint(&self, number: u64) -> bool {
         usize::try_from(number).is_ok_and(|number| number < self.endpoints.len())
+    }
+
+    /// Whether there is that endpoint, on the network that the domain is on.
+    pub(super) fn reaches(&self, domain: usize, peer: u64) -> bool {
+        let fabric = |domain: usize| self.rules.domains[self.domains[domain]].fabric;
+        self.has_endpoint(peer) && fabric(self.endpoints[peer as usize].domain) == fabric(domain)
     }
 
     pub(super) fn close_endpoint(&mut self, ep: usize) -> i32 {
@@ -163,7 +177,7 @@ impl Network {
         for other in &mut self.endpoints {
             other.incoming.retain(|message| !matches!(message, Message::Sent { from, .. } if *from == ep));
         }
-        self.endpoints[ep].reads.clear();
+        self.endpoints[ep].works.clear();
         0
     }
 }
@@ -171,7 +185,13 @@ impl Network {
 /// Registered memory.
 impl Network {
     /// Registers; the number of the region, or an error.
-    pub(super) fn register(&mut self, memory: Span, access: u64, wanted: u64) -> Result<usize, i32> {
+    pub(super) fn register(
+        &mut self,
+        domain: usize,
+        memory: Span,
+        access: u64,
+        wanted: u64,
+    ) -> Result<usize, i32> {
         if memory.start.is_null() || memory.bytes == 0 {
             return Err(self.breaks("memory is allocated before it is registered"));
         }
@@ -184,16 +204,20 @@ impl Network {
         if key > key_max {
             return Err(self.breaks(format!("key {key} has more than {} bytes", self.rules.key_bytes)));
         }
-        if self.regions.iter().any(|region| !region.is_closed && region.key == key) {
+        let is_taken = |region: &Region| !region.is_closed && region.domain == domain && region.key == key;
+        if self.regions.iter().any(is_taken) {
             return Err(-(FI_ENOKEY as i32));
         }
         let is_enabled = !self.rules.by_endpoint;
-        let region = Region { memory, access, key, endpoint: None, is_enabled, is_closed: false };
+        let region = Region { domain, memory, access, key, endpoint: None, is_enabled, is_closed: false };
         self.regions.push(region);
         Ok(self.regions.len() - 1)
     }
 
     pub(super) fn bind_region(&mut self, region: usize, ep: usize) -> i32 {
+        if self.regions[region].domain != self.endpoints[ep].domain {
+            return self.breaks("a registration is bound to an endpoint of its own domain");
+        }
         self.regions[region].endpoint = Some(ep);
         0
     }
@@ -215,26 +239,36 @@ impl Network {
     }
 
     pub(super) fn close_region(&mut self, region: usize) -> i32 {
-        let memory = self.regions[region].memory;
+        let Region { memory, domain, .. } = self.regions[region];
         let is_used = |ep: &Endpoint| {
-            !ep.is_closed && self.rules.local && ep.reads.iter().any(|read| memory.covers(read.into))
+            let uses = |work: &Work| work.used().any(|used| memory.covers(used));
+            !ep.is_closed && ep.domain == domain && self.rules.local && ep.works.iter().any(uses)
         };
         if self.endpoints.iter().any(is_used) {
             return self.breaks("a registration lasts until what uses it is over");
         }
         self.regions[region].is_closed = true;
+        self.forget_underway(region);
         0
     }
 
     /// Whether an operation may use that memory by that descriptor.
-    fn check_local(&mut self, memory: Span, descriptor: *mut c_void, access: u64) -> Result<(), i32> {
-        if !self.rules.local {
+    pub(super) fn check_local(
+        &mut self,
+        ep: usize,
+        memory: Span,
+        descriptor: *mut c_void,
+        access: u64,
+    ) -> Result<(), i32> {
+        // An atomic that only fetches does not use its source.
+        if !self.rules.local || access == 0 {
             return Ok(());
         }
         let region = descriptor.addr().checked_sub(1).and_then(|number| self.regions.get(number));
         let is_right = region.is_some_and(|region| {
             !region.is_closed
                 && region.is_enabled
+                && region.domain == self.endpoints[ep].domain
                 && region.access & access != 0
                 && region.memory.covers(memory)
         });
@@ -243,18 +277,6 @@ impl Network {
         } else {
             Err(self.breaks("local memory is used by a registration that covers it"))
         }
-    }
-
-    /// Where a read finds its bytes.
-    fn find_remote(&self, read: &Read) -> Option<*mut u8> {
-        let region = self.regions.iter().find(|region| !region.is_closed && region.key == read.key)?;
-        let is_theirs = !self.rules.by_endpoint || region.endpoint == Some(read.from);
-        let start = region.memory.start.addr() as u64;
-        let offset = if self.rules.by_address { read.address.checked_sub(start)? } else { read.address };
-        let offset = usize::try_from(offset).ok()?;
-        let is_inside = offset <= region.memory.bytes && read.into.bytes <= region.memory.bytes - offset;
-        let may = is_theirs && is_inside && region.is_enabled && region.access & FI_REMOTE_READ != 0;
-        may.then(|| region.memory.start.wrapping_add(offset))
     }
 }
 
@@ -292,25 +314,6 @@ impl Network {
         }
     }
 
-    pub(super) fn read(
-        &mut self,
-        ep: usize,
-        (into, descriptor): (Span, *mut c_void),
-        from: u64,
-        (address, key): (u64, u64),
-        context: *mut c_void,
-    ) -> i32 {
-        match self.begin(ep, from, (into, descriptor, FI_READ), context) {
-            Err(answer) => answer,
-            Ok(context) if self.fails() => self.tell_failure(ep, context),
-            Ok(context) => {
-                let read = Read { into, from: from as usize, address, key, context };
-                self.endpoints[ep].reads.push_back(read);
-                0
-            }
-        }
-    }
-
     pub(super) fn receive(
         &mut self,
         ep: usize,
@@ -326,7 +329,7 @@ impl Network {
             return -FI_EAGAIN;
         }
         let taken = self
-            .check_local(memory, descriptor, FI_RECV)
+            .check_local(ep, memory, descriptor, FI_RECV)
             .and_then(|()| self.check_enabled(ep))
             .and_then(|()| self.take(context));
         match taken {
@@ -339,7 +342,7 @@ impl Network {
     }
 
     /// What every operation with a completion must fulfil; its context, from now on the provider's.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         ep: usize,
         peer: u64,
@@ -349,7 +352,7 @@ impl Network {
         if memory.bytes > self.rules.message_bytes_max {
             return Err(self.breaks(format!("{} bytes are too many at once", memory.bytes)));
         }
-        self.check_local(memory, descriptor, access)?;
+        self.check_local(ep, memory, descriptor, access)?;
         self.may_begin(ep, peer)?;
         self.take(context)
     }
@@ -379,20 +382,20 @@ impl Network {
         Ok(context)
     }
 
-    fn give_back(&mut self, context: usize) {
+    pub(super) fn give_back(&mut self, context: usize) {
         if context != 0 && self.taken.remove(&context) {
             scribble(context, 0x5a);
         }
     }
 
-    fn tell_failure(&mut self, ep: usize, context: usize) -> i32 {
+    pub(super) fn tell_failure(&mut self, ep: usize, context: usize) -> i32 {
         self.give_back(context);
         let entry = Entry { context, flags: 0, bytes: 0, start: 0, error: FI_EIO };
         self.tell(ep, entry);
         0
     }
 
-    fn tell(&mut self, ep: usize, entry: Entry) {
+    pub(super) fn tell(&mut self, ep: usize, entry: Entry) {
         if let (Some(queue), false) = (self.endpoints[ep].queue, self.endpoints[ep].is_closed) {
             self.queues[queue].push_back(entry);
         }
@@ -442,10 +445,9 @@ impl Network {
                     break;
                 }
             }
-            if let Some(read) = self.endpoints[ep].reads.pop_front() {
-                self.do_read(ep, &read);
-            }
+            self.work(ep);
         }
+        self.arrivals();
     }
 
     /// Brings one message into the first buffer; false where there is none of either.
@@ -489,30 +491,16 @@ impl Network {
         true
     }
 
-    fn do_read(&mut self, ep: usize, read: &Read) {
-        let error = match self.find_remote(read) {
-            Some(start) => {
-                // SAFETY: both ends have vouched for their memory, and the region covers what is read.
-                unsafe { start.copy_to_nonoverlapping(read.into.start, read.into.bytes) };
-                0
-            }
-            None => FI_EACCES,
-        };
-        self.give_back(read.context);
-        let flags = FI_READ | FI_RMA;
-        self.tell(ep, Entry { context: read.context, flags, bytes: 0, start: 0, error });
-    }
-
     fn is_busy(&mut self) -> bool {
         self.chance() % 100 < self.rules.busy_percent
     }
 
-    fn fails(&mut self) -> bool {
+    pub(super) fn fails(&mut self) -> bool {
         self.chance() % 100 < self.rules.failing_percent
     }
 
     /// The next of a row of numbers that looks like chance.
-    fn chance(&mut self) -> u64 {
+    pub(super) fn chance(&mut self) -> u64 {
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 7;
         self.chance ^= self.chance << 17;

@@ -2,19 +2,22 @@
 //!
 //! Every object is a box with libfabric's structure first, so that its address is the object's.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut, without_provenance_mut};
 
+use super::atomics::{Kind as AtomicKind, element_bytes};
 use super::network::{Entry, Network, Span};
-use super::{NETWORK, PROVIDER};
+use super::offers::{self, Info};
+use super::one_sided::Deed;
+use super::{Atomics, NETWORK};
 use crate::bindings::*;
 use crate::library::Library;
 
 pub(super) fn library() -> Library {
     Library {
         getinfo: get_info,
-        freeinfo: free_info,
-        dupinfo: dup_info,
+        freeinfo: offers::free_info,
+        dupinfo: offers::dup_info,
         fabric: open_fabric,
         version: get_version,
         strerror: str_error,
@@ -130,49 +133,6 @@ unsafe extern "C" fn control(object: *mut fid, command: c_int, _argument: *mut c
     }
 }
 
-/// A whole `fi_info` in one allocation.
-#[repr(C)]
-struct Info {
-    info: fi_info,
-    tx: fi_tx_attr,
-    rx: fi_rx_attr,
-    ep: fi_ep_attr,
-    domain: fi_domain_attr,
-    fabric: fi_fabric_attr,
-}
-
-// SAFETY: `from` is null or a structure that this function has made.
-unsafe extern "C" fn dup_info(from: *const fi_info) -> *mut fi_info {
-    // SAFETY: all bytes zero are an empty structure; the other is as said above.
-    let mut copy: Box<Info> = unsafe {
-        match from.cast::<Info>().as_ref() {
-            None => Box::new(std::mem::zeroed()),
-            Some(from) => Box::new(std::ptr::read(from)),
-        }
-    };
-    copy.info.next = null_mut();
-    // SAFETY: a text of the structure or null; each copy has its own.
-    unsafe {
-        if !copy.fabric.prov_name.is_null() {
-            copy.fabric.prov_name = libc::strdup(copy.fabric.prov_name);
-        }
-    }
-    let all = Box::leak(copy);
-    (all.info.tx_attr, all.info.rx_attr) = (&mut all.tx, &mut all.rx);
-    (all.info.ep_attr, all.info.domain_attr) = (&mut all.ep, &mut all.domain);
-    all.info.fabric_attr = &mut all.fabric;
-    (all as *mut Info).cast()
-}
-
-// SAFETY: `info` is a structure that `dup_info` has made, and nobody uses it afterwards.
-unsafe extern "C" fn free_info(info: *mut fi_info) {
-    // SAFETY: as above.
-    unsafe {
-        let all = Box::from_raw(info.cast::<Info>());
-        libc::free(all.fabric.prov_name.cast());
-    }
-}
-
 // SAFETY: `hints` was made by `dup_info`; `into` takes the answer.
 unsafe extern "C" fn get_info(
     _version: u32,
@@ -183,37 +143,11 @@ unsafe extern "C" fn get_info(
     into: *mut *mut fi_info,
 ) -> c_int {
     let rules = network(|network| network.rules);
-    let mut mode = 0;
-    for (is_demanded, bit) in [
-        (rules.local, FI_MR_LOCAL),
-        (rules.by_address, FI_MR_VIRT_ADDR),
-        (rules.provider_keys, FI_MR_PROV_KEY),
-        (rules.by_endpoint, FI_MR_ENDPOINT),
-        (true, FI_MR_ALLOCATED),
-    ] {
-        mode |= if is_demanded { bit } else { 0 };
-    }
     // SAFETY: as above.
     unsafe {
-        let offered = &*hints.cast::<Info>();
-        let can = offered.info.mode & FI_CONTEXT2 != 0 && offered.domain.mr_mode & mode == mode;
-        let name = offered.fabric.prov_name;
-        if !can || !(name.is_null() || CStr::from_ptr(name).to_bytes() == PROVIDER.as_bytes()) {
-            return -FI_ENODATA;
-        }
-        let all = dup_info(null()).cast::<Info>();
-        (*all).info.caps = offered.info.caps;
-        (*all).info.mode = FI_CONTEXT2;
-        (*all).info.addr_format = FI_ADDR_PSMX2;
-        (*all).tx.inject_size = rules.inject_bytes_max;
-        (*all).tx.size = 64;
-        (*all).ep.max_msg_size = rules.message_bytes_max;
-        (*all).domain.mr_mode = mode;
-        (*all).domain.mr_key_size = rules.key_bytes;
-        (*all).fabric.prov_name = libc::strdup(c"mock".as_ptr());
-        *into = all.cast();
+        *into = null_mut();
+        offers::offer(&rules, hints, &mut *into)
     }
-    0
 }
 
 // SAFETY: takes nothing.
@@ -243,26 +177,29 @@ unsafe extern "C" fn open_fabric(
 // SAFETY: see above.
 unsafe extern "C" fn open_domain(
     _fabric: *mut fid_fabric,
-    _info: *mut fi_info,
+    info: *mut fi_info,
     into: *mut *mut fid_domain,
     _context: *mut c_void,
 ) -> c_int {
     let ops = table!(fi_ops_domain { av_open: open_av, cq_open: open_cq, endpoint: open_endpoint });
     let mr = table!(fi_ops_mr { reg: register });
-    // SAFETY: see above.
-    unsafe { hand_over(fid_domain { fid: fid(close::<fid_domain>), ops, mr }, Kind::Plain, 0, into) }
+    // SAFETY: see above; the info is one of ours.
+    unsafe {
+        let number = network(|network| network.open_domain((*info.cast::<Info>()).number));
+        hand_over(fid_domain { fid: fid(close::<fid_domain>), ops, mr }, Kind::Plain, number, into)
+    }
 }
 
 // SAFETY: see above.
 unsafe extern "C" fn open_av(
-    _domain: *mut fid_domain,
+    domain: *mut fid_domain,
     _attr: *mut fi_av_attr,
     into: *mut *mut fid_av,
     _context: *mut c_void,
 ) -> c_int {
     let ops = table!(fi_ops_av { insert: insert });
     // SAFETY: see above.
-    unsafe { hand_over(fid_av { fid: fid(close::<fid_av>), ops }, Kind::Plain, 0, into) }
+    unsafe { hand_over(fid_av { fid: fid(close::<fid_av>), ops }, Kind::Plain, number(domain), into) }
 }
 
 // SAFETY: see above.
@@ -287,8 +224,8 @@ unsafe extern "C" fn open_cq(
 
 // SAFETY: see above.
 unsafe extern "C" fn open_endpoint(
-    _domain: *mut fid_domain,
-    _info: *mut fi_info,
+    domain: *mut fid_domain,
+    info: *mut fi_info,
     into: *mut *mut fid_ep,
     _context: *mut c_void,
 ) -> c_int {
@@ -297,14 +234,37 @@ unsafe extern "C" fn open_endpoint(
         ops: table!(fi_ops_ep { setopt: set_option }),
         cm: table!(fi_ops_cm { getname: get_name }),
         msg: table!(fi_ops_msg { send: send, inject: inject, recvmsg: receive }),
-        rma: table!(fi_ops_rma { read: read_memory }),
+        rma: table!(fi_ops_rma { read: read_memory, write: write_memory, writemsg: write_message }),
         tagged: null_mut(),
-        atomic: null_mut(),
+        atomic: atomic_operations(),
         collective: null_mut(),
     };
-    let number = network(Network::open_endpoint);
     // SAFETY: see above.
-    unsafe { hand_over(head, Kind::Endpoint, number, into) }
+    unsafe {
+        let number = network(|network| network.open_endpoint(number(domain), (*info).caps));
+        hand_over(head, Kind::Endpoint, number, into)
+    }
+}
+
+/// The table of atomics, which not every provider fills, or has.
+fn atomic_operations() -> *mut fi_ops_atomic {
+    let all = table!(fi_ops_atomic {
+        write: atomic,
+        writemsg: atomic_message,
+        readwrite: fetch_atomic,
+        compwrite: compare_atomic,
+        writevalid: atomic_valid,
+        readwritevalid: fetch_atomic_valid,
+        compwritevalid: compare_atomic_valid,
+    });
+    match network(|network| network.rules.atomics) {
+        Atomics::None => return null_mut(),
+        // Whoever calls what the table does not have any more is heard of: the operations are there.
+        // SAFETY: nobody else has the table.
+        Atomics::ShortTable => unsafe { (*all).size = size_of::<usize>() },
+        Atomics::Claimed | Atomics::Bytes(_) => {}
+    }
+    all
 }
 
 // SAFETY: see above.
@@ -337,7 +297,7 @@ unsafe extern "C" fn get_name(ep: *mut fid, into: *mut c_void, bytes: *mut usize
 
 // SAFETY: see above.
 unsafe extern "C" fn insert(
-    _av: *mut fid_av,
+    av: *mut fid_av,
     name: *const c_void,
     _count: usize,
     into: *mut fi_addr_t,
@@ -347,7 +307,8 @@ unsafe extern "C" fn insert(
     // SAFETY: see above; a name has eight bytes.
     unsafe {
         let peer = name.cast::<u64>().read_unaligned();
-        let is_there = network(|network| network.has_endpoint(peer));
+        let domain = number(av);
+        let is_there = network(|network| network.reaches(domain, peer));
         *into = if is_there { peer } else { FI_ADDR_NOTAVAIL };
         c_int::from(is_there)
     }
@@ -355,7 +316,7 @@ unsafe extern "C" fn insert(
 
 // SAFETY: see above.
 unsafe extern "C" fn register(
-    _domain: *mut fid,
+    domain: *mut fid,
     start: *const c_void,
     bytes: usize,
     access: u64,
@@ -366,7 +327,9 @@ unsafe extern "C" fn register(
     _context: *mut c_void,
 ) -> c_int {
     let memory = Span { start: start.cast_mut().cast(), bytes };
-    let region = match network(|network| network.register(memory, access, key)) {
+    // SAFETY: see above.
+    let domain = unsafe { number(domain.cast::<fid_domain>()) };
+    let region = match network(|network| network.register(domain, memory, access, key)) {
         Ok(region) => region,
         Err(answer) => return answer,
     };
@@ -429,11 +392,182 @@ unsafe extern "C" fn read_memory(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let into = Span { start: into.cast(), bytes };
+    let used = [(Span { start: into.cast(), bytes }, descriptor, FI_READ)];
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
-    network(|network| network.read(ep, (into, descriptor), from, (address, key), context)) as isize
+    network(|network| network.begin_one_sided(ep, (Deed::Read, 0), &used, from, (address, key), context))
+        as isize
 }
+
+// SAFETY: see above.
+unsafe extern "C" fn write_memory(
+    ep: *mut fid_ep,
+    from: *const c_void,
+    bytes: usize,
+    descriptor: *mut c_void,
+    to: fi_addr_t,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let used = [(Span { start: from.cast_mut().cast(), bytes }, descriptor, FI_WRITE)];
+    // SAFETY: see above.
+    let ep = unsafe { number(ep) };
+    network(|network| network.begin_one_sided(ep, (Deed::Write, 0), &used, to, (address, key), context))
+        as isize
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn write_message(ep: *mut fid_ep, message: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: see above; there is one piece on either side, of the same length.
+    unsafe {
+        let message = &*message;
+        let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
+        let used = [(Span { start: piece.iov_base.cast(), bytes: piece.iov_len }, *message.desc, FI_WRITE)];
+        if message.iov_count != 1 || message.rma_iov_count != 1 || there.len != piece.iov_len {
+            return -(FI_EINVAL as isize);
+        }
+        let (ep, place) = (number(ep), (there.addr, there.key));
+        network(|network| {
+            network.begin_one_sided(ep, (Deed::Write, flags), &used, message.addr, place, message.context)
+        }) as isize
+    }
+}
+
+/// What one side of an atomic is: where it begins, and its descriptor.
+type Elements = (*const c_void, *mut c_void);
+
+/// Begins an atomic; its source comes first, then what it compares with and where the result goes.
+///
+/// # Safety
+/// As for the functions of libfabric.
+unsafe fn begin_atomic(
+    ep: *mut fid_ep,
+    [source, compare, result]: [Elements; 3],
+    (datatype, op, count): (fi_datatype, fi_op, usize),
+    to: fi_addr_t,
+    place: (u64, u64),
+    (context, flags): (*mut c_void, u64),
+) -> isize {
+    let bytes = count * element_bytes(datatype).unwrap_or(1);
+    let span = |(start, _): Elements| Span { start: start.cast_mut().cast(), bytes };
+    let kind = match (compare.0.is_null(), result.0.is_null()) {
+        (true, true) => AtomicKind::Update,
+        (true, false) => AtomicKind::Fetch,
+        _ => AtomicKind::Compare,
+    };
+    // An atomic that only fetches does not look at its source.
+    let source_access = if op == FI_ATOMIC_READ { 0 } else { FI_WRITE };
+    let mut used = vec![(span(source), source.1, source_access)];
+    let mut further = |elements: Elements, access: u64| {
+        (!elements.0.is_null()).then(|| {
+            used.push((span(elements), elements.1, access));
+            span(elements)
+        })
+    };
+    let (compare, result) = (further(compare, FI_WRITE), further(result, FI_READ));
+    let deed = Deed::Atomic { kind, datatype, op, compare, result };
+    // SAFETY: the caller's promise.
+    let ep = unsafe { number(ep) };
+    network(|network| network.begin_one_sided(ep, (deed, flags), &used, to, place, context)) as isize
+}
+
+const NO_ELEMENTS: Elements = (null(), null_mut());
+
+// SAFETY: see above.
+unsafe extern "C" fn atomic(
+    ep: *mut fid_ep,
+    source: *const c_void,
+    count: usize,
+    descriptor: *mut c_void,
+    to: fi_addr_t,
+    address: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let elements = [(source, descriptor), NO_ELEMENTS, NO_ELEMENTS];
+    // SAFETY: see above.
+    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn atomic_message(ep: *mut fid_ep, message: *const fi_msg_atomic, flags: u64) -> isize {
+    // SAFETY: see above; there is one piece on either side, of as many elements.
+    unsafe {
+        let message = &*message;
+        let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
+        if message.iov_count != 1 || message.rma_iov_count != 1 || there.count != piece.count {
+            return -(FI_EINVAL as isize);
+        }
+        let elements = [(piece.addr.cast_const(), *message.desc), NO_ELEMENTS, NO_ELEMENTS];
+        let what = (message.datatype, message.op, piece.count);
+        begin_atomic(ep, elements, what, message.addr, (there.addr, there.key), (message.context, flags))
+    }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn fetch_atomic(
+    ep: *mut fid_ep,
+    source: *const c_void,
+    count: usize,
+    descriptor: *mut c_void,
+    result: *mut c_void,
+    result_descriptor: *mut c_void,
+    to: fi_addr_t,
+    address: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let elements = [(source, descriptor), NO_ELEMENTS, (result.cast_const(), result_descriptor)];
+    // SAFETY: see above.
+    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
+}
+
+// SAFETY: see above.
+unsafe extern "C" fn compare_atomic(
+    ep: *mut fid_ep,
+    source: *const c_void,
+    count: usize,
+    descriptor: *mut c_void,
+    compare: *const c_void,
+    compare_descriptor: *mut c_void,
+    result: *mut c_void,
+    result_descriptor: *mut c_void,
+    to: fi_addr_t,
+    address: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let elements =
+        [(source, descriptor), (compare, compare_descriptor), (result.cast_const(), result_descriptor)];
+    // SAFETY: see above.
+    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
+}
+
+/// Functions that say whether there is an atomic, and for how many elements.
+macro_rules! valid {
+    ($($name:ident: $kind:ident),*) => {$(
+        // SAFETY: see above.
+        unsafe extern "C" fn $name(_ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+            match network(|network| network.atomic_count_max(AtomicKind::$kind, datatype, op)) {
+                Ok(most) => {
+                    // SAFETY: see above.
+                    unsafe { count.write(most) };
+                    0
+                }
+                Err(answer) => answer,
+            }
+        }
+    )*};
+}
+
+valid!(atomic_valid: Update, fetch_atomic_valid: Fetch, compare_atomic_valid: Compare);
 
 // SAFETY: see above.
 unsafe extern "C" fn read_queue(queue: *mut fid_cq, into: *mut c_void, count: usize) -> isize {

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::path::Path;
 use std::ptr::{null_mut, without_provenance_mut as number};
 
@@ -57,6 +58,23 @@ pub fn compare(library: &Path) {
     same!(fi_recvmsg(ep, number(1), 2) -> unsafe extern "C" fn(*mut fid_ep, *const fi_msg, u64) -> isize);
     same!(fi_read(ep, p(1), 2, p(3), 4, 5, 6, p(7)) -> unsafe extern "C" fn(
         *mut fid_ep, *mut c_void, usize, *mut c_void, fi_addr_t, u64, u64, *mut c_void) -> isize);
+    same!(fi_write(ep, p(1), 2, p(3), 4, 5, 6, p(7)) -> unsafe extern "C" fn(
+        *mut fid_ep, *const c_void, usize, *mut c_void, fi_addr_t, u64, u64, *mut c_void) -> isize);
+    same!(fi_writemsg(ep, number(1), 2) -> unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize);
+    same!(fi_atomic(ep, p(1), 2, p(3), 4, 5, 6, 7, 8, p(9)) -> unsafe extern "C" fn(
+        *mut fid_ep, *const c_void, usize, *mut c_void, fi_addr_t, u64, u64, fi_datatype, fi_op, *mut c_void) -> isize);
+    same!(fi_atomicmsg(ep, number(1), 2) -> unsafe extern "C" fn(*mut fid_ep, *const fi_msg_atomic, u64) -> isize);
+    same!(fi_fetch_atomic(ep, p(1), 2, p(3), p(4), p(5), 6, 7, 8, 9, 10, p(11)) -> unsafe extern "C" fn(
+        *mut fid_ep, *const c_void, usize, *mut c_void, *mut c_void, *mut c_void, fi_addr_t, u64, u64,
+        fi_datatype, fi_op, *mut c_void) -> isize);
+    same!(fi_compare_atomic(ep, p(1), 2, p(3), p(4), p(5), p(6), p(7), 8, 9, 10, 11, 12, p(13)) ->
+        unsafe extern "C" fn(
+            *mut fid_ep, *const c_void, usize, *mut c_void, *const c_void, *mut c_void, *mut c_void, *mut c_void,
+            fi_addr_t, u64, u64, fi_datatype, fi_op, *mut c_void) -> isize);
+    type Valid = unsafe extern "C" fn(*mut fid_ep, fi_datatype, fi_op, *mut usize) -> c_int;
+    same!(fi_atomicvalid(ep, 1, 2, number(3)) -> Valid);
+    same!(fi_fetch_atomicvalid(ep, 1, 2, number(3)) -> Valid);
+    same!(fi_compare_atomicvalid(ep, 1, 2, number(3)) -> Valid);
     let (av, cq, mr) = (object.av(), object.cq(), object.mr());
     same!(fi_av_insert(av, p(1), 2, number(3), 4, p(5)) -> unsafe extern "C" fn(
         *mut fid_av, *const c_void, usize, *mut fi_addr_t, u64, *mut c_void) -> c_int);
@@ -108,6 +126,7 @@ struct Recorder {
 macro_rules! recorder {
     ($name:literal: ($($argument:ident: $type:ty),*) -> $answer:ty) => {{
         // SAFETY: reads nothing but its arguments, and follows none of them.
+        #[allow(clippy::cast_lossless)]
         unsafe extern "C" fn record($($argument: $type),*) -> $answer {
             CALLED.set(($name, vec![$($argument as u64),*]));
             77 as $answer
@@ -182,6 +201,28 @@ impl Recorder {
         self.ep.rma = table!(fi_ops_rma {
             read: recorder!("read": (a: *mut fid_ep, b: *mut c_void, c: usize, d: *mut c_void, e: u64, f: u64,
                                      g: u64, h: *mut c_void) -> isize),
+            write: recorder!("write": (a: *mut fid_ep, b: *const c_void, c: usize, d: *mut c_void, e: u64, f: u64,
+                                       g: u64, h: *mut c_void) -> isize),
+            writemsg: recorder!("writemsg": (a: *mut fid_ep, b: *const fi_msg_rma, c: u64) -> isize),
+        });
+        self.ep.atomic = table!(fi_ops_atomic {
+            write: recorder!("atomic write":
+                (a: *mut fid_ep, b: *const c_void, c: usize, d: *mut c_void, e: u64, f: u64, g: u64,
+                 h: fi_datatype, i: fi_op, j: *mut c_void) -> isize),
+            writemsg: recorder!("atomic writemsg": (a: *mut fid_ep, b: *const fi_msg_atomic, c: u64) -> isize),
+            readwrite: recorder!("readwrite":
+                (a: *mut fid_ep, b: *const c_void, c: usize, d: *mut c_void, e: *mut c_void, f: *mut c_void,
+                 g: u64, h: u64, i: u64, j: fi_datatype, k: fi_op, l: *mut c_void) -> isize),
+            compwrite: recorder!("compwrite":
+                (a: *mut fid_ep, b: *const c_void, c: usize, d: *mut c_void, e: *const c_void, f: *mut c_void,
+                 g: *mut c_void, h: *mut c_void, i: u64, j: u64, k: u64, l: fi_datatype, m: fi_op,
+                 n: *mut c_void) -> isize),
+            writevalid: recorder!("writevalid":
+                (a: *mut fid_ep, b: fi_datatype, c: fi_op, d: *mut usize) -> c_int),
+            readwritevalid: recorder!("readwritevalid":
+                (a: *mut fid_ep, b: fi_datatype, c: fi_op, d: *mut usize) -> c_int),
+            compwritevalid: recorder!("compwritevalid":
+                (a: *mut fid_ep, b: fi_datatype, c: fi_op, d: *mut usize) -> c_int),
         });
     }
 
@@ -224,4 +265,40 @@ fn a_table_without_the_operation_answers_so() {
     object.ep.msg = table!(fi_ops_msg {});
     // SAFETY: the object has the table, which is empty.
     assert_eq!(unsafe { inline::fi_send(object.ep(), null_mut(), 0, null_mut(), 0, null_mut()) }, -38);
+}
+
+/// What the functions answer that not every provider has.
+fn answers(object: &Recorder) -> [isize; 9] {
+    let (ep, p, mut count) = (object.ep(), null_mut(), 0);
+    // SAFETY: the recorder's operations follow none of their arguments.
+    unsafe {
+        [
+            inline::fi_write(ep, p, 0, p, 0, 0, 0, p),
+            inline::fi_writemsg(ep, null_mut(), 0),
+            inline::fi_atomic(ep, p, 0, p, 0, 0, 0, 0, 0, p),
+            inline::fi_atomicmsg(ep, null_mut(), 0),
+            inline::fi_fetch_atomic(ep, p, 0, p, p, p, 0, 0, 0, 0, 0, p),
+            inline::fi_compare_atomic(ep, p, 0, p, p, p, p, p, 0, 0, 0, 0, 0, p),
+            inline::fi_atomicvalid(ep, 0, 0, &mut count) as isize,
+            inline::fi_fetch_atomicvalid(ep, 0, 0, &mut count) as isize,
+            inline::fi_compare_atomicvalid(ep, 0, 0, &mut count) as isize,
+        ]
+    }
+}
+
+#[test]
+fn a_table_that_ends_before_the_operation_is_not_called() {
+    let mut object = Recorder::new();
+    assert_eq!(answers(&object), [77; 9], "whole tables");
+    // SAFETY: the recorder's tables live as long as the program, and nobody else has them.
+    let (rma, atomic) = unsafe { (&mut *object.ep.rma, &mut *object.ep.atomic) };
+    // The last operation that each table still has.
+    rma.size = offset_of!(fi_ops_rma, writemsg);
+    atomic.size = offset_of!(fi_ops_atomic, readwritevalid);
+    assert_eq!(answers(&object), [77, -38, 77, 77, 77, 77, 77, -38, -38]);
+    rma.size = offset_of!(fi_ops_rma, write);
+    atomic.size = size_of::<usize>();
+    assert_eq!(answers(&object), [-38; 9]);
+    (object.ep.rma, object.ep.atomic) = (null_mut(), null_mut());
+    assert_eq!(answers(&object), [-38; 9], "no tables");
 }

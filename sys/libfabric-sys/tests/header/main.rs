@@ -149,6 +149,7 @@ impl ParseCallbacks for Constants {
 
 /// All that the crate uses of libfabric stands in these.
 const HEADER: &str = "#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -159,6 +160,8 @@ const HEADER: &str = "#include <rdma/fabric.h>
 const FUNCTIONS: &str = "fi_(getinfo|freeinfo|dupinfo|fabric|version|strerror)";
 /// The inline functions of the header that `inline.rs` writes again.
 const INLINES: &str = "fi_(close|domain|av_open|av_insert|cq_open|cq_read|cq_readerr|cq_strerror|endpoint|ep_bind|enable|\
-                       getname|setopt|cancel|send|inject|recvmsg|read|write|mr_reg|mr_bind|mr_enable|mr_desc|mr_key)";
+                       getname|setopt|cancel|send|inject|recvmsg|read|write|writemsg|atomic|atomicmsg|fetch_atomic|\
+                       compare_atomic|atomicvalid|fetch_atomicvalid|compare_atomicvalid|mr_reg|mr_bind|mr_enable|\
+                       mr_desc|mr_key)";
 /// Set by `generate`.
 const RENEW: &str = "WEFT_TEST_RENEW_BINDINGS";

@@ -2,7 +2,7 @@
 
 use super::*;
 use fabric::{Heap, UserMemory};
-use libfabric_sys::{Answer, Capacity, Endpoint};
+use libfabric_sys::{Answer, Capacity, Endpoint, Offer};
 use std::time::{Duration, Instant};
 
 /// Notes what comes.

@@ -1,11 +1,13 @@
-//! The library of this machine: what is offered, and messages between two endpoints, as far as there is a library.
+//! Two endpoints of one process: on the library of this machine, as far as there is one, and on the mock provider.
 
-use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-use libfabric_sys::{
-    Address, Answer, Capacity, Endpoint, LibfabricError, Library, Offer, Operation, SONAME, Use, Wanted,
-};
+use super::*;
+use crate::library::SONAME;
+use crate::offer::Wanted;
+
+mod domains;
+mod one_sided;
 
 /// The library, or word that there is none. `WEFT_LIBFABRIC` names another.
 fn library() -> Option<Library> {
@@ -20,18 +22,44 @@ fn library() -> Option<Library> {
     }
 }
 
-const PROVIDERS: [&str; 2] = ["tcp;ofi_rxm", "shm"];
+/// The providers to try: those of [`PROVIDERS`] that the library has.
+fn providers(library: Library) -> Vec<&'static str> {
+    let is_new = library.version().major >= 2;
+    let there = |provider: &&str| {
+        if is_new && *provider == "shm" {
+            println!(
+                "LEFT OUT: shm of libfabric {}, which dies of two endpoints in one process",
+                library.version()
+            );
+            return false;
+        }
+        let wanted = Wanted { provider: Some(provider), ..Wanted::default() };
+        // Some are found by a part of their name.
+        let is_offered =
+            Offer::find(library, wanted).unwrap().iter().any(|offer| offer.provider() == *provider);
+        if !is_offered {
+            println!("LEFT OUT: {provider} is not offered by libfabric {}", library.version());
+        }
+        is_offered
+    };
+    let found: Vec<&str> = PROVIDERS.into_iter().filter(there).collect();
+    assert!(found.iter().any(|provider| provider.contains("tcp")), "only {found:?} are offered");
+    found
+}
+
+/// `net` is what `tcp` is called since 1.18.
+const PROVIDERS: [&str; 4] = ["tcp;ofi_rxm", "tcp", "net", "shm"];
 const CAPACITY: Capacity = Capacity { operations: 8, message_bytes_max: 256 };
 
 #[test]
 fn offers_are_of_the_provider_that_was_asked_for() {
     let Some(library) = library() else { return };
-    for provider in PROVIDERS {
+    for provider in providers(library) {
         let offers = Offer::find(library, Wanted { provider: Some(provider), ..Wanted::default() }).unwrap();
-        assert!(!offers.is_empty(), "{provider} is not offered");
         assert!(offers.iter().all(|offer| offer.provider() == provider));
         let terms = offers[0].terms();
         assert!(terms.inject_bytes_max > 0 && terms.message_bytes_max > 1 << 20, "{terms:?}");
+        assert!(!terms.writes && !terms.atomics, "nobody has asked for it: {terms:?}");
     }
     let none = Offer::find(library, Wanted { provider: Some("nothing"), ..Wanted::default() }).unwrap();
     assert!(none.is_empty());
@@ -40,17 +68,22 @@ fn offers_are_of_the_provider_that_was_asked_for() {
 #[test]
 fn messages_and_reads_go_between_two_endpoints() {
     let Some(library) = library() else { return };
-    for provider in PROVIDERS {
+    for provider in providers(library) {
         for strict_memory in [false, true] {
-            exchange(library, Wanted { provider: Some(provider), strict_memory });
+            exchange(library, Wanted { provider: Some(provider), strict_memory, ..Wanted::default() });
         }
     }
 }
 
 fn exchange(library: Library, wanted: Wanted<'_>) {
     let offers = Offer::find(library, wanted).unwrap();
-    let mut left = Endpoint::open(&offers[0], CAPACITY).unwrap();
-    let mut right = Endpoint::open(&offers[0], CAPACITY).unwrap();
+    let Some(offer) = offers.first() else {
+        assert!(wanted.strict_memory, "{wanted:?}");
+        println!("LEFT OUT: {:?} does not register memory as hardware does", wanted.provider);
+        return;
+    };
+    let mut left = Endpoint::open(offer, CAPACITY).unwrap();
+    let mut right = Endpoint::open(offer, CAPACITY).unwrap();
     let to_right = left.insert(right.name()).unwrap();
     let to_left = right.insert(left.name()).unwrap();
     assert!(left.insert(&[1, 2, 3]).is_err(), "a name of another length");
@@ -92,13 +125,14 @@ fn exchange(library: Library, wanted: Wanted<'_>) {
 #[test]
 fn what_fails_is_told_with_the_providers_words() {
     let Some(library) = library() else { return };
-    let offers = Offer::find(library, Wanted { provider: Some("tcp;ofi_rxm"), ..Wanted::default() }).unwrap();
+    let provider = providers(library)[0];
+    let offers = Offer::find(library, Wanted { provider: Some(provider), ..Wanted::default() }).unwrap();
     let mut left = Endpoint::open(&offers[0], CAPACITY).unwrap();
     let mut right = Endpoint::open(&offers[0], CAPACITY).unwrap();
     let to_left: Address = right.insert(left.name()).unwrap();
     let mut copy = vec![0u8; 5000];
     let into = (copy.as_mut_ptr(), copy.len());
-    let nowhere = libfabric_sys::Remote { address: 0, key: 99 };
+    let nowhere = Remote { address: 0, key: 99 };
     turn_until(&mut right, &mut left, |right| {
         // SAFETY: the operation is free, and `copy` outlives the endpoint.
         Answer::Taken == unsafe { right.read(Operation(5), into, None, to_left, nowhere) }
@@ -127,7 +161,7 @@ fn turn_until(one: &mut Endpoint, other: &mut Endpoint, mut done: impl FnMut(&mu
 }
 
 /// The next completion of `one`, while `other` makes progress too.
-fn next(one: &mut Endpoint, other: &mut Endpoint) -> libfabric_sys::Completed {
+fn next(one: &mut Endpoint, other: &mut Endpoint) -> Completed {
     let began = Instant::now();
     loop {
         match one.poll(1) {
@@ -140,9 +174,4 @@ fn next(one: &mut Endpoint, other: &mut Endpoint) -> libfabric_sys::Completed {
         other.poll(1).expect("nothing fails");
         assert!(began.elapsed() < Duration::from_secs(30), "nothing completes");
     }
-}
-
-#[test]
-fn a_name_that_is_no_library_is_an_answer() {
-    assert!(Library::load(OsStr::new("/nowhere/libfabric.so.1")).is_err());
 }
