@@ -22,6 +22,8 @@ static const char USAGE[] =
     "  --cpus A,B                 the cpus to pin to\n"
     "  --address A.B.C.D          address of the first process, for sockets\n"
     "  --namespaces A,B           network namespaces of the two processes\n"
+    "  --provider NAME            of libfabric, by its whole name\n"
+    "  --library PATH             libfabric's\n"
     "names:\n";
 
 enum { SECONDS_MAX = 120, LARGE_BYTES = 8192, WINDOW = 64, WINDOW_BYTES = 8 << 20 };
@@ -105,14 +107,16 @@ static int operations_of(const struct settings *settings, size_t bytes) {
 
 static double block(const struct settings *settings, struct run *run, size_t bytes, unsigned number) {
     unsigned seed = 2 * number;
-    if (settings->kind->contents) {
-        fill(run->out, bytes, seed + (unsigned)run->rank, 0);
-        fill(run->in, bytes, seed + (unsigned)(1 - run->rank), 1);
+    size_t all = settings->kind->windowed ? bytes * (size_t)window_of(bytes) : bytes;
+    if (settings->kind->contents != NO_CONTENTS) {
+        fill(run->out, all, seed + (unsigned)run->rank, 0);
+        fill(run->in, all, seed + (unsigned)(1 - run->rank), 1);
     }
     meet(run);
     double seconds = settings->kind->block(run, bytes, operations_of(settings, bytes));
     meet(run);
-    if (settings->kind->contents) compare(run->in, bytes, seed + (unsigned)(1 - run->rank));
+    if (settings->kind->contents == OF_BOTH || (settings->kind->contents == OF_RANK_0 && run->rank == 1))
+        compare(run->in, all, seed + (unsigned)(1 - run->rank));
     return seconds;
 }
 
@@ -130,14 +134,14 @@ static void sample(const struct settings *settings, struct run *run, size_t byte
     } while (*chunk != 0 && *++chunk != 0);
 }
 
-static void tell(const struct settings *settings, size_t bytes, int ranks, const double *samples) {
+static void tell(const struct settings *settings, const struct run *run, size_t bytes, const double *samples) {
     double least = samples[0], median = (samples[BLOCKS / 2 - 1] + samples[BLOCKS / 2]) / 2;
     double messages = settings->kind->windowed ? window_of(bytes) : 1, moved = messages * (double)bytes;
     printf("{\"benchmark\":\"floor\",\"label\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"min_us\":%.4f,"
            "\"median_us\":%.4f,\"best_mb_s\":%.4f,\"median_mb_s\":%.4f,\"best_msg_s\":%.1f,"
-           "\"median_msg_s\":%.1f}\n",
-           settings->kind->name, ranks, bytes, least * 1e6, median * 1e6, moved / least / 1e6,
-           moved / median / 1e6, messages / least, messages / median);
+           "\"median_msg_s\":%.1f,\"library\":\"%s\"}\n",
+           settings->kind->name, run->ranks, bytes, least * 1e6, median * 1e6, moved / least / 1e6,
+           moved / median / 1e6, messages / least, messages / median, run->library);
     fflush(stdout);
 }
 
@@ -145,7 +149,7 @@ static void sweep(const struct settings *settings, struct run *run) {
     double samples[BLOCKS] = {0};
     for (size_t bytes = settings->bytes_min; bytes <= settings->bytes_max; bytes = bytes == 0 ? 1 : 2 * bytes) {
         sample(settings, run, bytes, samples);
-        if (run->rank == 0) tell(settings, bytes, run->ranks, samples);
+        if (run->rank == 0) tell(settings, run, bytes, samples);
         if (settings->bytes_max == 0) break;
     }
 }
@@ -159,9 +163,10 @@ static void pin(const struct settings *settings, int rank) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot pin to a cpu");
 }
 
-/* Strided data take twice their bytes. */
+/* Strided data take twice their bytes, and a window has a slot for each message. */
 static size_t room(const struct settings *settings) {
-    return 2 * settings->bytes_max + 1;
+    size_t twice = 2 * settings->bytes_max + 1;
+    return settings->kind->windowed && twice < WINDOW_BYTES ? WINDOW_BYTES : twice;
 }
 
 static void be_rank(const struct settings *settings, struct run *run, int rank) {
@@ -173,7 +178,9 @@ static void be_rank(const struct settings *settings, struct run *run, int rank) 
     memset(run->out, rank + 1, room(settings));
     memset(run->in, rank + 3, room(settings));
     if (settings->kind->sockets) run->socket = connect_pair(run, &settings->network);
+    if (settings->kind->provider) open_provider(run, &settings->network);
     sweep(settings, run);
+    if (settings->kind->provider) close_provider(run);
 }
 
 static void *memory(size_t bytes, int kind) {
@@ -213,7 +220,7 @@ static int start(const struct settings *settings) {
 
 /* ---- command line ---- */
 
-static const struct floor_kind *const ALL[] = {MEMORY_FLOORS, SOCKET_FLOORS, YIELD_FLOORS};
+static const struct floor_kind *const ALL[] = {MEMORY_FLOORS, SOCKET_FLOORS, YIELD_FLOORS, PROVIDER_FLOORS};
 
 static const struct floor_kind *find(const char *name) {
     for (size_t list = 0; list < sizeof ALL / sizeof *ALL; list++)
@@ -242,6 +249,8 @@ static int option(struct settings *settings, const char *name, char *value) {
     else if (strcmp(name, "--iterations") == 0) settings->iterations = atoi(value);
     else if (strcmp(name, "--ranks") == 0) settings->ranks = atoi(value);
     else if (strcmp(name, "--address") == 0) settings->network.address = value;
+    else if (strcmp(name, "--provider") == 0) settings->network.provider = value;
+    else if (strcmp(name, "--library") == 0) settings->network.library = value;
     else if (strcmp(name, "--cpus") == 0)
         return sscanf(value, "%d,%d", &settings->cpus[0], &settings->cpus[1]) == 2;
     else if (strcmp(name, "--namespaces") == 0) {
@@ -255,6 +264,8 @@ static int option(struct settings *settings, const char *name, char *value) {
 int main(int argc, char **argv) {
     struct settings settings = {.iterations = 2000, .ranks = 2, .cpus = {0, 1}};
     settings.network.address = "127.0.0.1";
+    settings.network.provider = "tcp;ofi_rxm";
+    settings.network.library = "libfabric.so.1";
     settings.kind = argc < 2 ? NULL : find(argv[1]);
     if (settings.kind == NULL) return usage();
     settings.bytes_min = settings.kind->bytes_min;

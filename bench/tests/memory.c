@@ -1,4 +1,5 @@
 // ranks: 2 3 32
+// not libfabric: it measures memory, of which a provider takes megabytes when it is opened
 // bare: it measures memory, of which a sanitizer takes some for itself
 // What a rank that has only started costs: its own memory beside that of any program, and nothing for each rank
 // that it has not spoken to. Measured in the same process before and after, by what the kernel counts.

@@ -1,4 +1,5 @@
 // ranks: 2 3 4
+// not libfabric: its provider shm asks the kernel for itself, and has no other way
 // The kernel refuses to copy between the memories of two processes: to one rank from the beginning,
 // to others from the middle of the run on, for one peer only, in the midst of messages, and at last to
 // all. Whatever it refuses, every message arrives as it was sent. (Where the library never asks the

@@ -1,4 +1,5 @@
 // ranks: 2 4
+// not libfabric: its ports are the provider's own, which asks nobody who he is
 // A job under attack from outside. Before it meets the others, each rank starts a stranger: a process that knows
 // nothing of the job but its ports. It makes a thousand connections, holds as many as it can open, and says nothing,
 // garbage, beginnings, forged texts, floods, and single bytes now and then. The job's messages arrive as they were

@@ -1,6 +1,6 @@
 //! The tests that are C programs: `bench/tests`, the benchmarks with small sizes, and the examples,
 //! all compiled with the installed `mpicc` and started with the installed `weftrun`, over every
-//! fabric.
+//! fabric. Over providers of libfabric, which take long to begin, each runs with one number of ranks.
 //!
 //! A program in `bench/tests` says in its first lines how it wants to be run:
 //!
@@ -10,6 +10,7 @@
 //! // launch: -x A=B      options for weftrun
 //! // says: in words      this stands somewhere in what is said
 //! // bare: it counts …    left out where the library is instrumented, for this reason
+//! // not libfabric: it …   left out over libfabric, for this reason
 //! ```
 //!
 //! A test that is to exit with 0 also has to print the line `ok`.
@@ -17,8 +18,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
+use crate::hidden;
 use crate::job::{self, Ending, Finished};
 use crate::start;
 
@@ -62,19 +65,40 @@ impl std::fmt::Display for Tally {
 pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Result<Tally, String> {
     let folder = root.join("target/c-tests");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let place = Place { sources: root.join("bench"), bin: prefix.join("bin"), folder };
+    let mut place =
+        Place { sources: root.join("bench"), bin: prefix.join("bin"), folder, fabrics: Vec::new() };
+    place.fabrics = place.fabrics_here()?;
     let mut tally = Tally::default();
-    for case in cases(&place.sources)?.iter().filter(|case| case.name.contains(filter)) {
+    let all = cases(&place.sources)?;
+    let mut chosen: Vec<&Case> = Vec::new();
+    for case in all.iter().filter(|case| case.name.contains(filter)) {
         match &case.bare {
             Some(reason) if instrumented => println!("LEFT OUT  {}: {reason}", case.name),
-            _ => place.run_case(case, &mut tally),
+            _ => chosen.push(case),
+        }
+        if let Some(reason) = &case.not_libfabric {
+            println!("LEFT OUT  {} over libfabric: {reason}", case.name);
         }
     }
+    let (patient, others): (Vec<&Case>, Vec<&Case>) =
+        chosen.into_iter().partition(|case| case.right == Right::Status(TIMED_OUT));
+    thread::scope(|scope| {
+        let patient = scope.spawn(|| place.run_side_by_side(&patient));
+        others.into_iter().for_each(|case| place.run_case(case, &mut tally));
+        let told = patient.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        told.into_iter().for_each(|(name, result)| tally.note(&name, result));
+    });
     if "corrupt".contains(filter) {
         place.corrupted_contents_are_noticed(&mut tally);
     }
     if "mapped alloc_mem".contains(filter) {
         place.allocated_memory_is_mapped(&mut tally);
+    }
+    if "hidden libfabric".contains(filter) {
+        match place.hello("hidden-hello") {
+            Ok(program) => hidden::run(prefix, &program, &mut tally),
+            Err(account) => tally.note("hidden libfabric, compiling", Err(account)),
+        }
     }
     let start = "start, calls of the ranks";
     match "start".contains(filter) {
@@ -91,6 +115,37 @@ struct Place {
     sources: PathBuf,
     bin: PathBuf,
     folder: PathBuf,
+    /// Those that can be had here.
+    fabrics: Vec<Fabric>,
+}
+
+/// A fabric that programs run over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fabric {
+    /// As `--fabric` takes it.
+    name: &'static str,
+    /// A program runs with one number of ranks only: its largest that is not above this.
+    ranks_max: Option<u32>,
+}
+
+impl Fabric {
+    const fn full(name: &'static str) -> Fabric {
+        Fabric { name, ranks_max: None }
+    }
+
+    const fn brief(name: &'static str, ranks_max: u32) -> Fabric {
+        Fabric { name, ranks_max: Some(ranks_max) }
+    }
+
+    /// The numbers of ranks with which a program runs over it. One rank alone opens no fabric, and a program that ends by
+    /// its timeout tests a clock.
+    fn ranks(self, case: &Case) -> Vec<u32> {
+        let Some(most) = self.ranks_max else { return case.ranks.clone() };
+        if case.not_libfabric.is_some() || case.right == Right::Status(TIMED_OUT) {
+            return Vec::new();
+        }
+        case.ranks.iter().copied().filter(|ranks| (2..=most).contains(ranks)).max().into_iter().collect()
+    }
 }
 
 /// One program and how it is run.
@@ -107,6 +162,8 @@ struct Case {
     says: Option<String>,
     /// Why it says nothing about an instrumented library, where it does not.
     bare: Option<String>,
+    /// Why it says nothing about libfabric, where it does not.
+    not_libfabric: Option<String>,
 }
 
 /// What a right run looks like.
@@ -133,6 +190,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         launch: Vec::new(),
         says: None,
         bare: None,
+        not_libfabric: None,
     }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
     Ok(cases)
@@ -141,7 +199,8 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
 /// A program that is to end with 0, and no more.
 fn plain(name: String, sources: Vec<PathBuf>) -> Case {
     let (ranks, launch) = (Vec::new(), Vec::new());
-    Case { name, sources, ranks, right: Right::Zero, options: &[], launch, says: None, bare: None }
+    let (says, bare, not_libfabric) = (None, None, None);
+    Case { name, sources, ranks, right: Right::Zero, options: &[], launch, says, bare, not_libfabric }
 }
 
 fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
@@ -150,10 +209,11 @@ fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
         sources: [&format!("{name}.c"), "bench.c", "window.c"].map(|part| sources.join(part)).into(),
         ranks: ranks.to_vec(),
         right: Right::Zero,
-        options: &["--iterations", "40", "--warmup", "4", "--max", "131072"],
+        options: &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
         launch: Vec::new(),
         says: None,
         bare: None,
+        not_libfabric: None,
     }
 }
 
@@ -168,8 +228,9 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let Directives { ranks, right, launch, says, bare } = asked;
-        cases.push(Case { name, sources: vec![path], ranks, right, options: &[], launch, says, bare });
+        let Directives { ranks, right, launch, says, bare, not_libfabric } = asked;
+        let sources = vec![path];
+        cases.push(Case { name, sources, ranks, right, options: &[], launch, says, bare, not_libfabric });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)
@@ -182,6 +243,7 @@ struct Directives {
     launch: Vec<String>,
     says: Option<String>,
     bare: Option<String>,
+    not_libfabric: Option<String>,
 }
 
 fn directives(text: &str) -> Result<Directives, String> {
@@ -202,27 +264,93 @@ fn directives(text: &str) -> Result<Directives, String> {
     }
     let launch = asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     let text_of = |word| asked(word).map(|words| words.trim().to_owned());
-    let (says, bare) = (text_of("says"), text_of("bare"));
-    Ok(Directives { ranks, right, launch, says, bare })
+    let (says, bare, not_libfabric) = (text_of("says"), text_of("bare"), text_of("not libfabric"));
+    Ok(Directives { ranks, right, launch, says, bare, not_libfabric })
 }
 
 impl Place {
-    fn run_case(&self, case: &Case, tally: &mut Tally) {
-        let program = self.folder.join(case.name.replace(' ', "-"));
-        if let Err(account) = self.compile(case, &program) {
-            tally.note(&format!("{}, compiling", case.name), Err(account));
-            return;
-        }
+    /// All fabrics, without those of libfabric that cannot be had: these are named, with the reason.
+    fn fabrics_here(&self) -> Result<Vec<Fabric>, String> {
+        let program = self.hello("fabrics-hello")?;
+        let mut here = Vec::new();
         for fabric in FABRICS {
-            for &ranks in &case.ranks {
-                let finished = self.launch(fabric, ranks, &program, case, None);
-                let result = finished.and_then(|finished| {
-                    judge(case.right, &finished)?;
-                    case.says.as_ref().map_or(Ok(()), |words| finished.must_say(&[words]))
-                });
-                tally.note(&format!("{}, {ranks} ranks, {fabric}", case.name), result);
+            match fabric.ranks_max.and_then(|_| hidden::absent(&self.bin, fabric.name, &program)) {
+                Some(reason) => println!("LEFT OUT  everything over {}: {reason}", fabric.name),
+                None => here.push(fabric),
             }
         }
+        Ok(here)
+    }
+
+    /// The smallest program.
+    fn hello(&self, name: &str) -> Result<PathBuf, String> {
+        let program = self.folder.join(name);
+        let sources = vec![self.sources.join("examples/hello.c")];
+        self.compile(&plain("hello".to_owned(), sources), &program)?;
+        Ok(program)
+    }
+
+    fn run_case(&self, case: &Case, tally: &mut Tally) {
+        match self.compiled(case) {
+            Err((name, account)) => tally.note(&name, Err(account)),
+            Ok(program) => {
+                for (fabric, ranks) in self.runs(case) {
+                    let (name, result) = self.run_once(case, &program, fabric, ranks);
+                    tally.note(&name, result);
+                }
+            }
+        }
+    }
+
+    /// Runs programs that do nothing but wait until they are ended, all at once.
+    fn run_side_by_side(&self, cases: &[&Case]) -> Vec<(String, Result<(), String>)> {
+        let mut told = Vec::new();
+        thread::scope(|scope| {
+            let mut running = Vec::new();
+            for case in cases {
+                match self.compiled(case) {
+                    Err((name, account)) => told.push((name, Err(account))),
+                    Ok(program) => running.extend(self.runs(case).into_iter().map(|(fabric, ranks)| {
+                        let program = program.clone();
+                        scope.spawn(move || self.run_once(case, &program, fabric, ranks))
+                    })),
+                }
+            }
+            for one in running {
+                told.push(one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+        });
+        told
+    }
+
+    fn runs(&self, case: &Case) -> Vec<(&'static str, u32)> {
+        let over =
+            |fabric: &Fabric| fabric.ranks(case).into_iter().map(|ranks| (fabric.name, ranks)).collect();
+        self.fabrics.iter().flat_map(|fabric| -> Vec<_> { over(fabric) }).collect()
+    }
+
+    /// The program, or the name of what failed and what the compiler said.
+    fn compiled(&self, case: &Case) -> Result<PathBuf, (String, String)> {
+        let program = self.folder.join(case.name.replace(' ', "-"));
+        let compiled = self.compile(case, &program);
+        compiled.map_err(|account| (format!("{}, compiling", case.name), account))?;
+        Ok(program)
+    }
+
+    fn run_once(
+        &self,
+        case: &Case,
+        program: &Path,
+        fabric: &str,
+        ranks: u32,
+    ) -> (String, Result<(), String>) {
+        let finished = self.launch(fabric, ranks, program, case, None);
+        let time = finished.as_ref().map_or(Duration::ZERO, |finished| finished.time);
+        let result = finished.and_then(|finished| {
+            judge(case.right, &finished)?;
+            case.says.as_ref().map_or(Ok(()), |words| finished.must_say(&[words]))
+        });
+        (format!("{}, {ranks} ranks, {fabric}, {:.1} s", case.name, time.as_secs_f64()), result)
     }
 
     fn compile(&self, case: &Case, program: &Path) -> Result<(), String> {
@@ -244,7 +372,7 @@ impl Place {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
         weftrun.arg(program).args(case.options);
-        job::run(&mut weftrun, LIMIT, &program.with_extension("log"))
+        job::run(&mut weftrun, LIMIT, &program.with_extension(format!("{fabric}.log")))
     }
 
     /// A benchmark that does not notice wrong bytes proves nothing: a library put before ours, which
@@ -303,11 +431,7 @@ impl Place {
     }
 
     fn starts_lean(&self) -> Result<(), String> {
-        let program = self.folder.join("start-hello");
-        let sources = vec![self.sources.join("examples/hello.c")];
-        let case = plain("hello".to_owned(), sources);
-        self.compile(&case, &program)?;
-        start::check(&self.bin.join("weftrun"), &program)
+        start::check(&self.bin.join("weftrun"), &self.hello("start-hello")?)
     }
 
     fn notices(&self, name: &str, library: &Path) -> Result<(), String> {
@@ -343,7 +467,15 @@ fn judge(right: Right, finished: &Finished) -> Result<(), String> {
     if good { Ok(()) } else { Err(format!("{right:?} was expected: {}", finished.account())) }
 }
 
-const FABRICS: [&str; 2] = ["shm", "tcp"];
+const FABRICS: [Fabric; 4] = [
+    Fabric::full("shm"),
+    Fabric::full("tcp"),
+    Fabric::brief("libfabric:tcp;ofi_rxm", RANKS_OVER_LIBFABRIC),
+    Fabric::brief("libfabric:shm", RANKS_OVER_LIBFABRIC),
+];
+const RANKS_OVER_LIBFABRIC: u32 = 4;
+/// With this status `weftrun` ends a job that took too long.
+const TIMED_OUT: i32 = 124;
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
 const BENCHMARKS: [(&str, &[u32]); 17] = [
     ("allgather", &[1, 2, 5]),
@@ -383,12 +515,31 @@ mod tests {
         let asked = directives("// ranks: 1 2 8\n// exit: 7\n// words\nint x;\n// ranks: 9\n").unwrap();
         assert_eq!((asked.ranks, asked.right), (vec![1, 2, 8], Right::Status(7)));
         assert_eq!((asked.launch, asked.says), (vec![], None));
+        let asked = directives("// ranks: 3\n// not libfabric: its ports\n").unwrap();
+        assert_eq!((asked.bare, asked.not_libfabric.as_deref()), (None, Some("its ports")));
         let asked =
             directives("// ranks: 3\n// launch: -x A=B -l\n// says: a: b\n// bare: it counts\n").unwrap();
-        assert_eq!(asked.bare.as_deref(), Some("it counts"));
+        assert_eq!((asked.bare.as_deref(), asked.not_libfabric), (Some("it counts"), None));
         assert_eq!((asked.ranks, asked.right), (vec![3], Right::SaysOk));
         assert_eq!((asked.launch.join(" "), asked.says), ("-x A=B -l".into(), Some("a: b".into())));
         assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().right, Right::NotZero);
+    }
+
+    #[test]
+    fn over_libfabric_a_program_runs_once_if_it_says_anything() {
+        let ranks = |fabric: Fabric, ranks: &[u32], change: &dyn Fn(&mut Case)| {
+            let mut case = Case { ranks: ranks.to_vec(), ..plain("a".into(), Vec::new()) };
+            change(&mut case);
+            fabric.ranks(&case)
+        };
+        let (full, brief) = (Fabric::full("tcp"), Fabric::brief("libfabric:x", 4));
+        assert_eq!(ranks(full, &[1, 2, 8], &|_| ()), [1, 2, 8]);
+        assert_eq!(ranks(brief, &[1, 2, 3, 8], &|_| ()), [3]);
+        assert_eq!(ranks(brief, &[1, 8], &|_| ()), [0; 0]);
+        assert_eq!(ranks(brief, &[2], &|case| case.not_libfabric = Some("its ports".into())), [0; 0]);
+        let waits = |case: &mut Case| case.right = Right::Status(TIMED_OUT);
+        assert_eq!(ranks(brief, &[2], &waits), [0; 0]);
+        assert_eq!(ranks(full, &[2], &waits), [2]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::c_tests::Tally;
+use crate::hidden;
 use crate::job::{self, Ending, Finished};
 use crate::launchers::PRRTE_OPTIONS;
 use crate::venv;
@@ -38,8 +39,14 @@ pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String
     match &cluster {
         Err(reason) => println!("LEFT OUT  everything on several nodes: {reason}"),
         Ok(cluster) => {
+            let no_libfabric = place.no_libfabric();
             for row in ROWS.iter().filter(|row| 1 < row.nodes || row.launcher == Launcher::Srun) {
-                place.run_row(row, &cluster.ssh, &mut tally);
+                match &no_libfabric {
+                    Some(reason) if row.way == LIBFABRIC => {
+                        println!("LEFT OUT  {} ({}): {reason}", row.command(), row.way);
+                    }
+                    _ => place.run_row(row, &cluster.ssh, &mut tally),
+                }
             }
             place.late_ranks(&mut tally);
             place.faults(cluster, &mut tally);
@@ -96,6 +103,17 @@ const ROWS: &[Row] = &[
         ..far(Launcher::Hydra, 3, 6, &["-hosts", "n1,n2,n3", "-ppn", "2", "-n", "6"])
     },
     Row { way: MIXED, ..far(Launcher::HydraInAllocation, 2, 4, &["-n", "4"]) },
+    Row {
+        way: LIBFABRIC,
+        variables: BY_LIBFABRIC,
+        ..far(Launcher::Hydra, 2, 4, &["-hosts", "n1,n2", "-ppn", "2", "-n", "4"])
+    },
+    Row {
+        way: LIBFABRIC,
+        variables: BY_LIBFABRIC,
+        programs: SOME,
+        ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
+    },
     Row { way: SHM, ..far(Launcher::Srun, 1, 4, &["--mpi=pmi2", "-N1", "-n4"]) },
     Row { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmi2", "-N4", "-n8"]) },
     Row {
@@ -130,8 +148,18 @@ const fn far(launcher: Launcher, nodes: u32, ranks: u32, options: &'static [&'st
 const SHM: &str = "shm";
 const TCP: &str = "tcp";
 const MIXED: &str = "shm on a node, tcp between";
+const LIBFABRIC: &str = "shm on a node, libfabric's tcp;ofi_rxm between";
+const BY_LIBFABRIC: &[(&str, &str)] = &[("WEFT_FABRIC", "shm,libfabric:tcp;ofi_rxm")];
 /// Programs that a row runs.
 const FEW: &[&str] = &["examples/hello", "examples/halo", "tests/communicators"];
+const SOME: &[&str] = &[
+    "examples/hello",
+    "examples/halo",
+    "tests/point_to_point",
+    "tests/communicators",
+    "tests/collectives_data",
+    "tests/collectives_reduce",
+];
 const ALL: &[&str] = &[
     "examples/hello",
     "examples/ring",
@@ -167,6 +195,18 @@ impl Row {
         [&[launcher], self.options].concat().join(" ")
     }
 
+    /// What `weft explain lanes` says of two ranks on each of two nodes, where they are dealt out so.
+    fn lanes(&self) -> Option<[&'static str; 2]> {
+        let shm = "shm: rank 0 to 1; 1 to 0; 2 to 3; 3 to 2";
+        match (self.way, self.nodes, self.ranks, self.options.contains(&"-m")) {
+            (LIBFABRIC, 2, 4, false) => {
+                Some([shm, "libfabric: rank 0 to 2, 3; 1 to 2, 3; 2 to 0, 1; 3 to 0, 1"])
+            }
+            (MIXED, 2, 4, false) => Some([shm, "tcp: rank 0 to 2, 3; 1 to 2, 3; 2 to 0, 1; 3 to 0, 1"]),
+            _ => None,
+        }
+    }
+
     fn line(&self) -> String {
         let manager = match self.launcher {
             Launcher::Alone => "none",
@@ -175,8 +215,11 @@ impl Row {
             Launcher::Prrte => "PRRTE (Open MPI)",
             Launcher::Srun => "Slurm",
         };
-        let variables: String =
-            self.variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let variables = self.variables.iter().map(|(name, value)| match value.contains(';') {
+            true => format!("{name}='{value}' "),
+            false => format!("{name}={value} "),
+        });
+        let variables: String = variables.collect();
         format!(
             "| {manager} | `{variables}{}` | {} | {} | {} | {} |",
             self.command(),
@@ -259,6 +302,18 @@ impl Place {
             let result = finished.and_then(|finished| good(program, row.ranks, &finished));
             tally.note(&format!("{program}, {} ({})", row.command(), row.way), result);
         }
+        if let Some(lanes) = row.lanes() {
+            let mut command = self.launch(row, ssh);
+            command.arg(self.prefix.join("bin/weft")).args(["explain", "lanes"]);
+            let finished = job::succeed("weft", &mut command, LIMIT, &self.folder.join("lanes.log"));
+            let result = finished.and_then(|finished| finished.must_say(&lanes));
+            tally.note(&format!("which way messages go, {} ({})", row.command(), row.way), result);
+        }
+    }
+
+    /// Why there is nothing to run over libfabric.
+    fn no_libfabric(&self) -> Option<String> {
+        hidden::absent(&self.prefix.join("bin"), "libfabric:tcp;ofi_rxm", &self.program("examples/hello"))
     }
 
     /// The launcher with its options, up to the program.
@@ -489,6 +544,17 @@ mod tests {
         assert!(good("tests/matching", 2, &finished(Ending::Exited(0), "ok\n")).is_ok());
         assert!(good("tests/matching", 2, &finished(Ending::Exited(0), "ok\nok\n")).is_err());
         assert!(good("tests/matching", 2, &finished(Ending::Exited(1), "ok\n")).is_err());
+    }
+
+    #[test]
+    fn the_committed_page_holds_the_table() {
+        told(&crate::workspace_root().join("docs/clusters.md"), false).unwrap();
+    }
+
+    #[test]
+    fn lanes_are_looked_at_where_ranks_are_dealt_out_two_by_two() {
+        let looked = |way: &str| ROWS.iter().filter(|row| row.way == way && row.lanes().is_some()).count();
+        assert_eq!((looked(LIBFABRIC), looked(MIXED), looked(SHM)), (2, 3, 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`rows`] | what is measured, and which gates it must pass: data |
 //! | [`contestant`] | who is measured, and how each launcher is called |
+//! | [`providers`] | the library of libfabric, and whether everybody goes by it |
 //! | [`field`] | installing, compiling, running: everything that takes time |
 //! | [`samples`], [`judge`] | medians, ratios, verdicts: pure functions |
 //! | [`tell`], [`page`] | tables on the terminal; the page in `docs/` and its pictures |
@@ -18,6 +19,7 @@ pub mod judge;
 pub mod kept;
 pub mod namespaces;
 pub mod page;
+pub mod providers;
 pub mod rows;
 pub mod samples;
 pub mod tell;

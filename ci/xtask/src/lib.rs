@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod compare;
 pub mod demo;
 pub mod generate;
+mod hidden;
 pub mod instructions;
 pub mod job;
 pub mod launchers;

@@ -10,6 +10,7 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use super::namespaces;
+use super::providers::EXPLAIN;
 use crate::venv::{self, Package};
 
 /// An implementation of MPI that weft is measured against.
@@ -91,6 +92,18 @@ pub enum Way {
     Loopback,
     /// Sockets between two network namespaces; rank 0 is in the first.
     Namespaces,
+    /// A provider of libfabric, as weft names it: `libfabric:PROVIDER`.
+    Libfabric(&'static str),
+}
+
+impl Way {
+    /// The provider of libfabric, by its whole name.
+    pub fn provider(self) -> Option<&'static str> {
+        match self {
+            Way::Libfabric(fabric) => fabric.strip_prefix("libfabric:"),
+            _ => None,
+        }
+    }
 }
 
 /// One job to launch.
@@ -115,6 +128,8 @@ pub struct Place {
     pub venvs: BTreeMap<Peer, PathBuf>,
     /// The folder of the compiled programs, one folder in it for each library.
     pub programs: PathBuf,
+    /// The library of libfabric that everybody is given.
+    pub libfabric: PathBuf,
     /// A command that starts every run, as `flock /some/file`; empty for none.
     pub through: Vec<String>,
 }
@@ -153,10 +168,13 @@ impl Place {
         if apart {
             words.extend(namespaces::enter());
         }
-        words.push(self.programs_of(contestant).join(job.program).display().to_string());
+        words.push(self.program(contestant, job.program).display().to_string());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command.envs(environment(contestant, job).iter().copied());
+        if contestant == Contestant::Weft && job.way.provider().is_some() {
+            command.env("WEFT_LIBFABRIC", &self.libfabric);
+        }
         if apart && contestant.peer() == Some(Peer::Openmpi) {
             command.envs(namespaces::OPEN_MPI_ENVIRONMENT);
         }
@@ -164,6 +182,21 @@ impl Place {
             command.env("I_MPI_ROOT", &root).env("LD_LIBRARY_PATH", root.join("lib"));
         }
         command
+    }
+
+    fn program(&self, contestant: Contestant, name: &str) -> PathBuf {
+        if name == EXPLAIN {
+            self.prefix.join("bin").join(name)
+        } else {
+            self.programs_of(contestant).join(name)
+        }
+    }
+
+    /// What a floor is told of the provider, where the row goes by one.
+    pub fn provider_words(&self, way: Way) -> Vec<String> {
+        let Some(provider) = way.provider() else { return Vec::new() };
+        let library = self.libfabric.display().to_string();
+        ["--provider", provider, "--library", &library].map(str::to_owned).into()
     }
 
     /// The command of a floor, a program without MPI.
@@ -192,8 +225,11 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
     let sockets = matches!(job.way, Way::Loopback | Way::Namespaces);
     let mut words = Vec::new();
     match contestant {
-        Contestant::Weft if sockets => words.extend(["--fabric", "tcp"]),
-        Contestant::Weft => {}
+        Contestant::Weft => match job.way {
+            Way::Loopback | Way::Namespaces => words.extend(["--fabric", "tcp"]),
+            Way::Libfabric(fabric) => words.extend(["--fabric", fabric]),
+            Way::Node | Way::NodeWithoutPull => {}
+        },
         Contestant::Mpich if job.shared_cpus => {}
         Contestant::Mpich => words.extend(["-bind-to", "core"]),
         Contestant::Openmpi if sockets => words.extend(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]),
@@ -223,16 +259,19 @@ fn environment(contestant: Contestant, job: &Job<'_>) -> Vec<(&'static str, &'st
     match contestant {
         Contestant::Weft if job.way == Way::NodeWithoutPull => vec![("WEFT_CMA", "0")],
         Contestant::Weft => vec![],
-        Contestant::Mpich if sockets => {
-            vec![("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]
-        }
-        Contestant::Mpich => vec![],
+        Contestant::Mpich if sockets => mpich_by("tcp"),
+        Contestant::Mpich => job.way.provider().map_or(Vec::new(), mpich_by),
         Contestant::Openmpi | Contestant::OpenmpiSm => OPEN_MPI_AS_ROOT.to_vec(),
         Contestant::OpenmpiUcx if sockets => [OPEN_MPI_AS_ROOT, &[("UCX_TLS", "tcp,self")]].concat(),
         Contestant::OpenmpiUcx => OPEN_MPI_AS_ROOT.to_vec(),
         Contestant::Impi if sockets => vec![("I_MPI_FABRICS", "ofi"), ("FI_PROVIDER", "tcp")],
         Contestant::Impi => vec![("I_MPI_FABRICS", "shm")],
     }
+}
+
+/// MPICH goes by this provider, within a node too.
+fn mpich_by(provider: &'static str) -> Vec<(&'static str, &'static str)> {
+    vec![("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", provider)]
 }
 
 /// The program that measures the start.
@@ -266,6 +305,7 @@ mod tests {
             prefix: "/weft".into(),
             venvs: venvs.into(),
             programs: "/programs".into(),
+            libfabric: "/lib/libfabric.so.1".into(),
             through: vec!["flock".into(), "/lock".into()],
         }
     }
@@ -304,6 +344,23 @@ mod tests {
             assert!(words(one, Way::Loopback, false).contains(sign), "{one:?}");
             assert!(!words(one, Way::Node, false).contains(sign), "{one:?}");
         }
+    }
+
+    #[test]
+    fn everybody_goes_by_the_same_provider_and_library() {
+        let way = Way::Libfabric("libfabric:tcp;ofi_rxm");
+        let weft = words(Contestant::Weft, way, false);
+        assert!(weft.contains("WEFT_LIBFABRIC=/lib/libfabric.so.1"), "{weft}");
+        assert!(weft.contains("--fabric libfabric:tcp;ofi_rxm /programs/weft/latency"), "{weft}");
+        let mpich = words(Contestant::Mpich, way, false);
+        assert!(
+            mpich.contains("FI_PROVIDER=tcp;ofi_rxm") && mpich.contains("MPIR_CVAR_NOLOCAL=1"),
+            "{mpich}"
+        );
+        let floor = ["--provider", "tcp;ofi_rxm", "--library", "/lib/libfabric.so.1"];
+        assert_eq!(place().provider_words(way), floor);
+        assert!(place().provider_words(Way::Node).is_empty());
+        assert!(!words(Contestant::Weft, Way::Node, false).contains("LIBFABRIC"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::Options;
 use super::contestant::{self, Contestant, Job, Place, Way};
 use super::judge::Measured;
 use super::namespaces::{self, Namespaces};
+use super::providers;
 use super::rows::{Floor, Row, Unit};
 use super::samples::{self, Point, Series};
 use crate::{job, measured, venv};
@@ -52,7 +53,8 @@ impl Field {
             venvs.insert(*peer, venv.canonicalize().map_err(|error| format!("{}: {error}", venv.display()))?);
         }
         let through = options.through.split_whitespace().map(str::to_owned).collect();
-        let place = Place { prefix, venvs, programs: folder.join("programs"), through };
+        let (programs, libfabric) = (folder.join("programs"), PathBuf::new());
+        let place = Place { prefix, venvs, programs, libfabric, through };
         let mut field = Field {
             place,
             contestants: contestant::contestants(&options.against),
@@ -64,6 +66,7 @@ impl Field {
         };
         field.compile(&root.join("bench"))?;
         field.see_bindings()?;
+        field.see_libfabric();
         Ok(field)
     }
 
@@ -121,6 +124,13 @@ impl Field {
         Ok(())
     }
 
+    /// Which library the rows over libfabric are measured with.
+    fn see_libfabric(&mut self) {
+        let mpich = self.contestants.contains(&Contestant::Mpich);
+        let program = mpich.then(|| self.place.programs_of(Contestant::Mpich).join("latency"));
+        self.place.libfabric = providers::library(program.as_deref(), &self.logs.join("ldd.log"));
+    }
+
     /// Measures one row: rounds of everybody in turn.
     pub fn measure(&self, row: &'static Row) -> Measured {
         let taking_part = |one: &&Contestant| **one == Contestant::Weft || row.peers.contains(*one);
@@ -130,8 +140,22 @@ impl Field {
             series: everybody.iter().map(|one| Series::new(one.name())).collect(),
             floors: row.floors.iter().map(|floor| Series::new(floor.name)).collect(),
             left_out: None,
+            library: None,
             earlier: None,
         };
+        if row.way.provider().is_some() {
+            match providers::probe(&self.place, row.way, &self.logs.join("provider.log")) {
+                Ok(library) => measured.library = Some(library),
+                Err(reason) => {
+                    measured.left_out = Some(reason);
+                    return measured;
+                }
+            }
+            for (one, series) in everybody.iter().zip(&mut measured.series) {
+                let log = self.logs.join(format!("provider-{}.log", one.name()));
+                series.failure = providers::check(&self.place, *one, row.way, &log).err();
+            }
+        }
         let namespaces = (row.way == Way::Namespaces).then(Namespaces::make);
         if let Some(Err(reason)) = namespaces {
             measured.left_out = Some(reason);
@@ -219,6 +243,7 @@ impl Field {
             let names = format!("{},{}", namespaces::name(0), namespaces::name(1));
             words.extend(["--address", namespaces::ADDRESS, "--namespaces", &names].map(str::to_owned));
         }
+        words.extend(self.place.provider_words(row.way));
         let mut command = self.place.floor(&words, RUN_SECONDS);
         let rows = self.results(floor.name, &mut command)?;
         samples::points(&rows, row.unit, "floor", 2)
@@ -355,7 +380,9 @@ mod tests {
             let words = [name, "--iterations", "40", "--min", "64", "--max", "64", "--cpus", "0,0"];
             let finished = runs(&floors, &words, &log);
             // Some containers forbid reading another process, and say so.
-            let refused = cma && finished.output.contains("process_vm_");
+            let refused = cma && finished.output.contains("process_vm_")
+                // Where it is not installed, or its headers are not.
+                || name.starts_with("libfabric-") && finished.output.contains("libfabric");
             let told = finished.succeeded() && measured::rows(&finished.output).is_ok();
             assert!(told || refused, "{name}: {}", finished.account());
         }

@@ -17,6 +17,8 @@ pub struct Measured {
     pub floors: Vec<Series>,
     /// Why the whole row was left out.
     pub left_out: Option<String>,
+    /// What else was measured with: the library of libfabric.
+    pub library: Option<String>,
     /// When and of what it was measured, where that was in another run.
     pub earlier: Option<About>,
 }
@@ -187,7 +189,7 @@ pub(super) mod tests {
 
     pub fn measured(id: &str, series: Vec<Series>, floors: Vec<Series>) -> Measured {
         let row = ROWS.iter().find(|row| row.id == id).expect("a row of that name");
-        Measured { row, series, floors, left_out: None, earlier: None }
+        Measured { row, series, floors, left_out: None, library: None, earlier: None }
     }
 
     fn verdict(measured: &Measured, gate: &str, rule: &str) -> Verdict {

@@ -35,6 +35,7 @@ fn row_json(about: &About, measured: &Measured) -> serde_json::Value {
         "unit": measured.row.unit.name(),
         "about": measured.earlier.as_ref().unwrap_or(about),
         "left_out": measured.left_out,
+        "library": measured.library,
         "series": measured.series,
         "floors": measured.floors,
         "ratios": ratios,
@@ -69,6 +70,8 @@ struct KeptRow {
     id: String,
     about: About,
     left_out: Option<String>,
+    #[serde(default)]
+    library: Option<String>,
     series: Vec<Series>,
     floors: Vec<Series>,
 }
@@ -79,8 +82,8 @@ impl KeptRow {
         if self.series.is_empty() {
             return None;
         }
-        let KeptRow { about, left_out, series, floors, .. } = self;
-        Some(Measured { row, series, floors, left_out, earlier: Some(about) })
+        let KeptRow { about, left_out, library, series, floors, .. } = self;
+        Some(Measured { row, series, floors, left_out, library, earlier: Some(about) })
     }
 }
 
@@ -123,6 +126,19 @@ mod tests {
         assert_eq!(earlier(&kept).as_deref(), Some("old"));
         write(&path, &about("new"), &kept).unwrap();
         assert_eq!(earlier(&read(&path).unwrap()).as_deref(), Some("old"), "it is still of the old commit");
+    }
+
+    #[test]
+    fn the_library_of_a_row_is_kept_and_older_files_name_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        let mut row = latency(1.0);
+        row.library = Some("libfabric 9.9".into());
+        write(&path, &about("x"), &[row]).unwrap();
+        assert_eq!(read(&path).unwrap()[0].library.as_deref(), Some("libfabric 9.9"));
+        let older = fs::read_to_string(&path).unwrap().replace("\"library\": \"libfabric 9.9\",", "");
+        fs::write(&path, older).unwrap();
+        assert_eq!(read(&path).unwrap()[0].library, None);
     }
 
     #[test]

@@ -94,6 +94,9 @@ fn section(measured: &Measured) -> String {
         row.unit.name(),
         measured.weft().rounds.len()
     );
+    if let Some(library) = &measured.library {
+        let _ = writeln!(out, "Everybody by {library}.\n");
+    }
     if let Some(earlier) = &measured.earlier {
         let _ = writeln!(out, "From another sitting: {earlier}.\n");
     }

@@ -147,6 +147,8 @@ const ALL: &[Contestant] = &[
     Contestant::OpenmpiSm,
     Contestant::Impi,
 ];
+/// The peer whose word on its provider can be had.
+const BY_LIBFABRIC: &[Contestant] = &[Contestant::Mpich];
 const BETWEEN_NAMESPACES: &[Contestant] = ON_SHARED_CPUS;
 
 const SIZES: &[u64] = &[8, 64, K, 4 * K, 8 * K, 64 * K, M, 4 * M];
@@ -207,6 +209,33 @@ const TCP_BANDWIDTH: Row = Row {
     shown: LARGE,
     rounds: 3,
     ..PAIR
+};
+
+/// A message back and forth over a provider of libfabric, which is told by its whole name; everybody has the same library.
+const LIBFABRIC_LATENCY: Row = Row {
+    id: "libfabric-rxm-latency",
+    title: "libfabric's tcp;ofi_rxm: half a round trip",
+    arguments: &["--min", "8", "--iterations", "4000"],
+    quick: &["--iterations", "2000"],
+    way: Way::Libfabric("libfabric:tcp;ofi_rxm"),
+    peers: BY_LIBFABRIC,
+    floors: &[floor("libfabric-pingpong")],
+    gates: G16_LATENCY,
+    ..PAIR
+};
+
+/// A stream over the same.
+const LIBFABRIC_BANDWIDTH: Row = Row {
+    id: "libfabric-rxm-bandwidth",
+    title: "libfabric's tcp;ofi_rxm: bandwidth",
+    program: "bandwidth",
+    arguments: &["--min", "1K", "--iterations", "2000"],
+    quick: &["--min", "64K"],
+    unit: Unit::Gigabytes,
+    floors: &[floor("libfabric-stream")],
+    gates: G16_STREAM,
+    shown: LARGE,
+    ..LIBFABRIC_LATENCY
 };
 
 /// More ranks than cpus, on this many.
@@ -270,6 +299,15 @@ const G11_STREAM: &[Gate] = &[
     gate("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream", 0.95)),
     stretch("G11", 64 * K, 4 * M, Rule::Floor("tcp-stream-large", 0.95)),
 ];
+
+const G16_LATENCY: &[Gate] = &[
+    gate("G16", 8, 8, Rule::Floor("libfabric-pingpong", 1.1)),
+    gate("G16", M, M, Rule::Floor("libfabric-pingpong", 1.1)),
+    gate("G16", 8, 8, Rule::Best(1.0)),
+    gate("G16", M, M, Rule::Best(1.0)),
+];
+const G16_STREAM: &[Gate] =
+    &[gate("G16", M, M, Rule::Floor("libfabric-stream", 1.0 / 1.1)), gate("G16", M, M, Rule::Best(1.0))];
 
 /// All rows, in the order in which they are measured and told.
 pub const ROWS: &[Row] = &[
@@ -559,6 +597,20 @@ pub const ROWS: &[Row] = &[
         peers: BETWEEN_NAMESPACES,
         ..TCP_BANDWIDTH
     },
+    LIBFABRIC_LATENCY,
+    LIBFABRIC_BANDWIDTH,
+    Row {
+        id: "libfabric-shm-latency",
+        title: "libfabric's shm: half a round trip",
+        way: Way::Libfabric("libfabric:shm"),
+        ..LIBFABRIC_LATENCY
+    },
+    Row {
+        id: "libfabric-shm-bandwidth",
+        title: "libfabric's shm: bandwidth",
+        way: Way::Libfabric("libfabric:shm"),
+        ..LIBFABRIC_BANDWIDTH
+    },
     Row {
         id: "blocked-wake",
         title: "A rank blocked for 25 ms: from the send to its return",
@@ -685,7 +737,7 @@ mod tests {
     #[test]
     fn programs_and_floors_are_in_the_tree() {
         let bench = crate::workspace_root().join("bench");
-        let floors: String = ["memory.c", "sockets.c", "yields.c"]
+        let floors: String = ["memory.c", "sockets.c", "yields.c", "providers.c"]
             .map(|name| std::fs::read_to_string(bench.join("floors").join(name)).unwrap())
             .concat();
         for row in ROWS {

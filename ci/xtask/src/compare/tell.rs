@@ -15,6 +15,9 @@ pub fn table(measured: &Measured) -> String {
         let _ = writeln!(out, "  left out: {reason}");
         return out;
     }
+    if let Some(library) = &measured.library {
+        let _ = writeln!(out, "  everybody by {library}");
+    }
     let _ = writeln!(out, "{}", heading(measured));
     for at in shown(measured) {
         let _ = writeln!(out, "{}", line(measured, at));
