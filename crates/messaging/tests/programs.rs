@@ -30,12 +30,14 @@ proptest! {
     fn on_the_simulated_fabric_in_a_storm(seed: u64, ranks in 1u32..5) {
         let network = Network::new(ranks, Weather::storm(seed));
         random_program(&mut engines(&network, ranks, Settings::default()), seed);
+        prop_assert_eq!(network.exposures(), 0, "what was read by peers is still shown to them");
     }
 
     #[test]
     fn with_hardly_any_memory_for_unexpected_messages(seed: u64, ranks in 1u32..5) {
         let network = Network::new(ranks, Weather::storm(seed));
         random_program(&mut engines(&network, ranks, Settings { unexpected_bytes_max: 1000 }), seed);
+        prop_assert_eq!(network.exposures(), 0, "what was read by peers is still shown to them");
     }
 
     #[test]
