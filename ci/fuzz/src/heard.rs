@@ -15,6 +15,8 @@ pub struct Heard {
     pub admitted: HashSet<Peer>,
     /// Whole messages from one peer whose contents are to be kept: who, and what came.
     pub kept: Option<(Peer, Vec<Vec<u8>>)>,
+    /// Pulls that have ended.
+    pub pulled: usize,
     arriving: HashMap<Peer, Heap>,
 }
 
@@ -54,6 +56,11 @@ impl Sink for Heard {
         self.note(from);
         let heap = self.arriving.remove(&from).expect("what landed was arriving");
         self.keep(from, heap.payload().to_vec());
+    }
+
+    fn pulled(&mut self, from: Peer, _ticket: u64, _whole: bool) {
+        assert!(!self.lost.contains(&from), "a pull from {from:?} ends after it was lost");
+        self.pulled += 1;
     }
 
     fn lost(&mut self, peer: Peer, error: FabricError) {

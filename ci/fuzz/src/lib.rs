@@ -10,6 +10,7 @@ pub mod corpus;
 mod datatypes;
 mod engine;
 mod heard;
+mod libfabric_peer;
 mod machine;
 mod pmi;
 mod shm_peer;
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cards", run: cards::run, seeds: cards::seeds },
     Target { name: "datatypes", run: datatypes::run, seeds: datatypes::seeds },
     Target { name: "engine", run: engine::run, seeds: engine::seeds },
+    Target { name: "libfabric_peer", run: libfabric_peer::run, seeds: libfabric_peer::seeds },
     Target { name: "machine", run: machine::run, seeds: machine::seeds },
     Target { name: "pmi_client", run: pmi::client, seeds: pmi::client_seeds },
     Target { name: "pmi_client2", run: pmi::client2, seeds: pmi::client2_seeds },

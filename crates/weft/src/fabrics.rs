@@ -446,7 +446,7 @@ impl Fabric for Fabrics {
         }
         if let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) {
             self.lifelines.open_another(tcp);
-            for peer in self.lifelines.have_left(tcp) {
+            for peer in self.lifelines.have_left(|peer| tcp.has_ended(peer)) {
                 libfabric.let_go(peer);
             }
             self.tcp_rests = 0;

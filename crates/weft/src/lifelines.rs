@@ -7,8 +7,6 @@
 use std::collections::{HashSet, VecDeque};
 
 use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Sink, UserMemory};
-use tcp::Tcp;
-
 /// The connections of one process that nothing is sent over.
 #[derive(Default)]
 pub(crate) struct Lifelines {
@@ -30,19 +28,19 @@ impl Lifelines {
     }
 
     /// Watched processes that have ended in good order, as often as this is asked.
-    pub(crate) fn have_left(&self, tcp: &Tcp) -> Vec<Peer> {
-        self.watched.iter().copied().filter(|peer| tcp.has_ended(*peer)).collect()
+    pub(crate) fn have_left(&self, has_ended: impl Fn(Peer) -> bool) -> Vec<Peer> {
+        self.watched.iter().copied().filter(|peer| has_ended(*peer)).collect()
     }
 
     /// Opens a connection more. That one cannot be opened says nothing of its process.
-    pub(crate) fn open_another(&mut self, tcp: &mut Tcp) {
+    pub(crate) fn open_another(&mut self, tcp: &mut impl Fabric) {
         if let Some((peer, address)) = self.waiting.pop_front() {
             drop(tcp.connect(peer, &address));
         }
     }
 
     /// Looks at what comes over tcp: messages, and ends of watched processes.
-    pub(crate) fn poll(&mut self, tcp: &mut Tcp, sink: &mut impl Sink, events: usize) -> usize {
+    pub(crate) fn poll(&mut self, tcp: &mut impl Fabric, sink: &mut impl Sink, events: usize) -> usize {
         tcp.poll(&mut Watching { sink, lifelines: self }, events)
     }
 
@@ -92,5 +90,55 @@ impl<S: Sink> Sink for Watching<'_, S> {
         } else if error.fault == Fault::Died {
             self.lifelines.ended.push((peer, error));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::simulated::{Network, Weather};
+
+    #[derive(Default)]
+    struct Heard(Vec<u32>, Vec<Peer>);
+
+    impl Sink for Heard {
+        fn message(&mut self, _: Peer, header: &Header, _: Payload<'_>) {
+            self.0.push(header.words[0]);
+        }
+        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
+            UserMemory::EMPTY
+        }
+        fn landed(&mut self, _: Peer) {}
+        fn lost(&mut self, peer: Peer, _: FabricError) {
+            self.1.push(peer);
+        }
+    }
+
+    #[test]
+    fn ends_of_those_who_are_watched_are_noted_and_those_of_others_told() {
+        let network = Network::new(4, Weather::fair());
+        let (mut here, mut there) = (network.endpoint(Peer(0)), network.endpoint(Peer(1)));
+        let (mut lifelines, mut heard) = (Lifelines::default(), Heard::default());
+        for _ in 0..2 {
+            lifelines.watch(Peer(1), there.address());
+        }
+        // Somebody who cannot be reached so is none who has ended.
+        lifelines.watch(Peer(3), b"nonsense".to_vec());
+        for _ in 0..3 {
+            lifelines.open_another(&mut here);
+        }
+        assert!(lifelines.waiting.is_empty() && !lifelines.have_brought());
+        let to_us = there.connect(Peer(0), &here.address()).unwrap();
+        let _ = there.post(to_us, &Header { words: [7; 6] }, Payload::EMPTY);
+        lifelines.poll(&mut here, &mut heard, 8);
+        assert!(heard.0 == [7] && lifelines.have_brought(), "messages pass");
+        assert_eq!(lifelines.have_left(|peer| peer.0 < 2), [Peer(1)]);
+        network.kill(Peer(1));
+        network.kill(Peer(2));
+        lifelines.poll(&mut here, &mut heard, 8);
+        assert_eq!(heard.1, [Peer(2)]);
+        let ended = lifelines.ended();
+        assert!(matches!(&ended[..], [(Peer(1), error)] if error.fault == Fault::Died), "{ended:?}");
+        assert!(lifelines.ended().is_empty());
     }
 }

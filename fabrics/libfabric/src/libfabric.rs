@@ -131,6 +131,11 @@ impl Libfabric {
         }
     }
 
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn card(&self) -> &Card {
+        &self.card
+    }
+
     /// The provider in use.
     #[must_use]
     pub fn provider(&self) -> &str {

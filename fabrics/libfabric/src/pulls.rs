@@ -94,7 +94,8 @@ impl Libfabric {
     /// Lets the peer read `memory`; the default where the provider does not register it. Then the message goes as one.
     pub(crate) fn show(&mut self, index: u32, memory: Payload<'_>) -> Exposed {
         let link = &self.links[index as usize];
-        if !link.is_open() {
+        // Nothing can be read of nothing, and no provider registers it.
+        if !link.is_open() || memory.bytes() == 0 {
             return Exposed::default();
         }
         let peer = link.peer;

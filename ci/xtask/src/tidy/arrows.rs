@@ -111,7 +111,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hwloc", &[]),
     ("hwloc-reader", &[]),
     ("xtask", &[]),
-    ("fuzz", &["weft", "datatype", "messaging", "fabric", "process-manager", "shm", "tcp", "topology"]),
+    (
+        "fuzz",
+        &[
+            "weft",
+            "datatype",
+            "messaging",
+            "fabric",
+            "libfabric",
+            "libfabric-sys",
+            "process-manager",
+            "shm",
+            "tcp",
+            "topology",
+        ],
+    ),
 ];
 /// What tests may use besides: the engine's tests run on every fabric and on libfabric's mock provider, and those about the
 /// machine want the library built that asks hwloc.
