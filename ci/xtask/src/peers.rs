@@ -3,6 +3,8 @@
 //!
 //! MPICH comes from PyPI (the package `mpich`) into `target/peers`. Both sides implement the standard
 //! ABI under the name `libmpi_abi.so.1`; `LD_LIBRARY_PATH` decides which one a program meets.
+//!
+//! MPICH brings a libfabric that is newer than the system's, with other layouts: weft runs on that, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::c_tests::Tally;
+use crate::compare::providers;
 use crate::{job, venv};
 
 /// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.
@@ -33,6 +36,7 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
         place.cross(&mut tally, program, &peer, &peer, &weftrun);
     }
     place.alone(&mut tally, &weft);
+    place.newer_libfabric(&mut tally, &weft, &peer, &weftrun);
     Ok(tally)
 }
 
@@ -60,6 +64,32 @@ impl Place {
                 self.judge(&name, &mut command, program, runs_on)
             });
             tally.note(&name, result);
+        }
+    }
+
+    /// weft on the libfabric that MPICH brings: messages of all sizes, often enough to go through all buffers of a provider.
+    fn newer_libfabric(&self, tally: &mut Tally, weft: &Side, peer: &Side, weftrun: &Path) {
+        let log = self.folder.join("run.log");
+        let library = providers::library(Some(&peer.library.join("libmpi_abi.so.1")), &log);
+        if !library.is_absolute() {
+            println!("LEFT OUT  weft on MPICH's libfabric: MPICH brings none");
+            return;
+        }
+        for (fabric, program) in ["libfabric:tcp;ofi_rxm", "libfabric:shm"]
+            .iter()
+            .flat_map(|fabric| ["latency", "bandwidth", "allreduce"].map(|program| (fabric, program)))
+        {
+            let path = self.folder.join(format!("benchmark-{program}"));
+            let sources =
+                [&format!("{program}.c"), "bench.c", "window.c"].map(|part| self.sources.join(part));
+            let result = job::compile(&weft.compiler, &[], &sources, &path, LIMIT).and_then(|()| {
+                let mut command = Command::new(weftrun);
+                command.args(["-n", "2", "--timeout", "100", "--fabric", fabric]).arg(&path);
+                command.args(["--iterations", "2000", "--max", "256K", "--window-bytes", "1M"]);
+                command.env("WEFT_LIBFABRIC", &library).env("LD_LIBRARY_PATH", &weft.library);
+                job::succeed(program, &mut command, LIMIT, &log).map(drop)
+            });
+            tally.note(&format!("{program} by weft, over MPICH's {fabric}"), result);
         }
     }
 

@@ -201,18 +201,34 @@ impl Endpoint {
             library.check("fi_ep_bind", answer)?;
             let answer = inline::fi_ep_bind(self.ep, &raw mut (*self.queue).fid, FI_TRANSMIT | FI_RECV);
             library.check("fi_ep_bind", answer)?;
+            // The shm provider of libfabric 2 takes it until the endpoint is enabled, and afterwards only says that it does;
+            // that of 1.17 has no place for it until then, and crashes.
+            let is_early = library.version().major >= 2;
+            if is_early {
+                self.set_least_room(least)?;
+            }
             library.check("fi_enable", inline::fi_enable(self.ep))?;
-            // Not before: the shm provider of libfabric 1.17 has no place for it until then, and crashes.
-            let answer = inline::fi_setopt(
+            if !is_early {
+                self.set_least_room(least)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A receive buffer with less room than this is done with. Without it a provider goes on to use one in which the next
+    /// message has no place.
+    fn set_least_room(&mut self, bytes: usize) -> Result<(), LibfabricError> {
+        // SAFETY: the endpoint is open, and the value is copied.
+        let answer = unsafe {
+            inline::fi_setopt(
                 &raw mut (*self.ep).fid,
                 FI_OPT_ENDPOINT as c_int,
                 FI_OPT_MIN_MULTI_RECV as c_int,
-                (&raw const least).cast(),
+                (&raw const bytes).cast(),
                 size_of::<usize>(),
-            );
-            library.check("fi_setopt", answer)?;
-        }
-        Ok(())
+            )
+        };
+        self.library.check("fi_setopt", answer).map(drop)
     }
 
     fn read_name(&mut self) -> Result<(), LibfabricError> {
