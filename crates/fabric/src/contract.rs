@@ -83,8 +83,11 @@ pub trait Fabric: Send {
     }
 
     /// Looks for peers that have ended without a word. Called by who has waited for a while; what it finds, the next
-    /// `poll` reports as [`Sink::lost`].
-    fn call_roll(&mut self) {}
+    /// `poll` reports as [`Sink::lost`]. True where it is worth to connect to those who are waited for and were never
+    /// spoken to, since others cannot be looked for.
+    fn call_roll(&mut self) -> bool {
+        false
+    }
 
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;

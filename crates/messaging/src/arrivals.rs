@@ -98,6 +98,25 @@ impl<L> Core<L> {
         self.outbox.push_back((to, Outgoing { header: kind.header(), payload, taken: None, then }));
     }
 
+    /// Some peers that receives wait for and to whom there is no link yet.
+    pub(crate) fn unreached(&mut self) -> Vec<Peer> {
+        let mut awaited: Vec<Peer> = match &self.awaited {
+            Awaited::Posted { from: Some(from), .. } => vec![*from],
+            _ => Vec::new(),
+        };
+        let posted = self.requests.pending().filter_map(|(_, state)| match state {
+            State::Posted { from, .. } => *from,
+            _ => None,
+        });
+        awaited.extend(posted.take(UNREACHED_LOOKED_AT));
+        awaited.sort_unstable();
+        awaited.dedup();
+        awaited.retain(|peer| {
+            self.peers.find(*peer).is_none_or(|state| state.link.is_none() && state.lost.is_none())
+        });
+        awaited
+    }
+
     /// Why the peer is gone, if it is.
     pub(crate) fn lost(&mut self, peer: Peer) -> Option<FabricError> {
         self.peers.find(peer)?.lost.clone()
@@ -610,6 +629,8 @@ impl<L> Core<L> {
     }
 }
 
+/// Of the receives that wait, so many are looked at when the roll is called.
+const UNREACHED_LOOKED_AT: usize = 64;
 /// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it would
 /// be to allocate whatever it says.
 const EAGER_BYTES_CEILING: usize = 16 << 20;

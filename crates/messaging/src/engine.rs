@@ -374,9 +374,17 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.completions.wrapping_add(self.core.matching.arrivals)
     }
 
-    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them.
+    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them. Those that are
+    /// waited for and were never spoken to are connected to then, where a fabric cannot look for them otherwise.
     pub fn call_roll(&mut self) {
-        self.fabric.call_roll();
+        if !self.fabric.call_roll() {
+            return;
+        }
+        for peer in self.core.unreached() {
+            if let Err(error) = self.ensure_link(peer) {
+                self.core.lose(peer, error, Told::Here);
+            }
+        }
     }
 
     /// Whether all that was sent has left this process, as far as the fabric can tell.

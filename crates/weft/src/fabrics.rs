@@ -31,7 +31,7 @@ use crate::error::{Class, Error, Result};
 use crate::exchange::Exchange;
 use crate::group::Group;
 use crate::lanes::{Large, Measured};
-use crate::lifelines::Lifelines;
+use crate::lifelines::{Lifelines, Stillness};
 use crate::neighbours::{Claim, Meeting, Neighbours};
 use crate::wait;
 
@@ -49,6 +49,7 @@ pub struct Fabrics {
     /// Whether somebody was reached over tcp.
     is_tcp_used: bool,
     lifelines: Lifelines,
+    stillness: Stillness,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
     /// Turns of networks until tcp is polled again, where nobody was reached over it.
@@ -117,6 +118,7 @@ impl Fabrics {
             tcp_brings: false,
             is_tcp_used: false,
             lifelines: Lifelines::default(),
+            stillness: Stillness::default(),
             networks_rest: 0,
             tcp_rests: 0,
             to_oneself: 0,
@@ -272,7 +274,7 @@ impl Fabrics {
     #[inline(never)]
     fn poll_tcp_beside(&mut self, sink: &mut impl Sink, events: usize) -> usize {
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return 0 };
-        let happened = self.lifelines.poll(tcp, sink, events);
+        let happened = self.lifelines.poll(tcp, sink, events, |peer| libfabric.knows(peer));
         self.is_tcp_used |= self.lifelines.have_brought();
         self.tcp_rests = if self.is_tcp_used { 0 } else { TURNS_BETWEEN_LIFELINES };
         for (peer, error) in self.lifelines.ended() {
@@ -422,7 +424,8 @@ impl Fabric for Fabrics {
         if self.tcp.is_some() || self.libfabric.is_some() {
             // A look at a network is a system call. Where shm is there too, they are looked at now and then, and in any
             // case: others that always have something must not keep them waiting for ever.
-            if self.shm.is_none() || self.networks_rest == 0 {
+            let is_due = self.shm.is_none() || self.networks_rest == 0;
+            if is_due || self.libfabric.as_ref().is_some_and(Libfabric::is_hasty) {
                 happened += self.poll_networks(sink, events);
                 self.networks_rest = TURNS_BETWEEN_NETWORKS;
             } else {
@@ -440,17 +443,21 @@ impl Fabric for Fabrics {
         }
     }
 
-    fn call_roll(&mut self) {
+    fn call_roll(&mut self) -> bool {
         if let Some(shm) = &mut self.shm {
             shm.call_roll();
         }
-        if let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) {
-            self.lifelines.open_another(tcp);
-            for peer in self.lifelines.have_left(|peer| tcp.has_ended(peer)) {
-                libfabric.let_go(peer);
-            }
-            self.tcp_rests = 0;
+        let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return false };
+        // Who has waited for a moment only is not worth a connection.
+        if !self.stillness.is_long(libfabric.events()) {
+            return false;
         }
+        self.lifelines.open_another(tcp);
+        for peer in self.lifelines.have_left(|peer| tcp.has_ended(peer)) {
+            libfabric.let_go(peer);
+        }
+        self.tcp_rests = 0;
+        true
     }
 
     fn bell(&self) -> FabricsBell {
@@ -564,6 +571,10 @@ impl Bell for FabricsBell {
     fn sleep(&self, armed: u32, at_most: Duration) {
         match (&self.shm, &self.libfabric, &self.tcp) {
             (Some(bell), None, None) => bell.sleep(armed, at_most),
+            (Some(bell), Some(libfabric), _) => match libfabric.nap() {
+                Some(nap) => bell.sleep(armed, at_most.min(nap)),
+                None => std::thread::yield_now(),
+            },
             (Some(bell), ..) => bell.sleep(armed, at_most.min(NAP)),
             (None, Some(bell), _) => bell.sleep(armed, at_most.min(NAP)),
             (None, None, Some(bell)) => bell.sleep(armed, at_most),

@@ -5,11 +5,13 @@
 //! has spoken to over such a network, one at a time; nothing is sent over it, and where it ends the process has ended.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Sink, UserMemory};
 /// The connections of one process that nothing is sent over.
 #[derive(Default)]
 pub(crate) struct Lifelines {
+    /// Those that connections were opened to, or will be.
     watched: HashSet<Peer>,
     /// Those to whom no connection was opened yet, with where they are.
     waiting: VecDeque<(Peer, Vec<u8>)>,
@@ -20,9 +22,10 @@ pub(crate) struct Lifelines {
 }
 
 impl Lifelines {
-    /// From now on the end of that process is noticed, if it can be reached over tcp.
+    /// From now on the end of that process is noticed, if it can be reached over tcp, and if they are not too many: a
+    /// connection takes a descriptor, of which the program has a use too.
     pub(crate) fn watch(&mut self, peer: Peer, address: Vec<u8>) {
-        if self.watched.insert(peer) {
+        if self.watched.len() < WATCHED_MAX && self.watched.insert(peer) {
             self.waiting.push_back((peer, address));
         }
     }
@@ -39,9 +42,16 @@ impl Lifelines {
         }
     }
 
-    /// Looks at what comes over tcp: messages, and ends of watched processes.
-    pub(crate) fn poll(&mut self, tcp: &mut impl Fabric, sink: &mut impl Sink, events: usize) -> usize {
-        tcp.poll(&mut Watching { sink, lifelines: self }, events)
+    /// Looks at what comes over tcp: messages, and ends of processes. Those that `is_known` over the silent network are kept
+    /// back, since that network must let go of what is under way before anybody else hears of it.
+    pub(crate) fn poll(
+        &mut self,
+        tcp: &mut impl Fabric,
+        sink: &mut impl Sink,
+        events: usize,
+        is_known: impl Fn(Peer) -> bool,
+    ) -> usize {
+        tcp.poll(&mut Watching { sink, lifelines: self, is_known }, events)
     }
 
     /// Whether somebody sends messages over tcp.
@@ -55,13 +65,31 @@ impl Lifelines {
     }
 }
 
-/// A sink that keeps the losses of watched processes to itself.
-struct Watching<'a, S> {
-    sink: &'a mut S,
-    lifelines: &'a mut Lifelines,
+/// How long nothing has come.
+#[derive(Default)]
+pub(crate) struct Stillness {
+    events: u64,
+    since: Option<Instant>,
 }
 
-impl<S: Sink> Sink for Watching<'_, S> {
+impl Stillness {
+    /// Whether for a second there were no more events than those.
+    pub(crate) fn is_long(&mut self, events: u64) -> bool {
+        if std::mem::replace(&mut self.events, events) != events {
+            self.since = None;
+        }
+        self.since.get_or_insert_with(Instant::now).elapsed() >= STILL
+    }
+}
+
+/// A sink that keeps the losses of some processes to itself.
+struct Watching<'a, S, K> {
+    sink: &'a mut S,
+    lifelines: &'a mut Lifelines,
+    is_known: K,
+}
+
+impl<S: Sink, K: Fn(Peer) -> bool> Sink for Watching<'_, S, K> {
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>) {
         self.lifelines.have_brought = true;
         self.sink.message(from, header, payload);
@@ -85,13 +113,18 @@ impl<S: Sink> Sink for Watching<'_, S> {
     }
 
     fn lost(&mut self, peer: Peer, error: FabricError) {
-        if !self.lifelines.watched.contains(&peer) {
+        if !(self.is_known)(peer) {
             self.sink.lost(peer, error);
         } else if error.fault == Fault::Died {
             self.lifelines.ended.push((peer, error));
         }
     }
 }
+
+/// Who waits for so long may wait for somebody who has died.
+const STILL: Duration = Duration::from_secs(1);
+/// As many processes are watched at most.
+const WATCHED_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_those_who_are_watched_are_noted_and_those_of_others_told() {
+    fn it_is_still_when_nothing_has_come_for_long() {
+        let mut stillness = Stillness::default();
+        assert!(!stillness.is_long(5));
+        stillness.since = Instant::now().checked_sub(2 * STILL);
+        assert!(stillness.is_long(5) && stillness.is_long(5));
+        assert!(!stillness.is_long(6));
+    }
+
+    #[test]
+    fn ends_of_those_who_are_known_elsewhere_are_noted_and_those_of_others_told() {
         let network = Network::new(4, Weather::fair());
         let (mut here, mut there) = (network.endpoint(Peer(0)), network.endpoint(Peer(1)));
         let (mut lifelines, mut heard) = (Lifelines::default(), Heard::default());
@@ -130,12 +172,12 @@ mod tests {
         assert!(lifelines.waiting.is_empty() && !lifelines.have_brought());
         let to_us = there.connect(Peer(0), &here.address()).unwrap();
         let _ = there.post(to_us, &Header { words: [7; 6] }, Payload::EMPTY);
-        lifelines.poll(&mut here, &mut heard, 8);
+        lifelines.poll(&mut here, &mut heard, 8, |peer| peer.0 == 1);
         assert!(heard.0 == [7] && lifelines.have_brought(), "messages pass");
         assert_eq!(lifelines.have_left(|peer| peer.0 < 2), [Peer(1)]);
         network.kill(Peer(1));
         network.kill(Peer(2));
-        lifelines.poll(&mut here, &mut heard, 8);
+        lifelines.poll(&mut here, &mut heard, 8, |peer| peer.0 == 1);
         assert_eq!(heard.1, [Peer(2)]);
         let ended = lifelines.ended();
         assert!(matches!(&ended[..], [(Peer(1), error)] if error.fault == Fault::Died), "{ended:?}");

@@ -43,6 +43,18 @@ impl LibfabricBell {
         }
     }
 
+    /// How long it is good to sleep now; `None` for not at all.
+    #[must_use]
+    pub fn nap(&self) -> Option<Duration> {
+        let haste = self.inner.haste.load(Ordering::Relaxed);
+        if haste == Haste::Reading as u8 {
+            return None;
+        }
+        let is_shown = haste == Haste::Shown as u8;
+        let naps = if is_shown { 0 } else { self.inner.naps.fetch_add(1, Ordering::Relaxed) };
+        Some((NAP_MIN * 2_u32.pow((naps / NAPS_ALIKE).min(DOUBLINGS_MAX))).min(NAP_MAX))
+    }
+
     pub(crate) fn note_haste(&self, haste: Haste) {
         self.inner.haste.store(haste as u8, Ordering::Relaxed);
     }
@@ -54,13 +66,7 @@ impl Bell for LibfabricBell {
     }
 
     fn sleep(&self, armed: u32, at_most: Duration) {
-        let haste = self.inner.haste.load(Ordering::Relaxed);
-        if haste == Haste::Reading as u8 {
-            return std::thread::yield_now();
-        }
-        let is_shown = haste == Haste::Shown as u8;
-        let naps = if is_shown { 0 } else { self.inner.naps.fetch_add(1, Ordering::Relaxed) };
-        let nap = (NAP_MIN * 2_u32.pow((naps / NAPS_ALIKE).min(DOUBLINGS_MAX))).min(NAP_MAX);
+        let Some(nap) = self.nap() else { return std::thread::yield_now() };
         let rings = self.inner.rings.lock().unwrap_or_else(PoisonError::into_inner);
         if *rings == armed {
             // Woken or not, early or late: the caller looks again.

@@ -56,12 +56,14 @@ impl Card {
             provider: printable(rest.take_text()?),
             name: rest.take_text()?.to_vec(),
         };
-        if decoded.name.is_empty() || !rest.0.is_empty() { Err(BadCard::Foreign) } else { Ok(decoded) }
+        if decoded.fits() && rest.0.is_empty() { Ok(decoded) } else { Err(BadCard::Foreign) }
     }
 
     /// Whether all parts have lengths that a card can tell.
     pub(crate) fn fits(&self) -> bool {
-        self.provider.len() <= PROVIDER_BYTES_MAX && (1..=NAME_BYTES_MAX).contains(&self.name.len())
+        let are_short =
+            self.host_name.len() <= HOST_NAME_BYTES_MAX && self.provider.len() <= PROVIDER_BYTES_MAX;
+        are_short && (1..=NAME_BYTES_MAX).contains(&self.name.len())
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(Card::decode(&card().encode()), Ok(card()));
         let long =
             Card { host_name: "n".repeat(200), provider: "p".repeat(64), name: vec![1; 255], ..card() };
-        assert!(long.fits() && long.encode().len() <= CARD_BYTES_MAX);
+        assert!(long.encode().len() <= CARD_BYTES_MAX);
         assert_eq!(Card::decode(&long.encode()).unwrap().name, long.name);
         assert!(!Card { name: vec![1; 256], ..card() }.fits());
     }

@@ -1,6 +1,7 @@
 //! The fabric itself: the table of peers, what goes to them and what comes from them.
 
 use std::ffi::OsString;
+use std::time::{Duration, Instant};
 
 use fabric::{
     Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
@@ -8,14 +9,14 @@ use fabric::{
 };
 use libfabric_sys::{Failure, Library, SONAME, Wanted};
 
-use crate::bell::LibfabricBell;
+use crate::bell::{Haste, LibfabricBell};
 use crate::card::Card;
 use crate::link::{Link, Piece, State, There, Turn};
-use crate::port::{Arrival, Event, Failed, Port, Sent};
+use crate::port::{Arrival, Event, Failed, Port, Sent, Stamp};
 use crate::pulls::Pulls;
 use crate::survey;
 use crate::trouble;
-use crate::wire::{FRAME_BYTES, Frame, Kind, LENGTH_BYTES, length};
+use crate::wire::{FRAME_BYTES, Frame, Kind, LENGTH_BYTES};
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,11 @@ pub struct Libfabric {
     failing: Vec<u32>,
     /// Links whose next message may have come early.
     ready: Vec<u32>,
+    /// What has happened so far.
+    events: u64,
+    /// Since when this process leaves.
+    leaving: Option<Instant>,
+    is_closed: bool,
     pub(crate) bell: LibfabricBell,
     pub(crate) notice: Notice,
 }
@@ -101,6 +107,9 @@ impl Libfabric {
             pulls: Pulls::default(),
             failing: Vec::new(),
             ready: Vec::new(),
+            events: 0,
+            leaving: None,
+            is_closed: false,
             bell: LibfabricBell::default(),
             notice: Notice::None,
         })
@@ -122,6 +131,25 @@ impl Libfabric {
         if let Some(index) = self.known(peer) {
             self.links[index as usize].has_left = true;
         }
+    }
+
+    /// A number that grows with whatever happens.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether memory is being read, here or by a peer, so that it is worth to look often.
+    #[inline]
+    #[must_use]
+    pub fn is_hasty(&self) -> bool {
+        self.pulls.haste() != Haste::None
+    }
+
+    /// Whether something may go to the peer or come from it.
+    #[must_use]
+    pub fn knows(&self, peer: Peer) -> bool {
+        self.known(peer).is_some_and(|index| self.links[index as usize].is_open())
     }
 
     /// Somebody else knows that the peer has ended: whatever goes there or comes from there ends, too.
@@ -229,6 +257,9 @@ impl Fabric for Libfabric {
         if !self.links[index as usize].is_open() {
             return Err(trouble::was_lost(&self.who(index)));
         }
+        if self.is_closed {
+            return Err(trouble::was_lost(&self.who(index)));
+        }
         self.learn(index, &card)?;
         Ok(Lane(index))
     }
@@ -264,12 +295,12 @@ impl Fabric for Libfabric {
         if !self.ready.is_empty() {
             happened += self.deliver_early(sink, events);
         }
-        while happened < events {
+        while happened < events && !self.is_closed {
             let Some(event) = self.port.next(events - happened) else { break };
             happened += 1;
             match event {
                 Event::Came(arrival) => self.arrived(arrival, sink),
-                Event::Left => {}
+                Event::Left(stamp) => self.links[stamp.link as usize].confirm(stamp.sequence),
                 Event::Read(reading) => {
                     self.read_ended(reading, sink);
                 }
@@ -283,6 +314,7 @@ impl Fabric for Libfabric {
             happened += self.report_failing(sink);
         }
         if happened > 0 {
+            self.events += happened as u64;
             self.bell.note_arrival();
         }
         happened
@@ -315,8 +347,16 @@ impl Fabric for Libfabric {
         self.settle(Libfabric::confirm)
     }
 
+    /// Closes the endpoint with the last call: what providers leave on the host goes with it. Who takes nothing any more
+    /// is not waited for for ever.
     fn leave(&mut self) -> bool {
-        self.settle(Libfabric::take_leave)
+        let began = *self.leaving.get_or_insert_with(Instant::now);
+        let is_over =
+            self.is_closed || self.settle(Libfabric::take_leave) || began.elapsed() > LEAVE_PATIENCE;
+        if is_over && !std::mem::replace(&mut self.is_closed, true) {
+            self.port.close();
+        }
+        is_over
     }
 }
 
@@ -337,7 +377,8 @@ impl Libfabric {
             Err(posted) => return posted,
         };
         let head = self.frame(index, there, kind, header).encode();
-        let sent = self.port.send(index, there.address, &head, payload);
+        let stamp = self.stamp(index);
+        let sent = self.port.send(stamp, there.address, &head, payload);
         self.note_sent(index, sent)
     }
 
@@ -363,6 +404,12 @@ impl Libfabric {
         Posted::Sent
     }
 
+    /// The next message for that link.
+    #[inline]
+    fn stamp(&self, link: u32) -> Stamp {
+        Stamp { link, sequence: self.links[link as usize].sent }
+    }
+
     #[inline]
     fn frame(&self, index: u32, there: There, kind: Kind, header: &Header) -> Frame {
         let sequence = self.links[index as usize].sent;
@@ -371,10 +418,8 @@ impl Libfabric {
 
     #[inline]
     fn note_sent(&mut self, index: u32, sent: Sent) -> Posted {
-        let link = &mut self.links[index as usize];
         match sent {
-            Sent::Injected => link.is_unconfirmed = true,
-            Sent::Underway => link.is_unconfirmed = false,
+            Sent::Injected | Sent::Underway => {}
             Sent::Busy => return Posted::Busy,
             Sent::Failed(code) => self.refused(index, code),
         }
@@ -387,7 +432,8 @@ impl Libfabric {
     fn greet(&mut self, index: u32, there: There) -> bool {
         let head = self.frame(index, there, Kind::Hello, &Header::default()).encode();
         let card = self.card.encode();
-        let sent = self.port.send(index, there.address, &head, Payload::from(&card[..]));
+        let stamp = self.stamp(index);
+        let sent = self.port.send(stamp, there.address, &head, Payload::from(&card[..]));
         self.note_sent(index, sent) == Posted::Sent
     }
 
@@ -400,7 +446,8 @@ impl Libfabric {
         };
         let head = self.frame(index, there, Kind::Long, header).encode_long(payload.bytes());
         let first = payload.part(0, self.port.copied_bytes_max() - LENGTH_BYTES);
-        let sent = self.port.send(index, there.address, &head, first);
+        let stamp = self.stamp(index);
+        let sent = self.port.send(stamp, there.address, &head, first);
         if self.note_sent(index, sent) == Posted::Busy {
             return Posted::Busy;
         }
@@ -435,7 +482,7 @@ impl Libfabric {
 
     /// Nobody tells whether what was injected has left; but what is sent behind it is told of.
     fn confirm(&mut self, index: u32) -> bool {
-        !self.links[index as usize].is_unconfirmed || self.send_confirmed(index, Kind::Nothing)
+        !self.links[index as usize].is_unconfirmed() || self.send_confirmed(index, Kind::Nothing)
     }
 
     fn take_leave(&mut self, index: u32) -> bool {
@@ -452,7 +499,8 @@ impl Libfabric {
             return false;
         }
         let head = self.frame(index, there, kind, &Header::default()).encode();
-        let sent = self.port.send_slot(index, there.address, &head, Payload::EMPTY);
+        let stamp = self.stamp(index);
+        let sent = self.port.send_slot(stamp, there.address, &head, Payload::EMPTY);
         self.note_sent(index, sent) == Posted::Sent
     }
 
@@ -498,9 +546,12 @@ impl Libfabric {
         } else if frame.kind == Kind::Piece && link.is_open() {
             let piece = link.take_piece(payload);
             self.note_piece(index, piece, sink);
+        } else if frame.kind == Kind::Long && link.is_open() && link.incoming.is_none() {
+            let piece = link.begin(frame, payload, sink);
+            self.note_piece(index, piece, sink);
         } else {
             let payload = payload.to_vec();
-            self.act(index, frame, &payload, sink);
+            self.act(index, frame, Payload::from(&payload[..]), sink);
         }
         if self.links[index as usize].has_early() {
             self.ready.push(index);
@@ -512,6 +563,7 @@ impl Libfabric {
             Piece::Part => {}
             Piece::Last => sink.landed(self.links[index as usize].peer),
             Piece::Wrong => self.break_with(index, "a piece of nothing"),
+            Piece::Endless => self.break_with(index, "a message of no length"),
         }
     }
 
@@ -537,7 +589,7 @@ impl Libfabric {
             let frame = message.first_chunk().and_then(Frame::decode).expect("a frame was kept");
             let link = &mut self.links[index as usize];
             link.heard = link.heard.wrapping_add(1);
-            self.act(index, &frame, &message[FRAME_BYTES..], sink);
+            self.act(index, &frame, Payload::from(&message[FRAME_BYTES..]), sink);
             happened += 1;
         }
         happened
@@ -545,31 +597,30 @@ impl Libfabric {
 
     /// Does what a frame is for that has been counted.
     #[cold]
-    fn act(&mut self, index: u32, frame: &Frame, payload: &[u8], sink: &mut impl Sink) {
+    fn act(&mut self, index: u32, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) {
         let link = &mut self.links[index as usize];
         if !link.is_open() {
             return;
         }
         match frame.kind {
-            Kind::Hello => self.greeted(index, payload),
+            Kind::Hello => self.greeted(index, &payload.to_vec()),
             Kind::Nothing => {}
+            Kind::Farewell if link.incoming.is_some() => {
+                self.break_with(index, "a farewell within a message");
+            }
             Kind::Farewell => link.has_left = true,
             Kind::Piece => {
-                let piece = link.take_piece(Payload::from(payload));
+                let piece = link.take_piece(payload);
                 self.note_piece(index, piece, sink);
             }
             Kind::Message | Kind::Long if link.incoming.is_some() => {
                 self.break_with(index, "a message within another");
             }
-            Kind::Message => sink.message(frame.from, &frame.header, Payload::from(payload)),
-            Kind::Long => match length(Payload::from(payload)) {
-                Some((bytes, first)) if first.bytes() <= bytes => {
-                    link.begin(sink.arriving(frame.from, &frame.header, bytes), bytes);
-                    let piece = if first.bytes() > 0 { link.take_piece(first) } else { Piece::Part };
-                    self.note_piece(index, piece, sink);
-                }
-                _ => self.break_with(index, "a message of no length"),
-            },
+            Kind::Message => sink.message(frame.from, &frame.header, payload),
+            Kind::Long => {
+                let piece = link.begin(frame, payload, sink);
+                self.note_piece(index, piece, sink);
+            }
         }
     }
 
@@ -607,7 +658,7 @@ impl Libfabric {
     #[cold]
     fn failed(&mut self, failed: Failed, failure: &Failure, sink: &mut impl Sink) {
         match failed {
-            Failed::Message(index) => self.lost_by_provider(index, &failure.text),
+            Failed::Message(stamp) => self.lost_by_provider(stamp.link, &failure.text),
             Failed::Read(reading) => {
                 if let Some(index) = self.pulls.link_of(reading) {
                     self.lost_by_provider(index, &failure.text);
@@ -615,20 +666,31 @@ impl Libfabric {
                 self.read_ended(reading, sink);
             }
             Failed::Buffer => {}
-            // Somebody's message is gone, and the provider does not say whose. That it may be any of these is the truth.
-            Failed::Something => {
-                for index in 0..self.links.len() as u32 {
-                    if self.links[index as usize].is_unconfirmed {
-                        self.lost_by_provider(index, &failure.text);
-                    }
-                }
-            }
+            Failed::Something(likely) => self.suspect(likely, &failure.text),
         }
     }
 
+    /// Somebody's message is gone, and the provider does not say whose. Where it may be several, each gets a message of
+    /// which the provider does tell: the one that fails has lost its peer.
+    fn suspect(&mut self, likely: Option<u32>, said: &str) {
+        let may_be = |link: &Link| link.is_waited_for() && link.is_unconfirmed();
+        let mut suspects: Vec<u32> =
+            (0..).zip(&self.links).filter(|(_, link)| may_be(link)).map(|(index, _)| index).collect();
+        suspects.extend(likely.filter(|index| !suspects.contains(index)));
+        match suspects[..] {
+            [index] => self.lost_by_provider(index, said),
+            _ => suspects.into_iter().for_each(|index| {
+                self.send_confirmed(index, Kind::Nothing);
+            }),
+        }
+    }
+
+    /// What fails on the way to a peer that has left in good order is no loss.
     fn lost_by_provider(&mut self, index: u32, said: &str) {
-        let error = trouble::lost(&self.who(index), &self.provider, said);
-        self.fail(index, error);
+        if self.links[index as usize].is_waited_for() {
+            let error = trouble::lost(&self.who(index), &self.provider, said);
+            self.fail(index, error);
+        }
     }
 
     /// Tells of those that were lost, once nothing is written into their messages any more.
@@ -689,6 +751,8 @@ fn host_identity() -> Result<[u8; 16], FabricError> {
     Ok(identity)
 }
 
+/// How long peers are waited for that take nothing while this process leaves.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;
 /// The provider that does not leave its host.
 const SHM: &str = "shm";

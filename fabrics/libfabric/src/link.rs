@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric::{FabricError, Payload, Peer, UserMemory};
+use fabric::{FabricError, Payload, Peer, Sink, UserMemory};
 use libfabric_sys::Address;
+
+use crate::wire::{Frame, length};
 
 /// A peer.
 pub(crate) struct Link {
@@ -15,8 +17,8 @@ pub(crate) struct Link {
     pub(crate) sent: u32,
     /// How many have come from there, in order.
     pub(crate) heard: u32,
-    /// Something was injected, and nothing behind it has been seen to leave.
-    pub(crate) is_unconfirmed: bool,
+    /// So many of them have left for sure: they were told of, or went before one that was.
+    pub(crate) confirmed: u32,
     /// It has left the job in good order: nothing need go there, and nothing may.
     pub(crate) has_left: bool,
     /// It was told that this process leaves.
@@ -61,6 +63,8 @@ pub(crate) enum Piece {
     Last,
     /// It belongs to nothing.
     Wrong,
+    /// It begins a message that has no length, or less than itself.
+    Endless,
 }
 
 /// When a message's turn is.
@@ -81,7 +85,7 @@ impl Link {
             there: None,
             sent: 0,
             heard: 0,
-            is_unconfirmed: false,
+            confirmed: 0,
             has_left: false,
             knows_farewell: false,
             incoming: None,
@@ -92,6 +96,19 @@ impl Link {
 
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
+    }
+
+    /// Whether something was injected of which nobody has told whether it has left.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.confirmed != self.sent
+    }
+
+    /// The message of that number has left, and with it all before it.
+    pub(crate) fn confirm(&mut self, sequence: u32) {
+        let confirmed = sequence.wrapping_add(1);
+        if confirmed.wrapping_sub(self.confirmed) <= self.sent.wrapping_sub(self.confirmed) {
+            self.confirmed = confirmed;
+        }
     }
 
     /// Whether anything that was sent must still arrive.
@@ -125,9 +142,14 @@ impl Link {
         !self.early.is_empty()
     }
 
-    /// Begins with a message of `bytes` bytes.
-    pub(crate) fn begin(&mut self, room: UserMemory, bytes: usize) {
+    /// Begins with a message, and takes its first piece.
+    pub(crate) fn begin(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Piece {
+        let Some((bytes, first)) = length(payload).filter(|(bytes, first)| first.bytes() <= *bytes) else {
+            return Piece::Endless;
+        };
+        let room = sink.arriving(self.peer, &frame.header, bytes);
         self.incoming = Some(Box::new(Incoming { room, bytes, come: 0 }));
+        if first.bytes() == 0 { Piece::Part } else { self.take_piece(first) }
     }
 
     /// Takes the next piece of a message.
@@ -169,6 +191,18 @@ mod tests {
         assert_eq!(link.turn_of(5), Turn::Later);
         assert_eq!(link.turn_of(u32::MAX - 2), Turn::Never);
         assert_eq!(link.turn_of(EARLY_MAX), Turn::Never);
+    }
+
+    #[test]
+    fn what_has_left_takes_all_before_it_along() {
+        let mut link = Link::new(Peer(3));
+        link.confirmed = u32::MAX - 1;
+        link.sent = 3;
+        for (sequence, unconfirmed) in [(u32::MAX, 3), (1, 1), (0, 1), (2, 0), (7, 0)] {
+            link.confirm(sequence);
+            assert_eq!(link.sent.wrapping_sub(link.confirmed), unconfirmed, "{sequence}");
+        }
+        assert!(!link.is_unconfirmed());
     }
 
     #[test]

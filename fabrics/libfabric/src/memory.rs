@@ -48,13 +48,15 @@ pub(crate) struct Shown {
 
 /// Receive buffers: enough that one is there while the others are used up and given back.
 pub(crate) const BUFFERS: usize = 4;
+/// With those that take the place of buffers which errors have made useless.
+pub(crate) const BUFFERS_MAX: usize = 8;
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
 impl Memory {
     /// Room for so many slots of so many bytes.
     pub(crate) fn new(endpoint: Endpoint, slots: usize, slot_bytes: usize) -> Result<Memory, LibfabricError> {
         let own = |bytes| Registered { heap: Heap::new(bytes), region: None };
-        let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS * BUFFER_BYTES));
+        let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS_MAX * BUFFER_BYTES));
         let mut memory = Memory { endpoint, slots, buffers, landings: Vec::new(), slot_bytes };
         if memory.endpoint.terms().memory.local {
             memory.slots.register(&mut memory.endpoint)?;
@@ -191,13 +193,20 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
+impl Memory {
+    /// Closes the endpoint, after which nobody touches the memory any more.
+    pub(crate) fn close(&mut self) {
         if !self.endpoint.close() {
             // The provider may still write; better to lose some memory than to have it written when it is another's.
             std::mem::forget((self.slots.heap.clone(), self.buffers.heap.clone()));
             std::mem::forget(std::mem::take(&mut self.landings));
         }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

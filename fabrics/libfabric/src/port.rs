@@ -5,21 +5,23 @@ use libfabric_sys::{
     Address, Answer, Capacity, Completed, Endpoint, Failure, LibfabricError, Offer, Operation, Remote, Terms,
 };
 
-use crate::memory::{BUFFERS, LandingId, Memory, Shown};
+use crate::memory::{BUFFERS, BUFFERS_MAX, LandingId, Memory, Shown};
 use crate::pulls::ReadingId;
 use crate::wire::FRAME_BYTES;
 
 /// An endpoint with its operations. Sends come first among them, then receive buffers, then reads.
 pub(crate) struct Port {
     memory: Memory,
-    /// For each slot, whose message it held last.
-    slots: Vec<u32>,
-    free_slots: Vec<u32>,
+    /// For each slot, whose message it held last, and its number.
+    slots: Vec<Stamp>,
+    free_slots: Free,
     /// For each read, where it goes and what it is part of.
     reads: Vec<(ReadingId, LandingId)>,
-    free_reads: Vec<u32>,
+    free_reads: Free,
     /// Receive buffers that the provider could not take yet.
     idle_buffers: Vec<u32>,
+    /// How many receive buffers have been used so far; those of which an error has told are not used again.
+    buffers: u32,
     /// What is injected is put together here.
     scratch: Box<[u8]>,
     slot_bytes: usize,
@@ -31,8 +33,8 @@ pub(crate) struct Port {
 /// What the queue told.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something has left.
-    Left,
+    /// A message has left, and with it all before it.
+    Left(Stamp),
     /// A message has come; it lies in that buffer until [`Port::seen`].
     Came(Arrival),
     /// A read has ended.
@@ -44,14 +46,55 @@ pub(crate) enum Event {
 /// What has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failed {
-    /// A message for that link.
-    Message(u32),
+    /// A message for a link.
+    Message(Stamp),
     /// A read.
     Read(ReadingId),
-    /// A receive buffer, which belongs to nobody and has been posted again.
+    /// A receive buffer, which belongs to nobody; another takes its place.
     Buffer,
-    /// The provider does not say.
-    Something,
+    /// The provider does not say. If anything of the kind is to blame, it is for that link, for which alone something is
+    /// under way.
+    Something(Option<u32>),
+}
+
+/// Whose message it is, and its number among those for that link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stamp {
+    pub(crate) link: u32,
+    pub(crate) sequence: u32,
+}
+
+/// Which of up to 64 places are free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Free(u64);
+
+impl Free {
+    fn all(places: usize) -> Free {
+        Free(u64::MAX >> (64 - places))
+    }
+
+    fn first(self) -> Option<u32> {
+        (self.0 != 0).then(|| self.0.trailing_zeros())
+    }
+
+    fn has(self, place: u32) -> bool {
+        self.0 & 1 << place != 0
+    }
+
+    fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    fn take(&mut self, place: u32) {
+        self.0 &= !(1 << place);
+    }
+
+    /// Gives a place back; false where it was free.
+    fn give_back(&mut self, place: u32) -> bool {
+        let was_taken = !self.has(place);
+        self.0 |= 1 << place;
+        was_taken
+    }
 }
 
 /// Where a message lies.
@@ -80,15 +123,16 @@ impl Port {
         let terms = offer.terms();
         let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES);
         let capacity =
-            Capacity { operations: (SLOTS + BUFFERS + READS) as u32, message_bytes_max: slot_bytes };
+            Capacity { operations: (SLOTS + BUFFERS_MAX + READS) as u32, message_bytes_max: slot_bytes };
         let memory = Memory::new(Endpoint::open(offer, capacity)?, SLOTS, slot_bytes)?;
         let mut port = Port {
             memory,
-            slots: vec![0; SLOTS],
-            free_slots: (0..SLOTS as u32).rev().collect(),
+            slots: vec![Stamp::default(); SLOTS],
+            free_slots: Free::all(SLOTS),
             reads: vec![(ReadingId::NONE, LandingId::NONE); READS],
-            free_reads: (0..READS as u32).rev().collect(),
+            free_reads: Free::all(READS),
             idle_buffers: (0..BUFFERS as u32).collect(),
+            buffers: BUFFERS as u32,
             scratch: vec![0; terms.inject_bytes_max.min(INJECT_BYTES_MAX)].into(),
             slot_bytes,
             read_bytes_max: terms.message_bytes_max.min(READ_BYTES_MAX),
@@ -127,10 +171,12 @@ impl Port {
     /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
     /// the payload.
     #[inline]
-    pub(crate) fn send(&mut self, link: u32, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
+    pub(crate) fn send(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
         let bytes = head.len() + payload.bytes();
         if bytes > self.scratch.len() {
-            return self.send_slot(link, to, head, payload);
+            // Some slots are left for what ends a link, or one peer that takes nothing would keep this process for ever.
+            let has_room = self.free_slots.count() > SLOTS_KEPT;
+            return if has_room { self.send_slot(stamp, to, head, payload) } else { Sent::Busy };
         }
         let (front, rest) = self.scratch.split_at_mut(head.len());
         front.copy_from_slice(head);
@@ -144,12 +190,12 @@ impl Port {
 
     /// Sends a message so that the queue tells when it has left.
     #[inline]
-    pub(crate) fn send_slot(&mut self, link: u32, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
-        let Some(&slot) = self.free_slots.last() else { return Sent::Busy };
+    pub(crate) fn send_slot(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
+        let Some(slot) = self.free_slots.first() else { return Sent::Busy };
         match self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to) {
             Answer::Taken => {
-                self.free_slots.pop();
-                self.slots[slot as usize] = link;
+                self.free_slots.take(slot);
+                self.slots[slot as usize] = stamp;
                 Sent::Underway
             }
             Answer::Again => Sent::Busy,
@@ -157,10 +203,20 @@ impl Port {
         }
     }
 
+    /// Closes the endpoint. Nothing may be sent or looked for afterwards.
+    pub(crate) fn close(&mut self) {
+        self.memory.close();
+    }
+
+    /// Whether another read may begin.
+    pub(crate) fn may_read(&self) -> bool {
+        self.free_reads.first().is_some()
+    }
+
     /// For whom something that was sent has not left yet.
     pub(crate) fn sending(&self) -> impl Iterator<Item = u32> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter(|(slot, _)| !self.free_slots.contains(&(*slot as u32))).map(|(_, link)| *link)
+        let slots = (0..).zip(&self.slots);
+        slots.filter(|(slot, _)| !self.free_slots.has(*slot)).map(|(_, stamp)| stamp.link)
     }
 
     pub(crate) fn show(&mut self, payload: Payload<'_>) -> Result<Shown, LibfabricError> {
@@ -188,14 +244,14 @@ impl Port {
         from: Address,
         remote: Remote,
     ) -> Result<usize, Sent> {
-        let Some(&read) = self.free_reads.last() else { return Err(Sent::Busy) };
+        let Some(read) = self.free_reads.first() else { return Err(Sent::Busy) };
         let bytes = bytes.min(self.read_bytes_max);
         let address = remote.address.wrapping_add(offset as u64);
-        let operation = Operation((SLOTS + BUFFERS) as u32 + read);
+        let operation = Operation((SLOTS + BUFFERS_MAX) as u32 + read);
         let remote = Remote { address, ..remote };
         match self.memory.read(operation, landing, (offset, bytes), from, remote) {
             Answer::Taken => {
-                self.free_reads.pop();
+                self.free_reads.take(read);
                 self.reads[read as usize] = (reading, landing);
                 Ok(bytes)
             }
@@ -234,24 +290,23 @@ impl Port {
                 self.release(buffer, completed.released);
                 None
             }
-            part => Some(self.ended(part)),
+            part => self.ended(part),
         }
     }
 
-    /// A send or a read is over, well or not.
-    fn ended(&mut self, part: Part) -> Event {
+    /// A send or a read is over, well or not. `None` for one that was over before: some providers tell of an error twice.
+    fn ended(&mut self, part: Part) -> Option<Event> {
         match part {
-            Part::Slot(slot) => {
-                self.free_slots.push(slot as u32);
-                Event::Left
-            }
+            Part::Slot(slot) => self.free_slots.give_back(slot as u32).then(|| Event::Left(self.slots[slot])),
             Part::Read(read) => {
                 let (reading, landing) = self.reads[read];
-                self.free_reads.push(read as u32);
+                if !self.free_reads.give_back(read as u32) {
+                    return None;
+                }
                 self.memory.read_ended(landing);
-                Event::Read(reading)
+                Some(Event::Read(reading))
             }
-            Part::Buffer(_) => Event::Left,
+            Part::Buffer(_) => None,
         }
     }
 
@@ -285,34 +340,42 @@ impl Port {
         }
     }
 
+    /// Something has failed. Only who is named by the provider gives back what it has: of others it is not known whether
+    /// they are over.
     #[cold]
     fn failed(&mut self, failure: Box<Failure>) -> Event {
-        // A provider may not say what has failed; where one thing only was under way, that is it.
-        let operation = failure.operation.or_else(|| self.only_operation());
-        let Some(part) = operation.map(Part::of) else { return Event::Failed(Failed::Something, failure) };
-        let failed = match part {
-            Part::Slot(slot) => Failed::Message(self.slots[slot]),
-            Part::Read(read) => Failed::Read(self.reads[read].0),
-            Part::Buffer(buffer) => {
-                self.release(buffer, failure.released);
-                return Event::Failed(Failed::Buffer, failure);
-            }
+        let Some(part) = failure.operation.map(Part::of) else {
+            return Event::Failed(Failed::Something(self.only_link()), failure);
         };
-        self.ended(part);
-        Event::Failed(failed, failure)
+        match part {
+            Part::Buffer(buffer) if failure.released => self.release(buffer, true),
+            Part::Buffer(_) => self.replace_buffer(),
+            part => {
+                let failed = match self.ended(part) {
+                    Some(Event::Left(stamp)) => Failed::Message(stamp),
+                    Some(Event::Read(reading)) => Failed::Read(reading),
+                    _ => Failed::Something(None),
+                };
+                return Event::Failed(failed, failure);
+            }
+        }
+        Event::Failed(Failed::Buffer, failure)
     }
 
-    /// The one send or read that is under way, if it is one.
-    fn only_operation(&self) -> Option<Operation> {
-        let taken =
-            |free: &[u32], all: usize| (0..all as u32).filter(|index| !free.contains(index)).collect();
-        let (slots, reads): (Vec<u32>, Vec<u32>) =
-            (taken(&self.free_slots, SLOTS), taken(&self.free_reads, READS));
-        match (&slots[..], &reads[..]) {
-            ([slot], []) => Some(Operation(*slot)),
-            ([], [read]) => Some(Operation((SLOTS + BUFFERS) as u32 + read)),
-            _ => None,
+    /// Nobody knows whether the provider still writes into a buffer of which it has told an error and not the release.
+    fn replace_buffer(&mut self) {
+        if (self.buffers as usize) < BUFFERS_MAX {
+            self.idle_buffers.push(self.buffers);
+            self.buffers += 1;
+            self.post_buffers();
         }
+    }
+
+    /// The link for which alone messages are under way in slots.
+    fn only_link(&self) -> Option<u32> {
+        let mut links = self.sending();
+        let first = links.next()?;
+        links.all(|link| link == first).then_some(first)
     }
 }
 
@@ -328,14 +391,16 @@ impl Part {
     fn of(operation: Operation) -> Part {
         match operation.0 as usize {
             slot if slot < SLOTS => Part::Slot(slot),
-            buffer if buffer < SLOTS + BUFFERS => Part::Buffer(buffer - SLOTS),
-            read => Part::Read(read - SLOTS - BUFFERS),
+            buffer if buffer < SLOTS + BUFFERS_MAX => Part::Buffer(buffer - SLOTS),
+            read => Part::Read(read - SLOTS - BUFFERS_MAX),
         }
     }
 }
 
 /// Messages that can be on their way out of slots.
 const SLOTS: usize = 64;
+/// Of these, so many are kept for what ends a link.
+const SLOTS_KEPT: u32 = 4;
 /// What a slot holds. The providers that stand on others (rxm) copy up to here, too.
 const SLOT_BYTES: usize = 16 << 10;
 /// Reads that can be under way.

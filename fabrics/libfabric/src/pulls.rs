@@ -1,6 +1,6 @@
 //! Large messages stay where they are: the sender shows its memory, and the receiver reads it straight into where it goes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use fabric::{Exposed, Payload, Peer, Pulled, Sink, UserMemory};
 use libfabric_sys::{LibfabricError, Remote};
@@ -14,12 +14,13 @@ use crate::trouble;
 /// What peers read here, and what is read from them.
 #[derive(Default)]
 pub(crate) struct Pulls {
-    /// What is shown, by key, and to whom.
-    shown: HashMap<u64, (Peer, Shown)>,
+    /// What is shown, and to whom. Of one piece of memory there may be several: providers that keep registrations answer
+    /// the same key for all within one of them.
+    shown: HashMap<(Peer, [u64; 2]), Vec<Shown>>,
     readings: Vec<Option<Reading>>,
     free: Vec<ReadingId>,
-    /// Those of which not all has been asked for.
-    asking: Vec<ReadingId>,
+    /// Those of which not all has been asked for, in turn.
+    asking: VecDeque<ReadingId>,
 }
 
 /// Memory of a peer that is being read.
@@ -32,6 +33,8 @@ struct Reading {
     bytes: usize,
     /// How many of them have been asked for.
     asked: usize,
+    /// It waits to ask for more.
+    is_waiting: bool,
 }
 
 /// The place of a reading.
@@ -60,7 +63,9 @@ impl Pulls {
     fn end(&mut self, id: ReadingId) -> Option<Reading> {
         let reading = self.readings.get_mut(id.0 as usize)?.take()?;
         self.free.push(id);
-        self.asking.retain(|asking| *asking != id);
+        if reading.is_waiting {
+            self.asking.retain(|asking| *asking != id);
+        }
         Some(reading)
     }
 
@@ -75,7 +80,8 @@ impl Pulls {
         !self.asking.is_empty()
     }
 
-    fn haste(&self) -> Haste {
+    #[inline]
+    pub(crate) fn haste(&self) -> Haste {
         match (self.free.len() < self.readings.len(), self.shown.is_empty()) {
             (true, _) => Haste::Reading,
             (false, false) => Haste::Shown,
@@ -104,12 +110,12 @@ impl Libfabric {
             Err(error) => return self.note_refusal(memory.bytes(), &error),
         };
         let exposed = Exposed { words: [shown.remote.address, shown.remote.key] };
-        if exposed == Exposed::default() || self.pulls.shown.contains_key(&shown.remote.key) {
-            // No provider answers so; but then it could not be told from what is not shown, or is shown already.
+        if exposed == Exposed::default() {
+            // No provider answers so; but then it could not be told from what is not shown.
             self.port.hide(shown);
-            return Exposed::default();
+            return exposed;
         }
-        self.pulls.shown.insert(shown.remote.key, (peer, shown));
+        self.pulls.shown.entry((peer, exposed.words)).or_default().push(shown);
         self.note_haste();
         exposed
     }
@@ -126,11 +132,13 @@ impl Libfabric {
 
     /// Ends what [`Libfabric::show`] began.
     pub(crate) fn hide(&mut self, peer: Peer, exposed: Exposed) {
-        let [_, key] = exposed.words;
-        if self.pulls.shown.get(&key).is_some_and(|(to, _)| *to == peer)
-            && let Some((_, shown)) = self.pulls.shown.remove(&key)
-        {
+        let place = (peer, exposed.words);
+        let Some(all) = self.pulls.shown.get_mut(&place) else { return };
+        if let Some(shown) = all.pop() {
             self.port.hide(shown);
+        }
+        if all.is_empty() {
+            self.pulls.shown.remove(&place);
         }
         self.note_haste();
     }
@@ -168,7 +176,7 @@ impl Libfabric {
         };
         let [address, key] = exposed.words;
         let remote = Remote { address: address.wrapping_add(offset as u64), key };
-        let reading = Reading { link, ticket, landing, remote, bytes, asked: 0 };
+        let reading = Reading { link, ticket, landing, remote, bytes, asked: 0, is_waiting: false };
         let id = self.pulls.begin(reading);
         self.note_haste();
         self.ask(id);
@@ -202,8 +210,9 @@ impl Libfabric {
     }
 
     fn ask_later(&mut self, id: ReadingId) {
-        if !self.pulls.asking.contains(&id) {
-            self.pulls.asking.push(id);
+        let reading = self.pulls.get(id);
+        if reading.is_some_and(|reading| !std::mem::replace(&mut reading.is_waiting, true)) {
+            self.pulls.asking.push_back(id);
         }
     }
 
@@ -211,9 +220,16 @@ impl Libfabric {
     #[cold]
     pub(crate) fn ask_on(&mut self, sink: &mut impl Sink) -> usize {
         let mut ended = 0;
-        for id in std::mem::take(&mut self.pulls.asking) {
+        for _ in 0..self.pulls.asking.len() {
+            let Some(id) = self.pulls.asking.pop_front() else { break };
+            if let Some(reading) = self.pulls.get(id) {
+                reading.is_waiting = false;
+            }
             self.ask(id);
             ended += usize::from(self.read_ended(id, sink));
+            if !self.port.may_read() {
+                break;
+            }
         }
         ended
     }

@@ -604,8 +604,9 @@ impl Fabric for Shm {
         looked
     }
 
-    fn call_roll(&mut self) {
+    fn call_roll(&mut self) -> bool {
         self.look_who_is_there();
+        false
     }
 
     fn bell(&self) -> ShmBell {

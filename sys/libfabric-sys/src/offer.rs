@@ -170,7 +170,34 @@ impl Offer {
     unsafe fn copy(library: Library, info: NonNull<fi_info>) -> Option<Offer> {
         // SAFETY: the caller's promise.
         let info = unsafe { (library.dupinfo)(info.as_ptr()) };
-        NonNull::new(info).map(|info| Offer { library, info, delivers: false })
+        let mut offer = NonNull::new(info).map(|info| Offer { library, info, delivers: false })?;
+        if offer.provider() == SHM {
+            offer.choose_name();
+        }
+        Some(offer)
+    }
+
+    /// Endpoints of shm are files, named after their process where nobody names them. What a killed process has left would
+    /// then stand in the way of a later one with the same number.
+    fn choose_name(&mut self) {
+        let mut random = [0_u8; 8];
+        // SAFETY: the buffer is as long as is said. Without random bytes the name is as good as the provider's own.
+        if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != random.len() as isize {
+            return;
+        }
+        let Ok(name) = CString::new(format!("fi_shm://weft-{:016x}", u64::from_le_bytes(random))) else {
+            return;
+        };
+        // SAFETY: `info` is whole and ours alone; the library frees addresses with the structure, by `free`.
+        unsafe {
+            let info = self.info.as_mut();
+            let copy = libc::strdup(name.as_ptr());
+            if !copy.is_null() {
+                libc::free(info.src_addr);
+                info.src_addr = copy.cast();
+                info.src_addrlen = name.as_bytes_with_nul().len();
+            }
+        }
     }
 
     /// The provider's name, as `verbs;ofi_rxm`.
@@ -324,6 +351,8 @@ impl MemoryTerms {
     }
 }
 
+/// The provider of shared memory.
+const SHM: &str = "shm";
 /// What every provider must be able to do.
 const CAPABILITIES: u64 = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_READ | FI_REMOTE_READ;
 /// What is asked for besides, where it is wanted. Reads and receives of the needed ones are those of atomics, too.

@@ -314,6 +314,7 @@ fn who_breaks_the_protocol_or_goes_is_lost_and_named() {
         ),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Message, vec![])]),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Long, long(9))]),
+        ("a farewell within a message", vec![(1, Kind::Long, long(9)), (2, Kind::Farewell, vec![])]),
     ];
     for (said, frames) in cases {
         let (mut left, _right) = mocked(OPEN);
