@@ -154,9 +154,11 @@ impl Endpoint {
             operations: Box::into_raw(operations),
             batch: Box::new([NO_ENTRY; BATCH]),
         };
+        let library = endpoint.library;
+        let offer = offer.for_one().ok_or_else(|| library.refused("fi_dupinfo", -FI_ENOMEM))?;
         // What was opened before an error is closed by `drop`.
-        endpoint.open_domain(offer)?;
-        endpoint.open_endpoint(offer, capacity)?;
+        endpoint.open_domain(&offer)?;
+        endpoint.open_endpoint(&offer, capacity)?;
         endpoint.read_name()?;
         if endpoint.terms.atomics {
             // SAFETY: the endpoint is enabled.

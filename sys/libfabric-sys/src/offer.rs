@@ -170,7 +170,14 @@ impl Offer {
     unsafe fn copy(library: Library, info: NonNull<fi_info>) -> Option<Offer> {
         // SAFETY: the caller's promise.
         let info = unsafe { (library.dupinfo)(info.as_ptr()) };
-        let mut offer = NonNull::new(info).map(|info| Offer { library, info, delivers: false })?;
+        NonNull::new(info).map(|info| Offer { library, info, delivers: false })
+    }
+
+    /// The same offer, to be opened by one endpoint.
+    pub(crate) fn for_one(&self) -> Option<Offer> {
+        // SAFETY: the structure is the library's, and exists as long as `self`.
+        let mut offer = unsafe { Offer::copy(self.library, self.info) }?;
+        offer.delivers = self.delivers;
         if offer.provider() == SHM {
             offer.choose_name();
         }
