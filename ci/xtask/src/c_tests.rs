@@ -100,6 +100,14 @@ pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Resu
             Err(account) => tally.note("hidden libfabric, compiling", Err(account)),
         }
     }
+    let leaves = "libfabric:shm leaves nothing in /dev/shm";
+    if leaves.contains(filter) && place.fabrics.iter().any(|fabric| fabric.name == "libfabric:shm") {
+        let looked = place.hello("leaves-hello").and_then(|hello| hidden::leaves_nothing(&place.bin, &hello));
+        match looked {
+            Ok(Err(reason)) => println!("LEFT OUT  {leaves}: {reason}"),
+            looked => tally.note(leaves, looked.map(drop)),
+        }
+    }
     let start = "start, calls of the ranks";
     match "start".contains(filter) {
         true if instrumented => {

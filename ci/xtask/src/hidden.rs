@@ -1,4 +1,4 @@
-//! weft where there is no libfabric, and where nobody asked for it.
+//! weft where there is no libfabric, where nobody asked for it, and after it was used.
 //!
 //! One binary is for both kinds of machines: nothing that is installed links the library, a job that does not name it
 //! opens nothing of it, and a job that names it where it is not there says so. It is hidden here as on a machine that never had
@@ -22,6 +22,33 @@ pub fn absent(bin: &Path, fabric: &str, program: &Path) -> Option<String> {
 fn reason(output: &str) -> Option<String> {
     let told = |line: &&str| line.contains(NOT_LOADED) || line.contains("no provider");
     output.lines().find(told).map(|line| line.trim().to_owned())
+}
+
+/// Whether a job over the provider shm that ends well leaves files behind; it runs where `/dev/shm` is its own. The inner
+/// error is why that cannot be looked at here.
+pub fn leaves_nothing(bin: &Path, hello: &Path) -> Result<Result<(), String>, String> {
+    let log = hello.with_extension("log");
+    let mut tried = Command::new(NAMESPACE[0]);
+    let tried = job::run(tried.args(&NAMESPACE[1..]).arg("true"), LIMIT, &log)?;
+    if !tried.succeeded() {
+        return Ok(Err(format!("no mount namespace: {}", tried.account())));
+    }
+    let script = "mount -t tmpfs none /dev/shm && \"$@\" && ls -A /dev/shm && echo listed";
+    let weftrun = weftrun(bin, Some("libfabric:shm"), hello);
+    let mut command = Command::new(NAMESPACE[0]);
+    command.args(&NAMESPACE[1..]).args(["sh", "-c", script, "sh"]);
+    command.arg(weftrun.get_program()).args(weftrun.get_args());
+    let finished = job::succeed("a job over libfabric:shm", &mut command, LIMIT, &log)?;
+    left_over(&finished.output).map(Ok)
+}
+
+/// The first file that stands behind what the ranks have said.
+fn left_over(output: &str) -> Result<(), String> {
+    match output.lines().find(|line| !line.starts_with("hello from rank ")) {
+        Some("listed") => Ok(()),
+        Some(file) => Err(format!("{file} is left in /dev/shm")),
+        None => Err(format!("/dev/shm was not listed: {output}")),
+    }
 }
 
 /// Tests the weft in `prefix` with this program.
@@ -113,10 +140,8 @@ impl Place {
         std::fs::write(&empty, "").map_err(|error| format!("{}: {error}", empty.display()))?;
         let script = "empty=$1; shift; while [ \"$1\" != -- ]; do mount --bind \"$empty\" \"$1\" || exit; shift; done; \
                       shift; exec \"$@\"";
-        let mut wall: Vec<String> =
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
-                .map(str::to_owned)
-                .into();
+        let mut wall: Vec<String> = NAMESPACE.map(str::to_owned).into();
+        wall.extend(["sh", "-c", script, "sh"].map(str::to_owned));
         wall.push(empty.display().to_string());
         wall.extend(files);
         wall.push("--".to_owned());
@@ -185,6 +210,8 @@ fn files(cache: &str) -> Vec<String> {
     lines.filter_map(|line| line.split_once("=> ")).map(|(_, path)| path.trim().to_owned()).collect()
 }
 
+/// The words before a command that may mount what only it sees.
+const NAMESPACE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--mount"];
 const STEM: &str = "libfabric";
 const NAMED: &str = "libfabric:tcp;ofi_rxm";
 const NOWHERE: &str = "/nowhere/libfabric.so.1";
@@ -206,6 +233,14 @@ mod tests {
             None,
             "what fails in another way is no reason to leave it out"
         );
+    }
+
+    #[test]
+    fn what_is_left_over_is_named() {
+        let said = "hello from rank 1 of 2 on a\nhello from rank 0 of 2 on a\n";
+        assert_eq!(left_over(&format!("{said}listed\n")), Ok(()));
+        assert_eq!(left_over(&format!("{said}7:0:0\nlisted\n")), Err("7:0:0 is left in /dev/shm".into()));
+        assert!(left_over(said).is_err(), "nobody has looked");
     }
 
     #[test]
