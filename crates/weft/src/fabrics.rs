@@ -270,9 +270,12 @@ impl Fabrics {
         happened + self.poll_tcp_beside(sink, events)
     }
 
-    /// Looks at tcp where libfabric is there as well.
+    /// Looks at tcp where libfabric is there as well, and says what that has to say of slow ways.
     #[inline(never)]
     fn poll_tcp_beside(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        if let Some(notice) = self.libfabric.as_mut().and_then(Libfabric::take_notice) {
+            crate::tell(format_args!("weft: {notice}"));
+        }
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return 0 };
         let happened = self.lifelines.poll(tcp, sink, events, |peer| libfabric.knows(peer));
         self.is_tcp_used |= self.lifelines.have_brought();
@@ -471,11 +474,7 @@ impl Fabric for Fabrics {
     fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
         match (lane, &mut self.shm, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), _) => shm.expose(lane, memory),
-            (Lane::Libfabric(lane), _, Some(libfabric)) => {
-                let exposed = libfabric.expose(lane, memory);
-                pass_on_notice(libfabric);
-                exposed
-            }
+            (Lane::Libfabric(lane), _, Some(libfabric)) => libfabric.expose(lane, memory),
             _ => Exposed::default(),
         }
     }
@@ -498,9 +497,7 @@ impl Fabric for Fabrics {
         match (lane, &mut self.shm, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), _) => shm.pull(lane, exposed, offset, into, ticket),
             (Lane::Libfabric(lane), _, Some(libfabric)) => {
-                let pulled = libfabric.pull(lane, exposed, offset, into, ticket);
-                pass_on_notice(libfabric);
-                pulled
+                libfabric.pull(lane, exposed, offset, into, ticket)
             }
             _ => Pulled::Refused,
         }
@@ -752,13 +749,6 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         connect_timeout: config.connect_timeout,
         interfaces: config.tcp_interfaces.clone(),
         peers,
-    }
-}
-
-/// What libfabric has to say of slow ways.
-fn pass_on_notice(libfabric: &mut Libfabric) {
-    if let Some(notice) = libfabric.take_notice() {
-        crate::tell(format_args!("weft: {notice}"));
     }
 }
 
