@@ -1,4 +1,4 @@
-//! One suite for every fabric. A fabric implements [`Pair`] and says `fabric::conformance!(MyFabric);` in a test.
+//! One suite for every fabric. A test says how to open two ends ([`Pair`]), and `fabric::conformance!(MyPair);`.
 //!
 //! Both ends run in one thread, so a fabric that blocks fails here at once. Every wait is bounded in turns.
 
@@ -7,20 +7,26 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// Two connected ends in one process: the left is peer 0, the right is peer 1.
-pub trait Pair: Fabric + Sized {
+/// A way to open two ends in one process that reach each other: the left is peer 0, the right is peer 1.
+pub trait Pair {
+    /// What they are ends of.
+    type Fabric: Fabric;
+
     /// Opens both.
-    fn pair() -> (Self, Self);
+    fn pair() -> (Self::Fabric, Self::Fabric);
+
+    /// Looks once both are closed whether anything was left undone.
+    fn over() {}
 }
 
-/// Instantiates the whole suite for one fabric.
+/// Instantiates the whole suite for one way to open a fabric.
 #[macro_export]
 macro_rules! conformance {
-    ($fabric:ty) => {
+    ($pair:ty) => {
         mod conformance_suite {
             #[allow(unused_imports)]
             use super::*;
-            $crate::conformance!(@tests $fabric:
+            $crate::conformance!(@tests $pair:
                 brings_a_message_unchanged,
                 keeps_order_of_small_messages,
                 brings_every_size,
@@ -38,14 +44,17 @@ macro_rules! conformance {
             );
         }
     };
-    (@tests $fabric:ty: $($name:ident),* $(,)?) => {
-        $(#[test] fn $name() { $crate::conformance::$name::<$fabric>(); })*
+    (@tests $pair:ty: $($name:ident),* $(,)?) => {
+        $(#[test] fn $name() {
+            $crate::conformance::$name::<$pair>();
+            <$pair as $crate::conformance::Pair>::over();
+        })*
     };
 }
 
 /// A header and a payload come over as they were.
-pub fn brings_a_message_unchanged<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn brings_a_message_unchanged<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let header = Header { words: [1, 2, 3, u32::MAX, 5, 6] };
     wire.send_right(&header, b"hello");
     let (got, payload) = wire.take_right();
@@ -54,8 +63,8 @@ pub fn brings_a_message_unchanged<F: Pair>() {
 }
 
 /// A thousand small messages, in the order they were posted.
-pub fn keeps_order_of_small_messages<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn keeps_order_of_small_messages<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let messages = if cfg!(miri) { 50 } else { 1000 };
     for number in 0..messages {
         wire.send_right(&numbered(number), &number.to_le_bytes());
@@ -66,8 +75,8 @@ pub fn keeps_order_of_small_messages<F: Pair>() {
 }
 
 /// All sizes up to 300 bytes, and those around every power of two up to a mebibyte.
-pub fn brings_every_size<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn brings_every_size<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     // Miri takes a thousand times as long for a byte.
     let (small_end, power_max) = if cfg!(miri) { (40, 9) } else { (300, 20) };
     let around = (8..=power_max).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]);
@@ -81,8 +90,8 @@ pub fn brings_every_size<F: Pair>() {
 }
 
 /// Small and large ones in turn stay in order.
-pub fn keeps_order_across_sizes<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn keeps_order_across_sizes<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let sizes = [0, 3, 70_000, 33, 1, 5000, 300_000, 8, 40, 4096, 100_000, 2].map(fewer_for_miri);
     for (number, bytes) in sizes.iter().enumerate() {
         wire.send_right(&numbered(number as u32), &pattern(*bytes, number as u64));
@@ -94,8 +103,8 @@ pub fn keeps_order_across_sizes<F: Pair>() {
 
 /// Messages of all kinds, taken by looks and polls in turn, come once each and in order; a look takes only what its
 /// reader wants, and one that finds nothing loses nothing.
-pub fn looks_leave_what_is_not_taken<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn looks_leave_what_is_not_taken<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let messages = if cfg!(miri) { 20 } else { 400 };
     let bytes = |number: u32| fewer_for_miri([0, 8, 33, 200, 5000, 9, 70_000, 1][number as usize % 8]);
     let promised = wire.right.limits(wire.to_left).look;
@@ -145,8 +154,8 @@ pub fn looks_leave_what_is_not_taken<F: Pair>() {
 }
 
 /// Large messages both ways at the same time: neither end waits for the other.
-pub fn both_directions_at_once<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn both_directions_at_once<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let (east, west) = (pattern(fewer_for_miri(3 << 20), 1), pattern(fewer_for_miri(2 << 20), 2));
     let mut going = [Sending::new(numbered(1), &east), Sending::new(numbered(2), &west)];
     let watchdog = Watchdog::start("both_directions_at_once");
@@ -161,8 +170,8 @@ pub fn both_directions_at_once<F: Pair>() {
 }
 
 /// A receiver that does not poll makes the sender busy some time; afterwards all is there, in order.
-pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn busy_passes_and_nothing_is_lost<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     let data = pattern(1000, 3);
     let mut sent = 0u32;
     let mut going = Sending::new(numbered(0), &data);
@@ -185,8 +194,8 @@ pub fn busy_passes_and_nothing_is_lost<F: Pair>() {
 }
 
 /// Where the receiver has less room than the message, the rest is dropped and the next message is whole.
-pub fn drops_what_has_no_room<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn drops_what_has_no_room<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     wire.right_heard.room_bytes_max = 1000;
     let data = pattern(fewer_for_miri(200_000), 4);
     wire.send_right(&numbered(1), &data);
@@ -201,8 +210,8 @@ pub fn drops_what_has_no_room<F: Pair>() {
 }
 
 /// A peer reads exposed memory, whole and in parts, or is told that it may not; never beyond its end silently.
-pub fn pulls_what_was_exposed<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn pulls_what_was_exposed<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     if !wire.right.limits(wire.to_left).pull {
         let mut none = UserMemory::EMPTY;
         let refused = wire.right.pull(wire.to_left, Default::default(), 0, &mut none, 0);
@@ -222,8 +231,8 @@ pub fn pulls_what_was_exposed<F: Pair>() {
 }
 
 /// Several pulls at once, both ways and between messages: each ends once, whole or not, with its own bytes.
-pub fn pulls_many_at_once<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn pulls_many_at_once<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     if !wire.right.limits(wire.to_left).pull {
         return;
     }
@@ -258,6 +267,7 @@ pub fn pulls_many_at_once<F: Pair>() {
     }
     ended.append(&mut wire.left_heard.pulled);
     ended.append(&mut wire.right_heard.pulled);
+    assert!(ended.iter().any(|(_, whole)| *whole), "limits offer to pull, and twenty were refused");
     for (ticket, whole) in ended {
         let number = ticket as usize;
         assert!(!whole || rooms[number].payload().to_vec() == data[number], "pull {number}");
@@ -272,8 +282,8 @@ pub fn pulls_many_at_once<F: Pair>() {
 }
 
 /// Who leaves is done with it after a while, whether the other end leaves as well or has gone.
-pub fn leaves<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn leaves<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     wire.send_right(&numbered(1), b"one");
     assert_eq!(wire.take_right().1, b"one");
     let watchdog = Watchdog::start("leaves");
@@ -291,8 +301,8 @@ pub fn leaves<F: Pair>() {
 }
 
 /// Addresses come from outside: any bytes are answered, never believed.
-pub fn refuses_nonsense_addresses<F: Pair>() {
-    let (mut left, right) = F::pair();
+pub fn refuses_nonsense_addresses<P: Pair>() {
+    let (mut left, right) = P::pair();
     let good = right.address();
     assert!(good.len() <= 512, "an address of {} bytes does not fit into a card", good.len());
     let mut nonsense: Vec<Vec<u8>> = (0..64).map(|bytes| pattern(bytes, bytes as u64 + 9)).collect();
@@ -308,15 +318,15 @@ pub fn refuses_nonsense_addresses<F: Pair>() {
 }
 
 /// The pair reaches each other.
-pub fn reaches_its_pair<F: Pair>() {
-    let (left, right) = F::pair();
+pub fn reaches_its_pair<P: Pair>() {
+    let (left, right) = P::pair();
     assert!(left.reach(Peer(1), &right.address()).is_some());
     assert!(right.reach(Peer(0), &left.address()).is_some());
 }
 
 /// `poll` keeps to its bound, so that a turn of progress stays short.
-pub fn polls_no_more_than_asked<F: Pair>() {
-    let mut wire = Wired::<F>::open();
+pub fn polls_no_more_than_asked<P: Pair>() {
+    let mut wire = Wired::open::<P>();
     for number in 0..40 {
         wire.send_right(&numbered(number), b"");
     }
@@ -336,9 +346,9 @@ struct Wired<F: Fabric> {
     right_heard: Heard,
 }
 
-impl<F: Pair> Wired<F> {
-    fn open() -> Self {
-        let (mut left, mut right) = F::pair();
+impl<F: Fabric> Wired<F> {
+    fn open<P: Pair<Fabric = F>>() -> Self {
+        let (mut left, mut right) = P::pair();
         let to_right = left.connect(Peer(1), &right.address()).expect("the left connects to the right");
         let to_left = right.connect(Peer(0), &left.address()).expect("the right connects to the left");
         Wired {

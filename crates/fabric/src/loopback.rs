@@ -114,7 +114,9 @@ mod tests {
     crate::conformance!(Loopback);
 
     impl crate::conformance::Pair for Loopback {
-        fn pair() -> (Self, Self) {
+        type Fabric = Loopback;
+
+        fn pair() -> (Loopback, Loopback) {
             Loopback::pair()
         }
     }

@@ -569,7 +569,9 @@ mod tests {
     }
 
     impl Pair for Simulated {
-        fn pair() -> (Self, Self) {
+        type Fabric = Simulated;
+
+        fn pair() -> (Simulated, Simulated) {
             pair(Weather::fair())
         }
     }
@@ -580,67 +582,13 @@ mod tests {
     mod stormy {
         use super::*;
 
-        struct Stormy(Simulated);
+        struct Stormy;
 
         impl Pair for Stormy {
-            fn pair() -> (Self, Self) {
-                let (left, right) = pair(Weather::storm(4));
-                (Stormy(left), Stormy(right))
-            }
-        }
+            type Fabric = Simulated;
 
-        impl Fabric for Stormy {
-            type Lane = Peer;
-            type Bell = Unbelled;
-            fn name(&self) -> &'static str {
-                "stormy"
-            }
-            fn address(&self) -> Vec<u8> {
-                self.0.address()
-            }
-            fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
-                self.0.reach(peer, address)
-            }
-            fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Peer, FabricError> {
-                self.0.connect(peer, address)
-            }
-            fn limits(&self, lane: Peer) -> Limits {
-                self.0.limits(lane)
-            }
-            fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
-                self.0.post(lane, header, payload)
-            }
-            fn resume(&mut self, lane: Peer, rest: Payload<'_>) -> Posted {
-                self.0.resume(lane, rest)
-            }
-            fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-                self.0.poll(sink, events)
-            }
-            fn look<R>(
-                &mut self,
-                lane: Peer,
-                reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
-            ) -> Looked<R> {
-                self.0.look(lane, reader)
-            }
-            fn bell(&self) -> Unbelled {
-                Unbelled
-            }
-            fn expose(&mut self, lane: Peer, memory: Payload<'_>) -> Exposed {
-                self.0.expose(lane, memory)
-            }
-            fn conceal(&mut self, peer: Peer, exposed: Exposed) {
-                self.0.conceal(peer, exposed);
-            }
-            fn pull(
-                &mut self,
-                lane: Peer,
-                exposed: Exposed,
-                offset: usize,
-                into: &mut UserMemory,
-                ticket: u64,
-            ) -> Pulled {
-                self.0.pull(lane, exposed, offset, into, ticket)
+            fn pair() -> (Simulated, Simulated) {
+                pair(Weather::storm(4))
             }
         }
 

@@ -49,6 +49,14 @@ pub struct Rules {
     pub busy_percent: u64,
     /// Of a hundred sends, reads, writes and atomics, so many fail.
     pub failing_percent: u64,
+    /// An endpoint, by its address, that has died: whatever goes there fails, and of what was injected the error names
+    /// nobody.
+    pub dead: Option<u64>,
+    /// Whether each error is told twice.
+    pub tells_twice: bool,
+    /// Of a hundred messages, so many are cut on the way into a receive buffer: the error names the buffer, which comes
+    /// back no more.
+    pub cut_percent: u64,
     /// Registrations that there may be at a time.
     pub regions_max: usize,
     /// Completions that a queue holds; while it is full, nothing is taken.
@@ -114,6 +122,9 @@ impl Rules {
         delivers: true,
         busy_percent: 0,
         failing_percent: 0,
+        dead: None,
+        tells_twice: false,
+        cut_percent: 0,
         regions_max: 1 << 16,
         queue_entries: 1 << 16,
         reorders: false,

@@ -289,6 +289,9 @@ impl Network {
         if let Err(answer) = self.may_begin(ep, to) {
             return answer;
         }
+        if self.is_dead(to) {
+            return self.tell_failure(ep, NO_CONTEXT);
+        }
         // SAFETY: the caller of `fi_inject` vouches for the bytes.
         let data = unsafe { std::slice::from_raw_parts(data.start, data.bytes) }.to_vec();
         self.endpoints[to as usize].incoming.push_back(Message::Injected(data));
@@ -305,7 +308,7 @@ impl Network {
     ) -> i32 {
         match self.begin(ep, to, (memory, descriptor, FI_SEND), context) {
             Err(answer) => answer,
-            Ok(context) if self.fails() => self.tell_failure(ep, context),
+            Ok(context) if self.fails(to) => self.tell_failure(ep, context),
             Ok(context) => {
                 let message = Message::Sent { from: ep, memory, context };
                 self.endpoints[to as usize].incoming.push_back(message);
@@ -391,7 +394,9 @@ impl Network {
     pub(super) fn tell_failure(&mut self, ep: usize, context: usize) -> i32 {
         self.give_back(context);
         let entry = Entry { context, flags: 0, bytes: 0, start: 0, error: FI_EIO };
-        self.tell(ep, entry);
+        for _ in 0..1 + u32::from(self.rules.tells_twice) {
+            self.tell(ep, entry);
+        }
         0
     }
 
@@ -461,14 +466,17 @@ impl Network {
             Message::Injected(data) => (Span { start: data.as_ptr().cast_mut(), bytes: data.len() }, None),
             Message::Sent { from, memory, context } => (*memory, Some((*from, *context))),
         };
-        let buffer = &mut endpoint.buffers[0];
+        if self.rules.cut_percent > 0 && self.chance() % 100 < self.rules.cut_percent {
+            return self.cut(ep, sender);
+        }
+        let buffer = &mut self.endpoints[ep].buffers[0];
         let start = buffer.memory.start.wrapping_add(buffer.used);
         let (room, context) = (buffer.memory.bytes - buffer.used, buffer.context);
         assert!(data.bytes <= room, "a message is longer than the room that every buffer is to have");
         // SAFETY: sender and receiver have vouched for their memory until these operations are over.
         unsafe { data.start.copy_to_nonoverlapping(start, data.bytes) };
         buffer.used += data.bytes;
-        let is_used_up = room - data.bytes < endpoint.least_room;
+        let is_used_up = room - data.bytes < self.endpoints[ep].least_room;
         let mut entry =
             Entry { context, flags: FI_RECV | FI_MSG, bytes: data.bytes, start: start.addr(), error: 0 };
         if is_used_up {
@@ -491,12 +499,28 @@ impl Network {
         true
     }
 
+    /// A message of which a part has come, and no more will: the buffer is not used any more, and nobody says so.
+    fn cut(&mut self, ep: usize, sender: Option<(usize, usize)>) -> bool {
+        if let Some(buffer) = self.endpoints[ep].buffers.pop_front() {
+            self.tell_failure(ep, buffer.context);
+        }
+        if let Some((from, context)) = sender {
+            self.tell_failure(from, context);
+        }
+        true
+    }
+
     fn is_busy(&mut self) -> bool {
         self.chance() % 100 < self.rules.busy_percent
     }
 
-    pub(super) fn fails(&mut self) -> bool {
-        self.chance() % 100 < self.rules.failing_percent
+    /// Whether something for that address fails.
+    pub(super) fn fails(&mut self, to: u64) -> bool {
+        self.is_dead(to) || self.chance() % 100 < self.rules.failing_percent
+    }
+
+    fn is_dead(&self, address: u64) -> bool {
+        self.rules.dead == Some(address)
     }
 
     /// The next of a row of numbers that looks like chance.
@@ -507,6 +531,9 @@ impl Network {
         self.chance >> 11
     }
 }
+
+/// The context of an error that names nobody.
+const NO_CONTEXT: usize = 0;
 
 /// Writes over a context, as providers do.
 fn scribble(context: usize, byte: u8) {

@@ -94,7 +94,7 @@ impl Network {
         }
         match self.begin(ep, to, used[0], context) {
             Err(answer) => answer,
-            Ok(context) if self.fails() => self.tell_failure(ep, context),
+            Ok(context) if self.fails(to) => self.tell_failure(ep, context),
             Ok(context) => {
                 let is_kept = match deed {
                     Deed::Read => false,

@@ -75,10 +75,7 @@ fn what_failed_is_told_with_provider_peer_and_reason_once() {
 
 #[test]
 fn a_peer_that_is_lost_takes_no_other_with_it() {
-    let (mut left, mut right) = mocked(MEMORY);
-    let settings = Settings { provider: Some(mock::PROVIDER.to_owned()), peers: 8, ..Settings::default() };
-    let library = *left.port.library();
-    let mut third = Libfabric::open_with(Peer(2), library, &settings).expect("a fabric opens");
+    let [mut left, mut right, mut third] = three(MEMORY);
     let (to_right, to_third) = (connect(&mut left, &right), connect(&mut left, &third));
     mock::change(|rules| rules.failing_percent = 100);
     let mut heard = Noting::default();
@@ -101,6 +98,110 @@ fn a_peer_that_is_lost_takes_no_other_with_it() {
     });
     assert_eq!(got.messages, [b"still here".to_vec()]);
     assert_eq!(heard.lost.len(), 1);
+}
+
+/// Three ends on one network of the mock provider.
+fn three(rules: Rules) -> [Libfabric; 3] {
+    let (left, right) = mocked(rules);
+    let settings = Settings { provider: Some(mock::PROVIDER.to_owned()), peers: 8, ..Settings::default() };
+    let third = Libfabric::open_with(Peer(2), *left.port.library(), &settings).expect("a fabric opens");
+    [left, right, third]
+}
+
+/// Posts until it is taken.
+fn post(from: &mut Libfabric, lane: Lane, message: &[u8], heard: &mut Noting) {
+    until("a post", || {
+        let posted = from.post(lane, &Header::default(), Payload::from(message));
+        from.poll(heard, 16);
+        posted == Posted::Sent
+    });
+}
+
+/// The addresses of the mock provider are numbers in the order in which endpoints are opened.
+const SECOND: u64 = 1;
+
+#[test]
+fn an_error_that_names_nobody_costs_only_who_has_died_and_frees_nothing() {
+    let demands = Rules { inject_bytes_max: 200, tells_twice: true, ..MEMORY };
+    let [mut left, mut right, mut third] = three(demands);
+    let (to_right, to_third) = (connect(&mut left, &right), connect(&mut left, &third));
+    let (mut heard, mut at_right, mut at_third) = Default::default();
+    // Injected for both, so that an error may be of either; and memory of one of them is being read.
+    for lane in [to_right, to_third] {
+        post(&mut left, lane, b"short", &mut heard);
+    }
+    let to_left = connect(&mut third, &left);
+    let data = vec![8u8; 90_000];
+    let exposed = third.expose(to_left, Payload::from(&data[..]));
+    let room = Heap::new(data.len());
+    assert_eq!(left.pull(to_third, exposed, 0, &mut room.memory(), 9), Pulled::Underway);
+    mock::change(|rules| rules.dead = Some(SECOND));
+    post(&mut left, to_right, b"lost", &mut heard);
+    until("the loss and the pull", || {
+        left.poll(&mut heard, 16);
+        third.poll(&mut at_third, 16);
+        !heard.lost.is_empty() && !heard.pulled.is_empty()
+    });
+    let [(Peer(1), error)] = &heard.lost[..] else { panic!("{:?}", heard.lost) };
+    assert!(error.what.contains("the cable was cut by a digger"), "{error}");
+    assert_eq!(heard.pulled, [(9, true)]);
+    assert!(room.payload().to_vec() == data);
+    // No slot was given back twice: each message is its own.
+    for number in 0..200u8 {
+        post(&mut left, to_third, &[number; 300], &mut heard);
+        if number % 64 == 63 {
+            third.poll(&mut at_third, 16);
+        }
+    }
+    until("what goes to the other", || {
+        left.poll(&mut heard, 16);
+        third.poll(&mut at_third, 64);
+        at_third.messages.len() == 201
+    });
+    assert!((0..200).all(|number: u8| at_third.messages[usize::from(number) + 1] == [number; 300]));
+    assert_eq!(heard.lost.len(), 1);
+    right.poll(&mut at_right, 16);
+    assert_eq!(mock::broken_rules(), [""; 0]);
+}
+
+#[test]
+fn what_is_cut_on_the_way_takes_its_buffer_and_nothing_else() {
+    let (mut left, right) = mocked(OPEN);
+    let mut vandal = Vandal::at(&left);
+    let mut heard = Noting::default();
+    mock::change(|rules| rules.cut_percent = 100);
+    for from in 3..7 {
+        let frame = Frame { from: Peer(from), ..vandal.frame(0, Kind::Message) };
+        vandal.send(&frame.encode());
+        left.poll(&mut heard, 16);
+    }
+    mock::change(|rules| rules.cut_percent = 0);
+    assert!(heard.messages.is_empty() && heard.lost.is_empty());
+    let frame = Frame { from: Peer(7), ..vandal.frame(0, Kind::Message) };
+    vandal.send(&[&frame.encode()[..], b"whole"].concat());
+    until("a message behind those that were cut", || {
+        left.poll(&mut heard, 16);
+        !heard.messages.is_empty()
+    });
+    assert_eq!(heard.messages, [b"whole".to_vec()]);
+    drop(right);
+}
+
+#[test]
+fn who_takes_nothing_leaves_room_for_what_ends_other_links() {
+    let [mut left, _right, mut third] = three(Rules { inject_bytes_max: 8, ..Rules::NONE });
+    let (to_right, to_third) = (connect(&mut left, &_right), connect(&mut left, &third));
+    let (mut heard, mut at_third) = (Noting::default(), Noting::default());
+    post(&mut left, to_third, b"before", &mut heard);
+    while left.post(to_right, &Header::default(), Payload::from(&[1u8; 100][..])) == Posted::Sent {}
+    left.let_go(Peer(1));
+    until("leaving", || {
+        left.poll(&mut heard, 16);
+        third.poll(&mut at_third, 16);
+        left.leave()
+    });
+    assert!(left.leaving.is_some_and(|began| began.elapsed() < LEAVE_PATIENCE), "it was only given up");
+    assert_eq!(at_third.messages, [b"before".to_vec()]);
 }
 
 #[test]
