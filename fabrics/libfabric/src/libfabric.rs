@@ -665,23 +665,19 @@ impl Libfabric {
                 }
                 self.read_ended(reading, sink);
             }
-            Failed::Buffer => {}
-            Failed::Something(likely) => self.suspect(likely, &failure.text),
+            Failed::Nothing => {}
+            Failed::Something => self.ask_suspects(),
         }
     }
 
-    /// Somebody's message is gone, and the provider does not say whose. Where it may be several, each gets a message of
-    /// which the provider does tell: the one that fails has lost its peer.
-    fn suspect(&mut self, likely: Option<u32>, said: &str) {
-        let may_be = |link: &Link| link.is_waited_for() && link.is_unconfirmed();
-        let mut suspects: Vec<u32> =
-            (0..).zip(&self.links).filter(|(_, link)| may_be(link)).map(|(index, _)| index).collect();
-        suspects.extend(likely.filter(|index| !suspects.contains(index)));
-        match suspects[..] {
-            [index] => self.lost_by_provider(index, said),
-            _ => suspects.into_iter().for_each(|index| {
+    /// Somebody's message is gone, and the provider does not say whose. Whoever it may be gets a message of which the
+    /// provider does tell: the one that fails has lost its peer.
+    fn ask_suspects(&mut self) {
+        for index in 0..self.links.len() as u32 {
+            let link = &self.links[index as usize];
+            if link.is_waited_for() && link.is_unconfirmed() {
                 self.send_confirmed(index, Kind::Nothing);
-            }),
+            }
         }
     }
 

@@ -50,11 +50,10 @@ pub(crate) enum Failed {
     Message(Stamp),
     /// A read.
     Read(ReadingId),
-    /// A receive buffer, which belongs to nobody; another takes its place.
-    Buffer,
-    /// The provider does not say. If anything of the kind is to blame, it is for that link, for which alone something is
-    /// under way.
-    Something(Option<u32>),
+    /// A receive buffer, which belongs to nobody and in whose place another is; or what was told before.
+    Nothing,
+    /// The provider does not say.
+    Something,
 }
 
 /// Whose message it is, and its number among those for that link.
@@ -345,7 +344,7 @@ impl Port {
     #[cold]
     fn failed(&mut self, failure: Box<Failure>) -> Event {
         let Some(part) = failure.operation.map(Part::of) else {
-            return Event::Failed(Failed::Something(self.only_link()), failure);
+            return Event::Failed(Failed::Something, failure);
         };
         match part {
             Part::Buffer(buffer) if failure.released => self.release(buffer, true),
@@ -354,12 +353,12 @@ impl Port {
                 let failed = match self.ended(part) {
                     Some(Event::Left(stamp)) => Failed::Message(stamp),
                     Some(Event::Read(reading)) => Failed::Read(reading),
-                    _ => Failed::Something(None),
+                    _ => Failed::Nothing,
                 };
                 return Event::Failed(failed, failure);
             }
         }
-        Event::Failed(Failed::Buffer, failure)
+        Event::Failed(Failed::Nothing, failure)
     }
 
     /// Nobody knows whether the provider still writes into a buffer of which it has told an error and not the release.
@@ -369,13 +368,6 @@ impl Port {
             self.buffers += 1;
             self.post_buffers();
         }
-    }
-
-    /// The link for which alone messages are under way in slots.
-    fn only_link(&self) -> Option<u32> {
-        let mut links = self.sending();
-        let first = links.next()?;
-        links.all(|link| link == first).then_some(first)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The conformance suite on the shm fabric: with the rings of a small node, and with the smallest rings there
 //! are, with and without reading each other's memory.
 
-use fabric::conformance::Pair;
 use fabric::Peer;
+use fabric::conformance::Pair;
 use shm::{Segment, Settings, Shm};
 
 mod two_seats {

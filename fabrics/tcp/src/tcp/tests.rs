@@ -7,6 +7,8 @@ use fabric::{Heap, UserMemory};
 fabric::conformance!(Tcp);
 
 impl Pair for Tcp {
+    type Fabric = Tcp;
+
     /// Two ends that have met, so that the suite's first message goes straight through. How they meet is tested
     /// apart.
     fn pair() -> (Tcp, Tcp) {

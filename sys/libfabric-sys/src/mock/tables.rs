@@ -2,8 +2,11 @@
 //!
 //! Every object is a box with libfabric's structure first, so that its address is the object's.
 
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut, without_provenance_mut};
+use std::sync::{Mutex, PoisonError};
 
 use super::atomics::{Kind as AtomicKind, element_bytes};
 use super::network::{Entry, Network, Span};
@@ -69,8 +72,22 @@ macro_rules! table {
     ($type:ident { $($field:ident: $operation:expr),* $(,)? }) => {{
         // SAFETY: all bytes zero are a table with no operations.
         let empty: $type = unsafe { std::mem::zeroed() };
-        Box::leak(Box::new($type { size: size_of::<$type>(), $($field: Some($operation),)* ..empty })) as *mut $type
+        kept($type { size: size_of::<$type>(), $($field: Some($operation),)* ..empty })
     }};
+}
+
+/// The table for ever: each is made once.
+fn kept<T: Copy + 'static>(table: T) -> *mut T {
+    /// Where the tables are, by type and by the addresses in them.
+    static TABLES: Mutex<BTreeMap<(TypeId, Vec<usize>), usize>> = Mutex::new(BTreeMap::new());
+    // SAFETY: a table is a size and addresses of functions, or zeros: words, with nothing between.
+    let words = unsafe {
+        std::slice::from_raw_parts((&raw const table).cast::<usize>(), size_of::<T>() / size_of::<usize>())
+    };
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = tables.entry((TypeId::of::<T>(), words.to_vec()));
+    let address = *place.or_insert_with(|| Box::into_raw(Box::new(table)).expose_provenance());
+    std::ptr::with_exposed_provenance_mut(address)
 }
 
 /// What every object begins with.
