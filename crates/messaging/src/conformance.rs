@@ -131,13 +131,19 @@ impl<'a, F: Fabric> Run<'a, F> {
 
     /// Lets everything move until all that was sent has left, and nothing moves for long enough that nothing can be under way.
     fn until_quiet(&mut self) {
+        self.until_nothing_moves();
+        while !self.engines.iter_mut().all(Engine::flush) {
+            self.until_nothing_moves();
+        }
+    }
+
+    fn until_nothing_moves(&mut self) {
         let mut quiet = 0;
         let mut quiet_since = Instant::now();
         while quiet < QUIET_TURNS || quiet_since.elapsed() < QUIET_TIME {
             let happened: usize = self.engines.iter_mut().map(Engine::progress).sum();
             self.collect();
-            let is_quiet = happened == 0 && self.engines.iter_mut().all(Engine::flush);
-            if !is_quiet {
+            if happened > 0 {
                 (quiet, quiet_since) = (0, Instant::now());
             } else {
                 quiet += 1;
