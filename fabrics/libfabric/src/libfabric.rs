@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::link::{Link, Piece, State, There, Turn};
 use crate::port::{Arrival, Event, Failed, Port, Sent, Stamp};
 use crate::pulls::Pulls;
-use crate::survey;
+use crate::survey::{self, Nature};
 use crate::trouble;
 use crate::wire::{FRAME_BYTES, Frame, Kind, LENGTH_BYTES};
 
@@ -28,6 +28,7 @@ pub struct Libfabric {
     peers: u32,
     card: Card,
     pub(crate) provider: String,
+    nature: Nature,
     pub(crate) links: Vec<Link>,
     /// For each peer the place of its link, or [`NO_LINK`]; as long as the highest peer needs.
     by_peer: Vec<u32>,
@@ -93,7 +94,7 @@ impl Libfabric {
             .map_err(|error| trouble::cannot_open(provider.unwrap_or("(any)"), &error))?;
         let offer =
             survey::choose(&offers, provider.is_some()).ok_or_else(|| trouble::no_provider(provider))?;
-        let provider = offer.provider();
+        let (provider, nature) = (offer.provider(), Nature::of(&offer.found()));
         let port = Port::open(offer).map_err(|error| trouble::cannot_open(&provider, &error))?;
         let card = own_card(&port, provider.clone())?;
         Ok(Libfabric {
@@ -102,6 +103,7 @@ impl Libfabric {
             peers: settings.peers,
             card,
             provider,
+            nature,
             links: Vec::new(),
             by_peer: Vec::new(),
             pulls: Pulls::default(),
@@ -182,7 +184,7 @@ impl Libfabric {
         let card = Card::decode(address).map_err(|bad| trouble::bad_card(peer, bad))?;
         let is_near = card.host_identity == self.card.host_identity;
         let same = card.provider == self.provider && card.address_format == self.card.address_format;
-        if !same || (self.provider == SHM && !is_near) {
+        if !same || (self.nature == Nature::OneHost && !is_near) {
             return Err(trouble::elsewhere(peer, (&card.provider, &self.provider)));
         }
         Ok(card)
@@ -241,12 +243,10 @@ impl Fabric for Libfabric {
 
     fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
         self.checked(peer, address).ok()?;
-        Some(if self.provider == SHM {
-            COST_SHM
-        } else if self.provider.contains("tcp") {
-            COST_SOCKETS
-        } else {
-            COST_HARDWARE
+        Some(match self.nature {
+            Nature::OneHost => COST_SHM,
+            Nature::Sockets => COST_SOCKETS,
+            Nature::Hardware => COST_HARDWARE,
         })
     }
 
@@ -254,10 +254,7 @@ impl Fabric for Libfabric {
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
         let card = self.checked(peer, address)?;
         let index = self.link_of(peer);
-        if !self.links[index as usize].is_open() {
-            return Err(trouble::was_lost(&self.who(index)));
-        }
-        if self.is_closed {
+        if self.is_closed || !self.links[index as usize].is_open() {
             return Err(trouble::was_lost(&self.who(index)));
         }
         self.learn(index, &card)?;
@@ -265,7 +262,7 @@ impl Fabric for Libfabric {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        let eager_bytes_max = if self.provider.contains("tcp") { SOCKETS_EAGER_BYTES_MAX } else { 0 };
+        let eager_bytes_max = if self.nature == Nature::Sockets { SOCKETS_EAGER_BYTES_MAX } else { 0 };
         let eager_bytes_max = eager_bytes_max.max(self.port.copied_bytes_max());
         Limits { eager_bytes_max, pull: true, look: false }
     }
@@ -750,8 +747,6 @@ fn host_identity() -> Result<[u8; 16], FabricError> {
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;
-/// The provider that does not leave its host.
-const SHM: &str = "shm";
 /// Over sockets a message in pieces costs less up to here than the round trip of a read.
 const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
