@@ -7,12 +7,12 @@ use fabric::{
     Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
     UserMemory,
 };
-use libfabric_sys::{Failure, Library, SONAME, Wanted};
+use libfabric_sys::{Answer, Failure, Library, SONAME, Wanted};
 
 use crate::bell::{Haste, LibfabricBell};
 use crate::card::Card;
 use crate::link::{Link, Piece, State, There, Turn};
-use crate::port::{Arrival, Event, Failed, Port, Sent, Stamp};
+use crate::port::{Arrival, Event, Failed, Port, Stamp};
 use crate::pulls::Pulls;
 use crate::survey::{self, Nature};
 use crate::trouble;
@@ -414,11 +414,11 @@ impl Libfabric {
     }
 
     #[inline]
-    fn note_sent(&mut self, index: u32, sent: Sent) -> Posted {
-        match sent {
-            Sent::Injected | Sent::Underway => {}
-            Sent::Busy => return Posted::Busy,
-            Sent::Failed(code) => self.refused(index, code),
+    fn note_sent(&mut self, index: u32, answer: Answer) -> Posted {
+        match answer {
+            Answer::Taken => {}
+            Answer::Again => return Posted::Busy,
+            Answer::Failed(code) => self.refused(index, code),
         }
         self.links[index as usize].sent = self.links[index as usize].sent.wrapping_add(1);
         Posted::Sent

@@ -103,20 +103,6 @@ pub(crate) struct Arrival {
     completed: Completed,
 }
 
-/// What became of a message.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
-    /// Gone, and nobody will tell whether well.
-    Injected,
-    /// On its way; the queue will tell.
-    Underway,
-    /// Not taken.
-    Busy,
-    /// Refused, with an error number of libfabric.
-    Failed(i32),
-}
-
 impl Port {
     pub(crate) fn open(offer: &Offer) -> Result<Port, LibfabricError> {
         let terms = offer.terms();
@@ -170,36 +156,35 @@ impl Port {
     /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
     /// the payload.
     #[inline]
-    pub(crate) fn send(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
+    pub(crate) fn send(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Answer {
         let bytes = head.len() + payload.bytes();
         if bytes > self.scratch.len() {
             // Some slots are left for what ends a link, or one peer that takes nothing would keep this process for ever.
             let has_room = self.free_slots.count() > SLOTS_KEPT;
-            return if has_room { self.send_slot(stamp, to, head, payload) } else { Sent::Busy };
+            return if has_room { self.send_slot(stamp, to, head, payload) } else { Answer::Again };
         }
         let (front, rest) = self.scratch.split_at_mut(head.len());
         front.copy_from_slice(head);
         payload.copy_to(rest);
-        match self.memory.endpoint().inject(&self.scratch[..bytes], to) {
-            Answer::Taken => Sent::Injected,
-            Answer::Again => Sent::Busy,
-            Answer::Failed(code) => Sent::Failed(code),
-        }
+        self.memory.endpoint().inject(&self.scratch[..bytes], to)
     }
 
     /// Sends a message so that the queue tells when it has left.
     #[inline]
-    pub(crate) fn send_slot(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Sent {
-        let Some(slot) = self.free_slots.first() else { return Sent::Busy };
-        match self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to) {
-            Answer::Taken => {
-                self.free_slots.take(slot);
-                self.slots[slot as usize] = stamp;
-                Sent::Underway
-            }
-            Answer::Again => Sent::Busy,
-            Answer::Failed(code) => Sent::Failed(code),
+    pub(crate) fn send_slot(
+        &mut self,
+        stamp: Stamp,
+        to: Address,
+        head: &[u8],
+        payload: Payload<'_>,
+    ) -> Answer {
+        let Some(slot) = self.free_slots.first() else { return Answer::Again };
+        let answer = self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to);
+        if answer == Answer::Taken {
+            self.free_slots.take(slot);
+            self.slots[slot as usize] = stamp;
         }
+        answer
     }
 
     /// Closes the endpoint. Nothing may be sent or looked for afterwards.
@@ -242,8 +227,8 @@ impl Port {
         (offset, bytes): (usize, usize),
         from: Address,
         remote: Remote,
-    ) -> Result<usize, Sent> {
-        let Some(read) = self.free_reads.first() else { return Err(Sent::Busy) };
+    ) -> Result<usize, Answer> {
+        let Some(read) = self.free_reads.first() else { return Err(Answer::Again) };
         let bytes = bytes.min(self.read_bytes_max);
         let address = remote.address.wrapping_add(offset as u64);
         let operation = Operation((SLOTS + BUFFERS_MAX) as u32 + read);
@@ -254,8 +239,7 @@ impl Port {
                 self.reads[read as usize] = (reading, landing);
                 Ok(bytes)
             }
-            Answer::Again => Err(Sent::Busy),
-            Answer::Failed(code) => Err(Sent::Failed(code)),
+            refused => Err(refused),
         }
     }
 

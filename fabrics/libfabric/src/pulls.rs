@@ -3,12 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use fabric::{Exposed, Payload, Peer, Pulled, Sink, UserMemory};
-use libfabric_sys::{LibfabricError, Remote};
+use libfabric_sys::{Answer, LibfabricError, Remote};
 
 use crate::bell::Haste;
 use crate::libfabric::{Libfabric, Notice};
 use crate::memory::{LandingId, Shown};
-use crate::port::Sent;
 use crate::trouble;
 
 /// What peers read here, and what is read from them.
@@ -194,7 +193,7 @@ impl Libfabric {
         while asked < bytes {
             match self.port.read((id, landing), (asked, bytes - asked), there.address, remote) {
                 Ok(taken) => asked += taken,
-                Err(Sent::Failed(code)) => {
+                Err(Answer::Failed(code)) => {
                     self.refused(index, code);
                     break;
                 }
