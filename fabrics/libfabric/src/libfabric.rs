@@ -7,7 +7,7 @@ use fabric::{
     Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
     UserMemory,
 };
-use libfabric_sys::{Answer, Failure, Library, SONAME, Wanted};
+use libfabric_sys::{Address, Answer, Failure, Library, SONAME, Wanted};
 
 use crate::bell::{Haste, LibfabricBell};
 use crate::card::Card;
@@ -374,9 +374,26 @@ impl Libfabric {
             Err(posted) => return posted,
         };
         let head = self.frame(index, there, kind, header).encode();
-        let stamp = self.stamp(index);
-        let sent = self.port.send(stamp, there.address, &head, payload);
-        self.note_sent(index, sent)
+        self.hand_over(index, there, (&head, payload), Port::send)
+    }
+
+    /// Hands the next message for that link to the provider, in one way or the other.
+    #[inline]
+    fn hand_over(
+        &mut self,
+        index: u32,
+        there: There,
+        (head, payload): (&[u8], Payload<'_>),
+        send: impl FnOnce(&mut Port, Stamp, Address, &[u8], Payload<'_>) -> Answer,
+    ) -> Posted {
+        let stamp = Stamp { link: index, sequence: self.links[index as usize].sent };
+        match send(&mut self.port, stamp, there.address, head, payload) {
+            Answer::Taken => {}
+            Answer::Again => return Posted::Busy,
+            Answer::Failed(code) => self.refused(index, code),
+        }
+        self.links[index as usize].sent = stamp.sequence.wrapping_add(1);
+        Posted::Sent
     }
 
     /// Where a frame for that peer goes, who has heard who is speaking; or what became of it without going anywhere.
@@ -401,27 +418,10 @@ impl Libfabric {
         Posted::Sent
     }
 
-    /// The next message for that link.
-    #[inline]
-    fn stamp(&self, link: u32) -> Stamp {
-        Stamp { link, sequence: self.links[link as usize].sent }
-    }
-
     #[inline]
     fn frame(&self, index: u32, there: There, kind: Kind, header: &Header) -> Frame {
         let sequence = self.links[index as usize].sent;
         Frame { seal: there.seal, from: self.here, sequence, kind, header: *header }
-    }
-
-    #[inline]
-    fn note_sent(&mut self, index: u32, answer: Answer) -> Posted {
-        match answer {
-            Answer::Taken => {}
-            Answer::Again => return Posted::Busy,
-            Answer::Failed(code) => self.refused(index, code),
-        }
-        self.links[index as usize].sent = self.links[index as usize].sent.wrapping_add(1);
-        Posted::Sent
     }
 
     /// The first message to a peer tells where this process is, since the peer may not know it.
@@ -429,9 +429,7 @@ impl Libfabric {
     fn greet(&mut self, index: u32, there: There) -> bool {
         let head = self.frame(index, there, Kind::Hello, &Header::default()).encode();
         let card = self.card.encode();
-        let stamp = self.stamp(index);
-        let sent = self.port.send(stamp, there.address, &head, Payload::from(&card[..]));
-        self.note_sent(index, sent) == Posted::Sent
+        self.hand_over(index, there, (&head, Payload::from(&card[..])), Port::send) == Posted::Sent
     }
 
     /// Begins with a message that is too long for one frame. Most such messages are read by their receiver instead.
@@ -443,9 +441,7 @@ impl Libfabric {
         };
         let head = self.frame(index, there, Kind::Long, header).encode_long(payload.bytes());
         let first = payload.part(0, self.port.copied_bytes_max() - LENGTH_BYTES);
-        let stamp = self.stamp(index);
-        let sent = self.port.send(stamp, there.address, &head, first);
-        if self.note_sent(index, sent) == Posted::Busy {
+        if self.hand_over(index, there, (&head, first), Port::send) == Posted::Busy {
             return Posted::Busy;
         }
         match first.bytes() + self.send_pieces(index, payload.after(first.bytes())) {
@@ -496,9 +492,7 @@ impl Libfabric {
             return false;
         }
         let head = self.frame(index, there, kind, &Header::default()).encode();
-        let stamp = self.stamp(index);
-        let sent = self.port.send_slot(stamp, there.address, &head, Payload::EMPTY);
-        self.note_sent(index, sent) == Posted::Sent
+        self.hand_over(index, there, (&head, Payload::EMPTY), Port::send_slot) == Posted::Sent
     }
 
     #[cold]
