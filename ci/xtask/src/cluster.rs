@@ -446,6 +446,16 @@ impl Place {
             command.args(options).arg(&ends).arg(how);
             self.fault(tally, &format!("a rank, {how}, srun {}", options.join(" ")), command, None, words);
         }
+        if self.no_libfabric().is_some() {
+            return;
+        }
+        // One rank on each node, so that nothing but the network can tell.
+        for how in ["killed", "leaves"] {
+            let mut command = self.slurm("srun");
+            command.envs(BY_LIBFABRIC.iter().copied()).args(["--mpi=pmi2", "-N2", "-n2"]).arg(&ends).arg(how);
+            let name = format!("a rank, {how}, srun --mpi=pmi2 -N2 -n2, {LIBFABRIC}");
+            self.fault(tally, &name, command, None, &["process 1", "on n"]);
+        }
     }
 
     /// A job that has to end badly, within ten seconds, with these words; `status` where the launcher can keep one.

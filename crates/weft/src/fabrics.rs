@@ -279,7 +279,11 @@ impl Fabrics {
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return 0 };
         let happened = self.lifelines.poll(tcp, sink, events, |peer| libfabric.knows(peer));
         self.is_tcp_used |= self.lifelines.have_brought();
-        self.tcp_rests = if self.is_tcp_used { 0 } else { TURNS_BETWEEN_LIFELINES };
+        self.tcp_rests = match (self.is_tcp_used, self.lifelines.is_hurried()) {
+            (true, _) => 0,
+            (false, true) => TURNS_BETWEEN_NETWORKS,
+            (false, false) => TURNS_BETWEEN_LIFELINES,
+        };
         for (peer, error) in self.lifelines.ended() {
             libfabric.lose(peer, error);
         }
@@ -324,8 +328,11 @@ impl Fabrics {
         match lane {
             Lane::Tcp(_) => self.is_tcp_used = true,
             Lane::Libfabric(_) => {
-                if let Some(address) = Card::decode(card).and_then(|card| card.tcp) {
-                    self.lifelines.watch(peer, address);
+                if let (Some(tcp), Some(card)) = (&mut self.tcp, Card::decode(card))
+                    && let Some(address) = card.tcp
+                {
+                    self.lifelines.watch(tcp, peer, &address);
+                    self.tcp_rests = 0;
                 }
             }
             Lane::Loopback | Lane::Shm(_) => {}
@@ -451,15 +458,14 @@ impl Fabric for Fabrics {
             shm.call_roll();
         }
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return false };
-        // Who has waited for a moment only is not worth a connection.
+        self.tcp_rests = 0;
+        // Whoever has waited for a moment only need not ask who is there.
         if !self.stillness.is_long(libfabric.events()) {
             return false;
         }
-        self.lifelines.open_another(tcp);
         for peer in self.lifelines.have_left(|peer| tcp.has_ended(peer)) {
             libfabric.let_go(peer);
         }
-        self.tcp_rests = 0;
         true
     }
 

@@ -1,32 +1,33 @@
 //! Who of those that are reached over a silent network still lives.
 //!
 //! Providers of libfabric do not tell when a process dies; some answer for ever that a message to it cannot go yet. But
-//! the kernel ends a tcp connection with its process. So whoever waits for long opens a connection to each process that it
-//! has spoken to over such a network, one at a time; nothing is sent over it, and where it ends the process has ended.
+//! the kernel ends a tcp connection with its process. So a process opens one to whom it speaks to over such a network; nothing
+//! is sent over it, and where it ends the process has ended.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use fabric::{Fabric, FabricError, Fault, Header, Payload, Peer, Sink, UserMemory};
 /// The connections of one process that nothing is sent over.
 #[derive(Default)]
 pub(crate) struct Lifelines {
-    /// Those that connections were opened to, or will be.
+    /// Those that connections were opened to.
     watched: HashSet<Peer>,
-    /// Those to whom no connection was opened yet, with where they are.
-    waiting: VecDeque<(Peer, Vec<u8>)>,
     /// Those that have ended, and nobody knows.
     ended: Vec<(Peer, FabricError)>,
     /// A message has come.
     have_brought: bool,
+    /// So many more looks are worth taking soon, since connections are being opened.
+    hurried: u32,
 }
 
 impl Lifelines {
     /// From now on the end of that process is noticed, if it can be reached over tcp, and if they are not too many: a
-    /// connection takes a descriptor, of which the program has a use too.
-    pub(crate) fn watch(&mut self, peer: Peer, address: Vec<u8>) {
+    /// connection takes a descriptor, of which the program has a use too. That none can be opened says nothing of the process.
+    pub(crate) fn watch(&mut self, tcp: &mut impl Fabric, peer: Peer, address: &[u8]) {
         if self.watched.len() < WATCHED_MAX && self.watched.insert(peer) {
-            self.waiting.push_back((peer, address));
+            drop(tcp.connect(peer, address));
+            self.hurried = LOOKS_HURRIED;
         }
     }
 
@@ -35,11 +36,9 @@ impl Lifelines {
         self.watched.iter().copied().filter(|peer| has_ended(*peer)).collect()
     }
 
-    /// Opens a connection more. That one cannot be opened says nothing of its process.
-    pub(crate) fn open_another(&mut self, tcp: &mut impl Fabric) {
-        if let Some((peer, address)) = self.waiting.pop_front() {
-            drop(tcp.connect(peer, &address));
-        }
+    /// Whether tcp should be looked at soon.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.hurried > 0
     }
 
     /// Looks at what comes over tcp: messages, and ends of processes. Those that `is_known` over the silent network are kept
@@ -51,6 +50,7 @@ impl Lifelines {
         events: usize,
         is_known: impl Fn(Peer) -> bool,
     ) -> usize {
+        self.hurried = self.hurried.saturating_sub(1);
         tcp.poll(&mut Watching { sink, lifelines: self, is_known }, events)
     }
 
@@ -121,6 +121,8 @@ impl<S: Sink, K: Fn(Peer) -> bool> Sink for Watching<'_, S, K> {
     }
 }
 
+/// A connection is open after fewer looks than these, if its peer looks too.
+const LOOKS_HURRIED: u32 = 64;
 /// Who waits for so long may wait for somebody who has died.
 const STILL: Duration = Duration::from_secs(1);
 /// As many processes are watched at most.
@@ -162,14 +164,11 @@ mod tests {
         let (mut here, mut there) = (network.endpoint(Peer(0)), network.endpoint(Peer(1)));
         let (mut lifelines, mut heard) = (Lifelines::default(), Heard::default());
         for _ in 0..2 {
-            lifelines.watch(Peer(1), there.address());
+            lifelines.watch(&mut here, Peer(1), &there.address());
         }
         // Somebody who cannot be reached so is none who has ended.
-        lifelines.watch(Peer(3), b"nonsense".to_vec());
-        for _ in 0..3 {
-            lifelines.open_another(&mut here);
-        }
-        assert!(lifelines.waiting.is_empty() && !lifelines.have_brought());
+        lifelines.watch(&mut here, Peer(3), b"nonsense");
+        assert!(lifelines.is_hurried() && !lifelines.have_brought());
         let to_us = there.connect(Peer(0), &here.address()).unwrap();
         let _ = there.post(to_us, &Header { words: [7; 6] }, Payload::EMPTY);
         lifelines.poll(&mut here, &mut heard, 8, |peer| peer.0 == 1);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fabric::Bell;
 
 /// Sleeps in naps: most providers move nothing while nobody looks, so nobody may look away for long. Naps are short at
-/// first and grow while nothing comes, but not while a peer may be reading memory here; and nobody sleeps who reads.
+/// first and grow while nothing comes, but not while a peer may be reading memory here, which mostly takes less than a nap;
+/// and nobody sleeps who reads.
 #[derive(Clone, Default, Debug)]
 pub struct LibfabricBell {
     inner: Arc<Inner>,
@@ -17,7 +18,7 @@ pub struct LibfabricBell {
 struct Inner {
     rings: Mutex<u32>,
     woken: Condvar,
-    /// Naps since something has come.
+    /// Naps, or looks in place of naps, since something has come.
     naps: AtomicU32,
     /// A [`Haste`].
     haste: AtomicU8,
@@ -47,16 +48,18 @@ impl LibfabricBell {
     #[must_use]
     pub fn nap(&self) -> Option<Duration> {
         let haste = self.inner.haste.load(Ordering::Relaxed);
-        if haste == Haste::Reading as u8 {
+        let naps = self.inner.naps.fetch_add(1, Ordering::Relaxed);
+        if haste == Haste::Reading as u8 || haste == Haste::Shown as u8 && naps < YIELDS_SHOWN {
             return None;
         }
-        let is_shown = haste == Haste::Shown as u8;
-        let naps = if is_shown { 0 } else { self.inner.naps.fetch_add(1, Ordering::Relaxed) };
-        Some((NAP_MIN * 2_u32.pow((naps / NAPS_ALIKE).min(DOUBLINGS_MAX))).min(NAP_MAX))
+        let doublings = if haste == Haste::None as u8 { (naps / NAPS_ALIKE).min(DOUBLINGS_MAX) } else { 0 };
+        Some((NAP_MIN * 2_u32.pow(doublings)).min(NAP_MAX))
     }
 
     pub(crate) fn note_haste(&self, haste: Haste) {
-        self.inner.haste.store(haste as u8, Ordering::Relaxed);
+        if self.inner.haste.swap(haste as u8, Ordering::Relaxed) != haste as u8 {
+            self.inner.naps.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -90,6 +93,8 @@ const NAP_MAX: Duration = Duration::from_millis(1);
 /// So many naps of each length.
 const NAPS_ALIKE: u32 = 16;
 const DOUBLINGS_MAX: u32 = 6;
+/// Who shows memory looks so often before it naps: a millisecond or two.
+const YIELDS_SHOWN: u32 = 2000;
 
 #[cfg(test)]
 mod tests {
@@ -118,10 +123,11 @@ mod tests {
         }
         assert_eq!(naps(&bell), 200);
         bell.note_arrival();
-        for haste in [Haste::Reading, Haste::Shown] {
+        for (haste, looks) in [(Haste::Reading, u32::MAX), (Haste::Shown, YIELDS_SHOWN)] {
             bell.note_haste(haste);
-            bell.sleep(bell.arm(), Duration::from_secs(3600));
             assert_eq!(naps(&bell), 0);
+            assert!((0..5000).all(|look| bell.nap().is_none() == (look < looks)), "{haste:?}");
         }
+        assert_eq!(bell.nap(), Some(NAP_MIN));
     }
 }

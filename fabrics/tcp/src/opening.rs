@@ -265,6 +265,8 @@ struct Dial {
     address: SocketAddr,
     /// How often it may still be closed on before it counts as failed.
     tries_left: u32,
+    /// Somebody has taken a connection there.
+    was_taken: bool,
     /// Who it is that has been greeted there and is silent.
     trial: Option<Trial>,
     state: DialState,
@@ -314,7 +316,13 @@ impl DialState {
 
 impl Dial {
     fn new(address: SocketAddr, at: Instant) -> Dial {
-        Dial { address, tries_left: TRIES_MAX, trial: None, state: DialState::Resting { until: at } }
+        Dial {
+            address,
+            tries_left: TRIES_MAX,
+            was_taken: false,
+            trial: None,
+            state: DialState::Resting { until: at },
+        }
     }
 
     fn is_trying(&self) -> bool {
@@ -371,8 +379,10 @@ impl Dial {
                 self.state = DialState::Connecting { socket, until };
                 false
             }
+            Err(Errno::CONNREFUSED) if self.was_taken => self.fail(Failure::Gone),
             Err(reason) => self.fail(Failure::System(reason)),
             Ok(true) => {
+                self.was_taken = true;
                 match send_text(&socket, hello).and_then(|()| poller.change(&socket, token, Interest::Read)) {
                     Ok(()) => {
                         self.state = DialState::Greeted { socket, answer: Text::new() };

@@ -80,6 +80,8 @@ pub(crate) enum Failure {
     Silence(Duration),
     /// The connection was closed before the handshake was done, as often as it was tried.
     Closed,
+    /// Somebody took a connection and closed it, and now nobody listens there.
+    Gone,
     /// Somebody took the connection and said nothing, and it is not the peer.
     Unproved,
     /// Whoever listens there does not know the secret, or speaks something else.
@@ -98,6 +100,7 @@ impl Failure {
             Failure::System(errno) => reason(errno),
             Failure::Silence(limit) => format!("no answer within {limit:?}"),
             Failure::Closed => "closed again and again before the handshake was done".to_string(),
+            Failure::Gone => "took a connection, closed it, and does not listen any more".to_string(),
             Failure::Unproved => "answered, but did not prove to be that process".to_string(),
             Failure::Stranger => "somebody else listens there".to_string(),
             Failure::NoDescriptors => "that process has no file descriptor left".to_string(),
@@ -146,6 +149,10 @@ fn remedy_for(tried: &[Tried]) -> (Fault, String) {
                       program that has the same address. Choose the way with WEFT_TCP_INTERFACES, or other ports \
                       with WEFT_TCP_PORTS=20000-20999.";
         return (Fault::Unreachable, remedy.to_string());
+    }
+    if tried.iter().any(|tried| tried.reason == Failure::Gone) {
+        let remedy = "That process has ended; its own messages, or its process manager's, say why.";
+        return (Fault::Died, remedy.to_string());
     }
     let remedy = "If that process still runs, a firewall is likely between the two: let tcp through, or name the \
                   open ports in WEFT_TCP_PORTS=20000-20999; WEFT_CONNECT_TIMEOUT sets how long to try.";
