@@ -212,7 +212,7 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 20] = [
     "group",
     "comm",
     "comm_inter",
@@ -229,6 +229,10 @@ const MODULES: [&str; 16] = [
     "handle",
     "objmodel",
     "win",
+    "datatype",
+    "address",
+    "pack",
+    "op",
 ];
 
 /// Tests that call functions which may not be there yet.

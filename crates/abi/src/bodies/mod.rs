@@ -17,6 +17,7 @@ pub mod datatypes;
 pub mod environment;
 pub mod error_codes;
 pub mod error_handlers;
+pub mod external;
 pub mod fortran_types;
 pub mod groups;
 pub mod handles;
