@@ -21,6 +21,7 @@ mod operator;
 mod pack;
 mod predefined;
 mod reduce;
+mod shape;
 mod signature;
 #[allow(unsafe_code)]
 mod x87;
@@ -34,4 +35,5 @@ pub use layout::Layout;
 pub use operator::Operator;
 pub use pack::{ShortClaim, each_block, pack, pack_memory, unpack};
 pub use predefined::{Class, Predefined};
+pub use shape::{Part, Shape};
 pub use reduce::{ReduceError, reduce, reduce_elements, reduce_packed};
