@@ -212,7 +212,7 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 27] = [
+const MODULES: [&str; 31] = [
     "group",
     "comm",
     "comm_inter",
@@ -240,6 +240,10 @@ const MODULES: [&str; 27] = [
     "request",
     "status",
     "win",
+    "datatype",
+    "address",
+    "pack",
+    "op",
 ];
 
 /// Tests that call functions which may not be there yet.

@@ -1,9 +1,10 @@
 //! Checks of what C hands over, before anything is touched.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::claims::{Heap, Payload, UserMemory};
+use weft::claims::{Heap, Payload, Pool, UserMemory};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
@@ -130,7 +131,7 @@ impl Outgoing {
 /// Packs elements that stand apart.
 #[cold]
 fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
-    let heap = Heap::new(bytes_of(count, datatype)?);
+    let heap = pooled(bytes_of(count, datatype)?);
     datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0)
         .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
     Ok(Outgoing { payload: heap.memory().reading(), keeps: Some(heap) })
@@ -175,9 +176,18 @@ pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Resul
 
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    let packed = Heap::new(bytes_of(count, datatype)?);
+    let packed = pooled(bytes_of(count, datatype)?);
     let claim = packed.memory();
     Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
+}
+
+/// Memory for a packed message, to be written before it is read.
+fn pooled(bytes: usize) -> Heap {
+    thread_local! {
+        static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
+    }
+    // A thread that ends has no pool any more.
+    POOL.try_with(|pool| pool.borrow_mut().take(bytes)).unwrap_or_else(|_| Heap::new(bytes))
 }
 
 impl Unpack {

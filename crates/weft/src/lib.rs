@@ -95,6 +95,6 @@ pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use fabric::{Heap, Payload, Room, UserMemory};
+    pub use fabric::{Heap, Payload, Pool, Room, UserMemory};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }

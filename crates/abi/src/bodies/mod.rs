@@ -18,6 +18,7 @@ pub mod environment;
 pub mod error_codes;
 pub mod error_handlers;
 pub mod exchanges;
+pub mod external;
 pub mod fortran_types;
 pub mod generalized;
 pub mod groups;
