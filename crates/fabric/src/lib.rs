@@ -12,9 +12,10 @@ mod contract;
 pub mod loopback;
 mod memory;
 pub mod simulated;
+pub mod strided;
 
 pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
-pub use memory::{Heap, Payload, Room, UserMemory, copy};
+pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy};
