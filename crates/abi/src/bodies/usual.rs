@@ -28,6 +28,24 @@ fn usual(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Opt
     is_plain(buffer).then_some(bytes)
 }
 
+#[inline(always)]
+fn send_at_once(comm: &Communicator, (payload, to, tag): (Payload<'static>, Rank, c_int)) -> Option<Sending> {
+    comm.send_at_once(payload, to, tag)
+}
+
+#[inline(always)]
+fn receive_at_once(
+    comm: &Communicator,
+    (room, from, tag): (Room, Rank, Option<c_int>),
+) -> Option<weft::Status> {
+    comm.receive_at_once(room, from, tag)
+}
+
+#[inline(always)]
+fn receive_later(comm: &Communicator, (room, from, tag): (Room, Rank, c_int)) -> Option<RequestId> {
+    comm.receive_later(room, from, tag)
+}
+
 /// The rank of a number; one that is no rank, and `MPI_PROC_NULL` and `MPI_ANY_SOURCE` with it, is no member of any
 /// communicator.
 #[inline(always)]
@@ -55,7 +73,7 @@ pub(crate) unsafe fn send(
     let to = rank(to);
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    match with_usual_comm(comm, |object| object.send_at_once(payload, to, tag))? {
+    match with_usual_comm(comm, (payload, to, tag), send_at_once)? {
         Sending::Done => Some(MPI_SUCCESS),
         Sending::Pending(request) => Some(finish_send(request, to, tag, comm)),
     }
@@ -94,7 +112,7 @@ pub(crate) unsafe fn isend(
     let to = rank(to);
     // SAFETY: the program's promise.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    let begun = match with_usual_comm(comm, |object| object.send_at_once(payload, to, tag))? {
+    let begun = match with_usual_comm(comm, (payload, to, tag), send_at_once)? {
         Sending::Done => {
             // SAFETY: not null, and the caller promised that it is writable.
             unsafe { request.write(SENT) };
@@ -127,10 +145,8 @@ pub(crate) unsafe fn irecv(
     }
     // SAFETY: the program's promise.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
-    let id = with_usual_comm(comm, |object| object.receive_later(room, rank(from), tag))?;
-    if comm == MPI_COMM_WORLD
-        && let Some(handle) = receive_handle(id)
-    {
+    let id = with_usual_comm(comm, (room, rank(from), tag), receive_later)?;
+    if let Some(handle) = receive_handle(id) {
         // SAFETY: not null, and the caller promised that it is writable.
         unsafe { request.write(handle) };
         return Some(MPI_SUCCESS);
@@ -146,7 +162,7 @@ fn enter_send(comm: MPI_Comm, id: RequestId, to: Rank, tag: c_int) -> Result<MPI
     enter(RequestObject::Send { comm: known(comm).comm.clone(), errors_to: comm, id, to, tag, keeps: None })
 }
 
-/// A receive that is not one of the world, or one more than there are handles of their kind.
+/// More receives than there are handles of their kind.
 #[cold]
 fn enter_receive(comm: MPI_Comm, id: RequestId) -> Result<MPI_Request> {
     enter(RequestObject::Receive { comm: known(comm).comm.clone(), errors_to: comm, id, unpack: None })
@@ -201,7 +217,7 @@ pub(crate) unsafe fn receive(
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
     if let Some(from) = from
-        && let Some(received) = with_usual_comm(comm, |object| object.receive_at_once(room, from, tag))
+        && let Some(received) = with_usual_comm(comm, (room, from, tag), receive_at_once)
     {
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write_received(status, &received) };
