@@ -74,32 +74,32 @@ pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
 }
 
+/// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
+/// taken in wherever it is called, and a closure cannot.
+pub(crate) trait Short {
+    type Answer;
+
+    /// `None` where nothing was done.
+    fn on(self, comm: &Communicator) -> Option<Self::Answer>;
+}
+
 /// Does something short with a communicator of a running library that has nothing else to look after; `None` where there
-/// is none, or the work's answer is. The work begins no other call of MPI. It is a function and no closure, so that it can
-/// say to be taken in wherever it is called.
+/// is none, or nothing was done.
 #[inline(always)]
-pub(crate) fn with_usual_comm<A, R>(
-    comm: MPI_Comm,
-    with: A,
-    work: impl FnOnce(&Communicator, A) -> Option<R>,
-) -> Option<R> {
+pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     if comm != MPI_COMM_WORLD {
-        return with_made_comm(comm, with, work);
+        return with_made_comm(comm, work);
     }
     // SAFETY: as in `runtime`.
     let runtime = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
     if runtime.detached.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    work(&runtime.world.comm, with)
+    work.on(&runtime.world.comm)
 }
 
 #[inline(never)]
-fn with_made_comm<A, R>(
-    comm: MPI_Comm,
-    with: A,
-    work: impl FnOnce(&Communicator, A) -> Option<R>,
-) -> Option<R> {
+fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     let runtime = undistracted()?;
     let (objects, shared);
     // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
@@ -113,7 +113,7 @@ fn with_made_comm<A, R>(
             &shared
         }
     };
-    work(&object.comm, with)
+    work.on(&object.comm)
 }
 
 /// Whether `MPI_Init` was called.

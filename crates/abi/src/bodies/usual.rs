@@ -17,7 +17,7 @@ use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject};
 use crate::requests::{SENT, receive_handle};
-use crate::state::{self, with_usual_comm};
+use crate::state::{self, Short, with_usual_comm};
 use crate::status;
 use crate::types::*;
 
@@ -28,22 +28,49 @@ fn usual(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Opt
     is_plain(buffer).then_some(bytes)
 }
 
-#[inline(always)]
-fn send_at_once(comm: &Communicator, (payload, to, tag): (Payload<'static>, Rank, c_int)) -> Option<Sending> {
-    comm.send_at_once(payload, to, tag)
+struct SendAtOnce {
+    payload: Payload<'static>,
+    to: Rank,
+    tag: c_int,
 }
 
-#[inline(always)]
-fn receive_at_once(
-    comm: &Communicator,
-    (room, from, tag): (Room, Rank, Option<c_int>),
-) -> Option<weft::Status> {
-    comm.receive_at_once(room, from, tag)
+impl Short for SendAtOnce {
+    type Answer = Sending;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<Sending> {
+        comm.send_at_once(self.payload, self.to, self.tag)
+    }
 }
 
-#[inline(always)]
-fn receive_later(comm: &Communicator, (room, from, tag): (Room, Rank, c_int)) -> Option<RequestId> {
-    comm.receive_later(room, from, tag)
+struct ReceiveAtOnce {
+    room: Room,
+    from: Rank,
+    tag: Option<c_int>,
+}
+
+impl Short for ReceiveAtOnce {
+    type Answer = weft::Status;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<weft::Status> {
+        comm.receive_at_once(self.room, self.from, self.tag)
+    }
+}
+
+struct ReceiveLater {
+    room: Room,
+    from: Rank,
+    tag: c_int,
+}
+
+impl Short for ReceiveLater {
+    type Answer = RequestId;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<RequestId> {
+        comm.receive_later(self.room, self.from, self.tag)
+    }
 }
 
 /// The rank of a number; one that is no rank, and `MPI_PROC_NULL` and `MPI_ANY_SOURCE` with it, is no member of any
@@ -73,7 +100,7 @@ pub(crate) unsafe fn send(
     let to = rank(to);
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    match with_usual_comm(comm, (payload, to, tag), send_at_once)? {
+    match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => Some(MPI_SUCCESS),
         Sending::Pending(request) => Some(finish_send(request, to, tag, comm)),
     }
@@ -112,7 +139,7 @@ pub(crate) unsafe fn isend(
     let to = rank(to);
     // SAFETY: the program's promise.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    let begun = match with_usual_comm(comm, (payload, to, tag), send_at_once)? {
+    let begun = match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => {
             // SAFETY: not null, and the caller promised that it is writable.
             unsafe { request.write(SENT) };
@@ -145,7 +172,7 @@ pub(crate) unsafe fn irecv(
     }
     // SAFETY: the program's promise.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
-    let id = with_usual_comm(comm, (room, rank(from), tag), receive_later)?;
+    let id = with_usual_comm(comm, ReceiveLater { room, from: rank(from), tag })?;
     if let Some(handle) = receive_handle(id) {
         // SAFETY: not null, and the caller promised that it is writable.
         unsafe { request.write(handle) };
@@ -217,7 +244,7 @@ pub(crate) unsafe fn receive(
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
     if let Some(from) = from
-        && let Some(received) = with_usual_comm(comm, (room, from, tag), receive_at_once)
+        && let Some(received) = with_usual_comm(comm, ReceiveAtOnce { room, from, tag })
     {
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write_received(status, &received) };
