@@ -68,11 +68,6 @@ impl<T> Table<T> {
         self.entries[place].object.as_mut()
     }
 
-    /// All objects.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.iter().filter_map(|entry| entry.object.as_ref())
-    }
-
     /// Takes the object out; its handle is dead from now on.
     pub(crate) fn remove(&mut self, value: usize) -> Option<T> {
         let place = self.place(value)?;
