@@ -416,6 +416,13 @@ impl<F: Fabric> Engine<F> {
         &self.fabric
     }
 
+    /// Receives that have their message, of which some bytes are still on their way.
+    #[must_use]
+    pub fn arriving(&self) -> usize {
+        let arriving = |state: &State| matches!(state, State::Landing { .. } | State::Following { .. });
+        self.core.requests.pending().filter(|(_, state)| arriving(state)).count()
+    }
+
     /// Memory that unexpected messages cost now, in bytes.
     #[must_use]
     pub fn unexpected_bytes(&self) -> usize {
