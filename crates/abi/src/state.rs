@@ -47,7 +47,9 @@ static USERS: Mutex<Users> = Mutex::new(Users { world: false, sessions: 0, had_s
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// The runtime while somebody uses it; null before and after.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
-/// The runtime while the world model does, found in one load by sends and receives.
+/// Whether messages bring what their elements are, and receives look.
+static CHECKS: AtomicBool = AtomicBool::new(false);
+/// The runtime while the world model does and nothing is checked, found in one load by sends and receives.
 static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
@@ -126,6 +128,12 @@ pub(crate) fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == AFTER
 }
 
+/// Whether `WEFT_CHECK` is set.
+#[inline]
+pub(crate) fn checks() -> bool {
+    CHECKS.load(Ordering::Relaxed)
+}
+
 fn is_world_open() -> bool {
     PHASE.load(Ordering::Acquire) == RUNNING
 }
@@ -195,7 +203,9 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    if !checks() {
+        WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    }
     Ok(level)
 }
 
@@ -251,6 +261,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     }
     crate::bodies::datatypes::prepare();
     let session = Session::start_for(threads)?;
+    CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
     let runtime = Runtime {
@@ -413,11 +424,11 @@ impl Runtime {
         self.find_win(win).ok_or_else(|| no_win(win))
     }
 
-    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3).
+    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3), and its session.
     pub(crate) fn adopt_comm(&self, comm: Communicator, parent: &CommObject) -> Result<MPI_Comm> {
         let (errhandler, handler) = parent.errhandler();
         crate::bodies::error_handlers::retain(errhandler);
-        let object = Arc::new(CommObject::new(comm, errhandler, handler));
+        let object = Arc::new(CommObject::new(comm, errhandler, handler).of_session(parent.session));
         self.objects().comms.insert(object).map(MPI_Comm::from_value).ok_or_else(too_many)
     }
 }

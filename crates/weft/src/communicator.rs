@@ -116,6 +116,8 @@ pub struct Received {
     pub status: Status,
     /// Why it is not as it should be.
     pub error: Option<Error>,
+    /// What the sender said of its elements; 0 where it said nothing.
+    pub signature: u32,
 }
 
 /// A context number, by who uses it.
@@ -304,6 +306,26 @@ impl Communicator {
         }
     }
 
+    /// The same, and says what the elements of the message are: a number that [`Received`] has at the other end. 0 says
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Communicator::start_send`].
+    pub fn start_send_signed(
+        &self,
+        payload: Payload<'static>,
+        to: Rank,
+        tag: i32,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending> {
+        let inner = &*self.inner;
+        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
+        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let sending = inner.process.send_signed(peer, envelope, payload, mode, signature);
+        sending.map_err(|error| self.send_failed(error, to, tag))
+    }
+
     /// Sends and waits until the buffer is free.
     ///
     /// # Errors
@@ -472,7 +494,8 @@ impl Communicator {
     #[inline]
     pub fn conclude_receive(&self, outcome: &Outcome) -> Received {
         let status = Status::of(outcome);
-        Received { status, error: outcome.failure.as_ref().map(|_| self.receive_failed(outcome)) }
+        let error = outcome.failure.as_ref().map(|_| self.receive_failed(outcome));
+        Received { status, error, signature: outcome.signature }
     }
 
     #[cold]

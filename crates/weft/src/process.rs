@@ -121,9 +121,9 @@ impl Process {
         self.surroundings.get_or_init(Surroundings::default)
     }
 
-    /// Whether members compare what collective operations they call.
+    /// Whether members compare what collective operations they call, and messages bring what their elements are.
     #[inline]
-    pub(crate) fn checks(&self) -> bool {
+    pub fn checks(&self) -> bool {
         self.checks.load(Ordering::Relaxed)
     }
 
@@ -143,6 +143,22 @@ impl Process {
     ) -> Result<Sending, Box<FabricError>> {
         let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
         // What goes to this process itself waits for whoever looks next, and all may be asleep.
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        sending
+    }
+
+    /// Sends without waiting, and says what the elements of the message are.
+    pub(crate) fn send_signed(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending, Box<FabricError>> {
+        let sending = self.with(|engine| engine.send_signed(to, envelope, payload, mode, signature));
         if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
         }
