@@ -402,6 +402,19 @@ impl Process {
         self.until(|engine| Some(over(engine, requests)).filter(|ready| !ready.is_empty()))
     }
 
+    /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.
+    pub(crate) fn wait_ready_or(&self, requests: &[Option<RequestId>], woken: &AtomicBool) -> Vec<usize> {
+        self.until(|engine| {
+            let ready = over(engine, requests);
+            (woken.load(Ordering::SeqCst) || !ready.is_empty()).then_some(ready)
+        })
+    }
+
+    /// Wakes the threads of this process that sleep in a call.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
     /// One turn of progress, then whether a message is there.
     pub(crate) fn probe(&self, pattern: &Pattern) -> Option<Probed> {
         self.look(|engine| engine.probe(pattern))
