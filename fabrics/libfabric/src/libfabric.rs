@@ -17,7 +17,7 @@ use crate::port::{Event, Port};
 use crate::survey::{self, Around, Nature};
 use crate::transfers::Transfers;
 use crate::trouble;
-use crate::wire::Kind;
+use crate::wire::{Kind, LENGTH_BYTES};
 
 #[cfg(test)]
 mod tests;
@@ -103,7 +103,8 @@ impl Libfabric {
             survey::choose(&offers, settings).ok_or_else(|| trouble::no_provider(provider))?;
         let (found, provider) = (offer.found(), offer.provider());
         let nature = Nature::of(&found);
-        let port = Port::open(offer, &mut rails).map_err(|error| trouble::cannot_open(&provider, &error))?;
+        let port = Port::open(offer, &mut rails, nature == Nature::OneHost)
+            .map_err(|error| trouble::cannot_open(&provider, &error))?;
         let card = own_card(&port, &found, &rails)?;
         let domains = std::iter::once(offer).chain(rails).map(Offer::domain).collect();
         Ok(Libfabric {
@@ -299,8 +300,13 @@ impl Fabric for Libfabric {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        let eager_bytes_max = if self.nature == Nature::Sockets { SOCKETS_EAGER_BYTES_MAX } else { 0 };
-        let eager_bytes_max = eager_bytes_max.max(self.port.copied_bytes_max());
+        let copied = self.port.copied_bytes_max();
+        let eager_bytes_max = match self.nature {
+            Nature::Sockets => copied.max(SOCKETS_EAGER_BYTES_MAX),
+            // Of two pieces the first also tells the length.
+            Nature::OneHost => 2 * copied - LENGTH_BYTES,
+            Nature::Hardware => copied,
+        };
         Limits { eager_bytes_max, pull: true, look: false }
     }
 
@@ -444,7 +450,8 @@ fn host_identity() -> Result<[u8; 16], FabricError> {
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;
-/// Over sockets a message in pieces costs less up to here than the round trip of a read.
+/// Over sockets a message in pieces costs less up to here than the round trip of a read. (Between processes of one host that
+/// is so for two pieces.)
 const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
 const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };

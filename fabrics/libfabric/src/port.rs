@@ -28,7 +28,8 @@ pub(crate) struct Port {
     buffers: u32,
     /// What is injected is put together here.
     scratch: Box<[u8]>,
-    slot_bytes: usize,
+    /// The longest message.
+    frame_bytes_max: usize,
     moved_bytes_max: usize,
     /// Completions that have been read from a queue, and how many of them have been told.
     batch: (usize, usize),
@@ -129,9 +130,15 @@ pub(crate) struct Arrival {
 }
 
 impl Port {
-    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list.
-    pub(crate) fn open(offer: &Offer, rails: &mut Vec<&Offer>) -> Result<Port, LibfabricError> {
+    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. `injects`: messages
+    /// are as short as can be injected.
+    pub(crate) fn open(
+        offer: &Offer,
+        rails: &mut Vec<&Offer>,
+        injects: bool,
+    ) -> Result<Port, LibfabricError> {
         let terms = offer.terms();
+        let inject_bytes = terms.inject_bytes_max.min(INJECT_BYTES_MAX);
         let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
         let capacity =
             Capacity { operations: (SLOTS + BUFFERS_MAX + MOVES) as u32, message_bytes_max: slot_bytes };
@@ -155,8 +162,12 @@ impl Port {
             memory,
             idle_buffers: (0..BUFFERS as u32).collect(),
             buffers: BUFFERS as u32,
-            scratch: vec![0; terms.inject_bytes_max.min(INJECT_BYTES_MAX)].into(),
-            slot_bytes,
+            scratch: vec![0; inject_bytes].into(),
+            frame_bytes_max: if injects && inject_bytes >= INJECT_BYTES_MAX {
+                inject_bytes
+            } else {
+                slot_bytes
+            },
             moved_bytes_max: terms.message_bytes_max.min(MOVED_BYTES_MAX),
             batch: (0, 0),
             rail: 0,
@@ -198,7 +209,7 @@ impl Port {
 
     /// The longest payload of a message that is copied.
     pub(crate) fn copied_bytes_max(&self) -> usize {
-        self.slot_bytes - FRAME_BYTES
+        self.frame_bytes_max - FRAME_BYTES
     }
 
     /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
