@@ -1,9 +1,10 @@
 //! Checks of what C hands over, before anything is touched.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::claims::{Heap, Payload, UserMemory};
+use weft::claims::{Heap, Payload, Pool, UserMemory};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
@@ -81,25 +82,56 @@ pub(crate) struct Outgoing {
     pub keeps: Option<Heap>,
 }
 
-/// Checks a send buffer and claims it.
+/// Checks a send buffer and claims its data.
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+    // SAFETY: the caller's promise is handed on.
+    let span = unsafe { readable(buffer, count, datatype)? };
+    gathered(span, count, datatype)
+}
+
+/// The part of memory where a send's elements stand, with what lies between them.
+///
+/// # Safety
+/// See [`outgoing`].
+#[inline(always)]
+pub(crate) unsafe fn readable(
+    buffer: *const c_void,
+    count: i64,
+    datatype: &Datatype,
+) -> Result<Payload<'static>> {
     let span = buffer_span(buffer, count, datatype)?;
     // SAFETY: the span is where the program's elements stand, which it promised to be readable.
-    let payload = unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
+    Ok(unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+}
+
+/// The data of elements that stand in `span`.
+#[inline(always)]
+pub(crate) fn gathered(span: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
     if datatype.is_dense() {
-        return Ok(Outgoing { payload, keeps: None });
+        return Ok(Outgoing { payload: span, keeps: None });
     }
-    packed(payload, count, datatype)
+    packed(span, count, datatype)
+}
+
+impl Outgoing {
+    /// The same out of memory of the library's own, so that the program's is free.
+    pub(crate) fn copied(self) -> Heap {
+        self.keeps.unwrap_or_else(|| {
+            let copy = Heap::new(self.payload.bytes());
+            copy.memory().write_at(0, self.payload);
+            copy
+        })
+    }
 }
 
 /// Packs elements that stand apart.
 #[cold]
 fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
-    let heap = Heap::new(bytes_of(count, datatype)?);
+    let heap = pooled(bytes_of(count, datatype)?);
     datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0)
         .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
     Ok(Outgoing { payload: heap.memory().reading(), keeps: Some(heap) })
@@ -111,26 +143,51 @@ pub(crate) struct Incoming {
     pub unpack: Option<Unpack>,
 }
 
-/// Checks a receive buffer and claims it.
+/// Checks a receive buffer and claims room for its data.
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is writable and nobody touches it until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<Incoming> {
+    // SAFETY: the caller's promise is handed on.
+    let span = unsafe { writable(buffer, count, datatype)? };
+    spread(span, count, datatype)
+}
+
+/// The part of memory where a receive's elements come to stand, with what lies between them.
+///
+/// # Safety
+/// See [`incoming`].
+#[inline(always)]
+pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<UserMemory> {
     let span = buffer_span(buffer, count, datatype)?;
     // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
-    let memory = unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
+    Ok(unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+}
+
+/// Room for the data of elements that come to stand in `span`.
+#[inline(always)]
+pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
     if datatype.is_dense() {
-        return Ok(Incoming { memory, unpack: None });
+        return Ok(Incoming { memory: span, unpack: None });
     }
-    to_unpack(memory, count, datatype)
+    to_unpack(span, count, datatype)
 }
 
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    let packed = Heap::new(bytes_of(count, datatype)?);
+    let packed = pooled(bytes_of(count, datatype)?);
     let claim = packed.memory();
     Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
+}
+
+/// Memory for a packed message, to be written before it is read.
+fn pooled(bytes: usize) -> Heap {
+    thread_local! {
+        static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
+    }
+    // A thread that ends has no pool any more.
+    POOL.try_with(|pool| pool.borrow_mut().take(bytes)).unwrap_or_else(|_| Heap::new(bytes))
 }
 
 impl Unpack {

@@ -60,6 +60,7 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::RmaAttach => MPI_ERR_RMA_ATTACH,
         Class::RmaShared => MPI_ERR_RMA_SHARED,
         Class::RmaFlavor => MPI_ERR_RMA_FLAVOR,
+        Class::Datarep => MPI_ERR_UNSUPPORTED_DATAREP,
         Class::Callback(code) => code,
     }
 }

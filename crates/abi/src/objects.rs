@@ -10,7 +10,10 @@ use weft::{Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
+use crate::bodies::generalized::{Generalized, Stage as GeneralizedStage};
 use crate::bodies::info::Pairs;
+use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as PartitionedSender};
+use crate::bodies::persistent::Persistent;
 use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
 use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
@@ -129,6 +132,7 @@ impl WinObject {
 }
 
 /// A communicator found by its handle: the world is always there, others are kept alive while in use.
+#[derive(Clone)]
 pub(crate) enum Held {
     /// The world, or this process alone.
     Fixed(&'static CommObject),
@@ -202,6 +206,14 @@ pub(crate) enum RequestObject {
     },
     /// A receive. `unpack` says where packed data goes once it is there.
     Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
+    /// A receive and a send that are one operation; the status is the receive's.
+    Exchange { receive: Box<RequestObject>, send: Box<RequestObject> },
+    /// An operation of the program's own, which says itself when it is over.
+    Generalized { operation: Arc<Generalized>, stage: GeneralizedStage },
+    /// A round of a partitioned send.
+    PartitionedSend { sender: Arc<PartitionedSender>, errors_to: MPI_Comm, id: RequestId },
+    /// A round of a partitioned receive.
+    PartitionedReceive { receiver: Arc<PartitionedReceiver>, errors_to: MPI_Comm, id: RequestId },
     /// Buffered messages that are to be gone.
     Flush(Vec<Buffered>),
     /// A communicator that is being made, and the handle that it will have.
@@ -242,6 +254,8 @@ pub(crate) struct Objects {
     pub datatypes: Table<DatatypeObject>,
     pub ops: Table<OpObject>,
     pub requests: Table<RequestObject>,
+    /// Requests that are begun again and again.
+    pub persistent: Table<Persistent>,
     pub messages: Table<MessageObject>,
     pub windows: Table<Arc<WinObject>>,
     /// Requests that were freed before they were over.
@@ -259,6 +273,7 @@ impl Objects {
             datatypes: Table::new(Kind::Datatype),
             ops: Table::new(Kind::Op),
             requests,
+            persistent: Table::new(Kind::Persistent),
             messages: Table::new(Kind::Message),
             windows: Table::new(Kind::Win),
             detached: Vec::new(),

@@ -68,13 +68,36 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// The world of a running library that has nothing else to look after; `None` for any other communicator.
+/// What runs, if it has nothing else to look after.
+#[inline]
+pub(crate) fn undistracted() -> Option<&'static Runtime> {
+    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
+}
+
+/// Does something short with a communicator of a running library that has nothing else to look after; `None` where there
+/// is none, or the work's answer is. The work begins no other call of MPI.
 #[inline(always)]
-pub(crate) fn usual_comm(comm: MPI_Comm) -> Option<&'static Communicator> {
+pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+    if comm != MPI_COMM_WORLD {
+        return with_made_comm(comm, work);
+    }
     // SAFETY: as in `runtime`.
     let runtime = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
-    let usual = comm == MPI_COMM_WORLD && runtime.detached.load(Ordering::Relaxed) == 0;
-    usual.then_some(&runtime.world.comm)
+    if runtime.detached.load(Ordering::Relaxed) > 0 {
+        return None;
+    }
+    work(&runtime.world.comm)
+}
+
+#[inline(never)]
+fn with_made_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+    let runtime = undistracted()?;
+    // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
+    if let Some(objects) = runtime.objects.hold_owned() {
+        return work(&objects.comms.find(comm.value())?.comm);
+    }
+    let object = runtime.objects().comms.find(comm.value())?.clone();
+    work(&object.comm)
 }
 
 /// Whether `MPI_Init` was called.

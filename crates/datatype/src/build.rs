@@ -63,6 +63,14 @@ pub enum DatatypeError {
         /// Entries of the list of starts.
         starts: usize,
     },
+    /// An array that cannot be dealt out to processes as is asked.
+    #[error(
+        "datatype: the array cannot be distributed: {what}\nMPI_Type_create_darray wants as many processes as its grid has, and in each dimension at least one element, and blocks that reach over all elements where each process has one block"
+    )]
+    Distribution {
+        /// What does not fit.
+        what: String,
+    },
 }
 
 /// `length` elements in a row from `displacement` on. Whether displacements are extents or bytes says the
@@ -235,17 +243,17 @@ impl Datatype {
 
 impl Parts {
     /// One element of a number format.
-    pub(crate) fn of(basic: Basic) -> Parts {
+    pub(crate) fn of(predefined: Predefined, basic: Basic) -> Parts {
         let (data, alignment) = (basic_end(basic), basic.alignment_bytes() as i64);
         Parts {
             bounds: Bounds { marks: None, data: Some(Range { start: 0, end: data }), alignment },
             layout: Arc::new(basic_layout(basic)),
-            signature: Arc::new(Signature::of(basic)),
+            signature: Arc::new(Signature::of(predefined)),
         }
     }
 
     /// `count` rounds, `stride` bytes apart.
-    fn repeated(&self, count: i64, stride: i64) -> Result<Parts, DatatypeError> {
+    pub(crate) fn repeated(&self, count: i64, stride: i64) -> Result<Parts, DatatypeError> {
         if count < 0 {
             return Err(DatatypeError::NegativeCount { count });
         }
@@ -256,14 +264,14 @@ impl Parts {
     }
 
     /// All of it, `bytes` further on.
-    fn shifted(self, bytes: i64) -> Result<Parts, DatatypeError> {
+    pub(crate) fn shifted(self, bytes: i64) -> Result<Parts, DatatypeError> {
         let bounds = self.bounds.shifted(bytes).ok_or(FAR)?;
         let layout = Layout::clone(&self.layout).shifted(bytes);
         Ok(Parts { bounds, layout: Arc::new(layout), signature: self.signature })
     }
 
     /// One after the other.
-    fn joined(parts: Vec<Parts>) -> Result<Parts, DatatypeError> {
+    pub(crate) fn joined(parts: Vec<Parts>) -> Result<Parts, DatatypeError> {
         let bounds = parts.iter().map(|part| part.bounds).fold(Bounds::EMPTY, Bounds::union);
         let signatures = parts.iter().map(|part| Signature::clone(&part.signature)).collect();
         let signature = Signature::joined(signatures).ok_or(LARGE)?;
@@ -366,7 +374,7 @@ fn basic_layout(basic: Basic) -> Layout {
     }
 }
 
-const FAR: DatatypeError = DatatypeError::Overflow { what: "a bound" };
+pub(crate) const FAR: DatatypeError = DatatypeError::Overflow { what: "a bound" };
 const LARGE: DatatypeError = DatatypeError::Overflow { what: "the size" };
 
 /// The deepest nesting that is followed, far beyond what real programs build and far within any thread's stack.

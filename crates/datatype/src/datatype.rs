@@ -215,7 +215,7 @@ impl Datatype {
 
     /// The datatype of a table row; `None` when its number format is not supported.
     pub(crate) fn of_predefined(predefined: Predefined) -> Option<Datatype> {
-        let parts = Parts::of(predefined.basic()?);
+        let parts = Parts::of(predefined, predefined.basic()?);
         Datatype::with(parts, Some(predefined), Some(predefined)).ok()
     }
 
@@ -246,6 +246,11 @@ impl Datatype {
             parts,
         };
         Ok(Datatype { facts: Arc::new(facts) })
+    }
+
+    /// What is elements without their places.
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.facts.parts.signature
     }
 
     pub(crate) fn parts(&self) -> &Parts {

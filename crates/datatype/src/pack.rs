@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use fabric::strided::{Strides, gather, gather_memory, scatter};
 use fabric::{Payload, UserMemory};
 use thiserror::Error;
 
@@ -169,7 +170,7 @@ fn claimed_short(claimed: usize, span: Span) -> bool {
 }
 
 // The movers check every block against both ends all the same, since a claim is all that stands between a wrong
-// offset and somebody else's memory. The check is one well-predicted branch.
+// offset and somebody else's memory. The check is one well-predicted branch, and one for all blocks of a loop.
 
 struct Packing<'a> {
     source: Payload<'a>,
@@ -190,13 +191,8 @@ impl Mover for Packing<'_> {
     #[inline]
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
         let bytes = BYTES * count as usize;
-        let into = self.into.get_mut(self.packed..self.packed + bytes).unwrap_or_default();
-        for (round, into) in into.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
-            let part = self.source.part(place(offset, round as i64, stride) as usize, BYTES);
-            if part.bytes() == BYTES {
-                part.copy_to(into);
-            }
-        }
+        let row = self.into.get_mut(self.packed..).unwrap_or_default();
+        gather::<BYTES>(self.source, Strides { first: offset, stride, count }, row);
         self.packed += bytes;
     }
 }
@@ -216,11 +212,9 @@ impl Mover for PackingMemory<'_> {
 
     #[inline]
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
-        for round in 0..count {
-            let part = self.source.part(place(offset, round, stride) as usize, BYTES);
-            put::<BYTES>(self.into, self.packed, part);
-            self.packed += BYTES;
-        }
+        let blocks = Strides { first: offset, stride, count };
+        gather_memory::<BYTES>(self.source, blocks, self.into, self.packed);
+        self.packed += BYTES * count as usize;
     }
 }
 
@@ -239,21 +233,9 @@ impl Mover for Unpacking<'_> {
 
     #[inline]
     fn blocks<const BYTES: usize>(&mut self, offset: i64, stride: i64, count: i64) {
-        for round in 0..count {
-            let part = self.packed.part(self.taken, BYTES);
-            put::<BYTES>(self.into, place(offset, round, stride) as usize, part);
-            self.taken += BYTES;
-        }
-    }
-}
-
-/// Writes `part` at `offset`, when it has all its bytes and there is room for them: both are so by construction,
-/// and told to the compiler they make the copy one of constant size.
-#[inline]
-fn put<const BYTES: usize>(into: &mut UserMemory, offset: usize, part: Payload<'_>) {
-    let fits = into.bytes().checked_sub(offset).is_some_and(|room| BYTES <= room);
-    if fits && part.bytes() == BYTES {
-        into.write_at(offset, part);
+        let blocks = Strides { first: offset, stride, count };
+        scatter::<BYTES>(self.packed, self.taken, self.into, blocks);
+        self.taken += BYTES * count as usize;
     }
 }
 

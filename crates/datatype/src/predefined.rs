@@ -157,6 +157,24 @@ impl Predefined {
         self.basic().map(|basic| basic.bytes() as i64)
     }
 
+    /// Value and index of a pair; `None` for everything else.
+    #[must_use]
+    pub fn pair(self) -> Option<(Predefined, Predefined)> {
+        use Predefined as P;
+        Some(match self {
+            P::FloatInt => (P::Float, P::Int),
+            P::DoubleInt => (P::Double, P::Int),
+            P::LongInt => (P::Long, P::Int),
+            P::TwoInt => (P::Int, P::Int),
+            P::ShortInt => (P::Short, P::Int),
+            P::LongDoubleInt => (P::LongDouble, P::Int),
+            P::TwoReal => (P::Real, P::Real),
+            P::TwoDoublePrecision => (P::DoublePrecision, P::DoublePrecision),
+            P::TwoInteger => (P::Integer, P::Integer),
+            _ => return None,
+        })
+    }
+
     /// The datatype itself; `None` when unsupported.
     #[must_use]
     pub fn datatype(self) -> Option<&'static Datatype> {
@@ -241,6 +259,15 @@ mod tests {
         for &predefined in Predefined::ALL {
             let quadruple = matches!(predefined, Predefined::Real16 | Predefined::Complex32);
             assert_eq!(predefined.datatype().is_none(), quadruple, "{predefined}");
+        }
+    }
+
+    #[test]
+    fn parts_of_pairs_are_what_the_number_format_says() {
+        for &predefined in Predefined::ALL {
+            let parts = predefined.pair().map(|(value, index)| (value.basic(), index.basic()));
+            let formats = predefined.basic().and_then(Basic::pair);
+            assert_eq!(parts, formats.map(|(value, index)| (Some(value), Some(index))), "{predefined}");
         }
     }
 

@@ -1,15 +1,18 @@
-//! The sequence of basic elements of a datatype, without their places: what `MPI_Get_elements` counts.
+//! The sequence of basic elements of a datatype, without their places: what `MPI_Get_elements` counts, and what
+//! `external32` converts.
 //!
 //! Kept as a tree that repeats parts instead of writing them out, so that a million structs cost one node.
 
 use std::sync::Arc;
 
-use crate::Basic;
+use crate::Predefined;
 
 /// Which basic elements follow each other in packed form.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     bytes: i64,
+    /// Bytes in the format `external32`, never more than in this machine's.
+    external_bytes: i64,
     elements: i64,
     depth: u32,
     shape: Shape,
@@ -18,7 +21,7 @@ pub(crate) struct Signature {
 #[derive(Clone, Debug)]
 enum Shape {
     /// `elements` of one kind; none of it when there are no bytes.
-    Uniform(Basic),
+    Uniform(Predefined),
     Repeat {
         inner: Arc<Signature>,
     },
@@ -27,24 +30,30 @@ enum Shape {
 
 impl Signature {
     /// No element at all.
-    pub(crate) const EMPTY: Signature =
-        Signature { bytes: 0, elements: 0, depth: 0, shape: Shape::Uniform(Basic::U8) };
+    pub(crate) const EMPTY: Signature = Signature {
+        bytes: 0,
+        external_bytes: 0,
+        elements: 0,
+        depth: 0,
+        shape: Shape::Uniform(Predefined::Byte),
+    };
 
     /// One element; a pair is two (MPI 5.0 section 5.1.11 counts elements of the type map).
-    pub(crate) fn of(basic: Basic) -> Signature {
-        match basic.pair() {
+    pub(crate) fn of(predefined: Predefined) -> Signature {
+        match predefined.pair() {
             Some((value, index)) if value == index => Signature::run(value, 2),
             Some((value, index)) => {
                 Signature::joined(vec![Signature::run(value, 1), Signature::run(index, 1)])
                     .unwrap_or(Signature::EMPTY)
             }
-            None => Signature::run(basic, 1),
+            None => Signature::run(predefined, 1),
         }
     }
 
-    fn run(basic: Basic, elements: i64) -> Signature {
-        let bytes = elements * basic.bytes() as i64;
-        Signature { bytes, elements, depth: 0, shape: Shape::Uniform(basic) }
+    fn run(predefined: Predefined, elements: i64) -> Signature {
+        let bytes = elements * element_bytes(predefined);
+        let external_bytes = elements * predefined.external_size().unwrap_or(0);
+        Signature { bytes, external_bytes, elements, depth: 0, shape: Shape::Uniform(predefined) }
     }
 
     /// `count` times this; `None` on overflow.
@@ -56,7 +65,9 @@ impl Signature {
             Shape::Uniform(_) | Shape::Repeat { .. } => (self.depth, self.shape.clone()),
             Shape::Sequence(_) => (self.depth + 1, Shape::Repeat { inner: Arc::clone(self) }),
         };
-        Some(Signature { bytes, elements, depth, shape })
+        // What the larger number allowed, this one needs not check; so it is below.
+        let external_bytes = self.external_bytes * count;
+        Some(Signature { bytes, external_bytes, elements, depth, shape })
     }
 
     /// One after the other; `None` on overflow.
@@ -74,6 +85,7 @@ impl Signature {
         let sum = |start: i64, part: i64| start.checked_add(part);
         Some(Signature {
             bytes: merged.iter().map(|part| part.bytes).try_fold(0, sum)?,
+            external_bytes: merged.iter().map(|part| part.external_bytes).sum(),
             elements: merged.iter().map(|part| part.elements).try_fold(0, sum)?,
             depth: merged.iter().map(|part| part.depth).max().unwrap_or(0) + 1,
             shape: Shape::Sequence(merged.into()),
@@ -86,6 +98,7 @@ impl Signature {
 
     fn absorb(&mut self, next: &Signature) -> Option<()> {
         self.bytes = self.bytes.checked_add(next.bytes)?;
+        self.external_bytes += next.external_bytes;
         self.elements = self.elements.checked_add(next.elements)?;
         Some(())
     }
@@ -93,6 +106,27 @@ impl Signature {
     /// How many elements there are.
     pub(crate) fn elements(&self) -> i64 {
         self.elements
+    }
+
+    /// How many bytes they take in the format `external32`.
+    pub(crate) fn external_bytes(&self) -> i64 {
+        self.external_bytes
+    }
+
+    /// Names the elements of `count` times this, in order: so many of one kind, then of the next. None is a pair.
+    pub(crate) fn each_run<E>(
+        &self,
+        count: i64,
+        visit: &mut impl FnMut(Predefined, i64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.shape {
+            _ if self.bytes == 0 => Ok(()),
+            Shape::Uniform(predefined) => visit(*predefined, self.elements * count),
+            Shape::Repeat { inner } => inner.each_run(self.bytes / inner.bytes * count, visit),
+            Shape::Sequence(parts) => {
+                (0..count).try_for_each(|_| parts.iter().try_for_each(|part| part.each_run(1, visit)))
+            }
+        }
     }
 
     /// How deep the tree is.
@@ -107,7 +141,7 @@ impl Signature {
             return None;
         }
         match &self.shape {
-            Shape::Uniform(basic) => whole(bytes, basic.bytes() as i64),
+            Shape::Uniform(predefined) => whole(bytes, element_bytes(*predefined)),
             Shape::Repeat { inner } => {
                 Some(bytes / inner.bytes * inner.elements + inner.elements_in(bytes % inner.bytes)?)
             }
@@ -128,6 +162,11 @@ fn elements_in_sequence(parts: &[Signature], mut bytes: i64) -> Option<i64> {
     None
 }
 
+/// Bytes of an element; a datatype that is not supported is in no signature.
+fn element_bytes(predefined: Predefined) -> i64 {
+    predefined.size().unwrap_or(1)
+}
+
 /// `bytes / each`, when nothing remains.
 fn whole(bytes: i64, each: i64) -> Option<i64> {
     (bytes % each == 0).then_some(bytes / each)
@@ -143,7 +182,7 @@ mod tests {
 
     #[test]
     fn counts_elements_of_a_prefix() {
-        let record = joined(&[Signature::run(Basic::F64, 2), Signature::of(Basic::I32)]);
+        let record = joined(&[Signature::run(Predefined::Double, 2), Signature::of(Predefined::Int)]);
         let many = record.repeated(1_000_000).expect("no overflow");
         assert_eq!((many.bytes, many.elements()), (20_000_000, 3_000_000));
         for (bytes, elements) in [(0, Some(0)), (8, Some(1)), (20, Some(3)), (36, Some(5)), (40, Some(6))] {
@@ -156,14 +195,30 @@ mod tests {
 
     #[test]
     fn a_pair_is_two_elements() {
-        assert_eq!(Signature::of(Basic::PairF64I32).elements_in(12), Some(2));
-        assert_eq!(Signature::of(Basic::PairF64I32).elements_in(8), Some(1));
-        assert_eq!(Signature::of(Basic::PairI32I32).elements(), 2);
+        assert_eq!(Signature::of(Predefined::DoubleInt).elements_in(12), Some(2));
+        assert_eq!(Signature::of(Predefined::DoubleInt).elements_in(8), Some(1));
+        assert_eq!(Signature::of(Predefined::TwoInt).elements(), 2);
+    }
+
+    #[test]
+    fn runs_are_named_in_order() {
+        let record = joined(&[Signature::run(Predefined::Long, 2), Signature::of(Predefined::ShortInt)]);
+        let twice = record.repeated(2).expect("no overflow");
+        assert_eq!((twice.bytes, twice.external_bytes()), (44, 28));
+        let mut runs = Vec::new();
+        let all: Result<(), ()> = twice.each_run(2, &mut |predefined, elements| {
+            runs.push((predefined, elements));
+            Ok(())
+        });
+        assert!(all.is_ok());
+        let one = [(Predefined::Long, 2), (Predefined::Short, 1), (Predefined::Int, 1)];
+        assert_eq!(runs, one.repeat(4));
+        assert_eq!(twice.each_run(1, &mut |_, _| Err("no")), Err("no"));
     }
 
     #[test]
     fn like_parts_merge_and_empty_ones_vanish() {
-        let ints = Signature::run(Basic::I32, 3);
+        let ints = Signature::run(Predefined::Int, 3);
         let merged = joined(&[ints.clone(), Signature::EMPTY, ints]);
         assert_eq!((merged.elements(), merged.depth()), (6, 0));
         assert!(merged.repeated(i64::MAX).is_none());

@@ -15,11 +15,12 @@ pub mod loopback;
 mod memory;
 mod one_sided;
 pub mod simulated;
+pub mod strided;
 
 pub use atomic::{Atomic, Change, Scalar};
 pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
-pub use memory::{Heap, Payload, Room, UserMemory, copy};
+pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

@@ -110,7 +110,7 @@ pub struct UserMemory {
     start: *mut u8,
     bytes: usize,
     /// What keeps the memory allocated, where it is the library's own.
-    keeps: Option<Heap>,
+    keeps: Option<Arc<HeapBytes>>,
 }
 
 // SAFETY: as for `Payload`; `claim` promises that nobody else uses the memory until the claim is given back.
@@ -302,6 +302,8 @@ unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) 
 #[derive(Clone)]
 pub struct Heap {
     bytes: Arc<HeapBytes>,
+    /// How much of it this is.
+    length: usize,
 }
 
 impl Heap {
@@ -310,19 +312,24 @@ impl Heap {
     pub fn new(bytes: usize) -> Heap {
         let start = Box::into_raw(vec![0u8; bytes].into_boxed_slice());
         // SAFETY: `Box::into_raw` never returns null.
-        Heap { bytes: Arc::new(HeapBytes { slice: unsafe { NonNull::new_unchecked(start) } }) }
+        let slice = unsafe { NonNull::new_unchecked(start) };
+        Heap { bytes: Arc::new(HeapBytes { slice }), length: bytes }
     }
 
     /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.slice.len()
+        self.length
     }
 
     /// The whole of it, to be written.
     #[must_use]
     pub fn memory(&self) -> UserMemory {
-        UserMemory { start: self.bytes.slice.as_ptr().cast(), bytes: self.bytes(), keeps: Some(self.clone()) }
+        UserMemory {
+            start: self.bytes.slice.as_ptr().cast(),
+            bytes: self.bytes(),
+            keeps: Some(Arc::clone(&self.bytes)),
+        }
     }
 
     /// The whole of it, to be read.
@@ -341,6 +348,48 @@ impl fmt::Debug for Heap {
         write!(f, "Heap({} bytes)", self.bytes())
     }
 }
+
+/// Memory for what is packed on its way, used again: pieces that nobody claims any more are given out once more, with
+/// what stood in them. So messages that come again neither allocate nor clear.
+#[derive(Debug, Default)]
+pub struct Pool {
+    kept: Vec<Heap>,
+}
+
+impl Pool {
+    /// No memory so far.
+    #[must_use]
+    pub const fn new() -> Pool {
+        Pool { kept: Vec::new() }
+    }
+
+    /// Memory of `bytes` bytes with any contents.
+    #[must_use]
+    pub fn take(&mut self, bytes: usize) -> Heap {
+        if POOLED_BYTES_MAX < bytes {
+            return Heap::new(bytes);
+        }
+        // What `get_mut` has seen, whoever gave up the last claim did before.
+        let is_free = |heap: &mut Heap| Arc::get_mut(&mut heap.bytes).is_some();
+        let mut kept = self.kept.iter_mut();
+        if let Some(heap) = kept.find_map(|heap| (bytes <= heap.length && is_free(heap)).then_some(heap)) {
+            return Heap { length: bytes, ..heap.clone() };
+        }
+        let whole = Heap::new(bytes.next_power_of_two().max(POOLED_BYTES_MIN));
+        match self.kept.iter_mut().position(is_free) {
+            Some(smaller) => self.kept[smaller] = whole.clone(),
+            None if self.kept.len() < POOLED_MAX => self.kept.push(whole.clone()),
+            None => {}
+        }
+        Heap { length: bytes, ..whole }
+    }
+}
+
+/// The largest piece that a pool keeps, and the smallest that it makes.
+const POOLED_BYTES_MAX: usize = 4 << 20;
+const POOLED_BYTES_MIN: usize = 256;
+/// Pieces that a pool keeps.
+const POOLED_MAX: usize = 4;
 
 /// The allocation behind a [`Heap`], never seen as a slice while claims on it exist.
 struct HeapBytes {
@@ -380,6 +429,28 @@ mod tests {
         drop(heap);
         assert_eq!(claim.write_at(0, Payload::from(&[5u8, 6, 7][..])), 2);
         assert_eq!(claim.payload().to_vec(), [5, 6]);
+    }
+
+    #[test]
+    fn a_pool_gives_out_again_what_nobody_claims() {
+        let mut pool = Pool::new();
+        let first = pool.take(300);
+        assert_eq!((first.bytes(), first.memory().bytes(), first.payload().bytes()), (300, 300, 300));
+        let (start, claim) = (first.memory().start(), first.memory());
+        drop(first);
+        let second = pool.take(300);
+        assert_ne!(second.memory().start(), start, "a claim is left");
+        drop(claim);
+        let third = pool.take(512);
+        assert_eq!((third.memory().start(), third.bytes()), (start, 512));
+        assert_ne!(pool.take(1000).memory().start(), start);
+        let many: Vec<Heap> = (0..9).map(|_| pool.take(8)).collect();
+        for (at, heap) in many.iter().enumerate() {
+            assert!(many[at + 1..].iter().all(|other| other.memory().start() != heap.memory().start()));
+        }
+        assert!(pool.kept.len() <= POOLED_MAX);
+        drop(pool.take(POOLED_BYTES_MAX + 1));
+        assert!(pool.kept.iter().all(|heap| heap.bytes() <= POOLED_BYTES_MAX));
     }
 
     #[test]

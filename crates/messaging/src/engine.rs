@@ -3,6 +3,8 @@
 //! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
+mod gathering;
+
 use fabric::{
     Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
     UserMemory,
@@ -14,7 +16,7 @@ use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer, encode_exposed};
-use crate::request::{Carrier, Failure, Lent, Mode, Outcome, RequestId, State};
+use crate::request::{Carrier, Failure, Lent, Mode, Outcome, Postscript, RequestId, Requests, State};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -110,6 +112,10 @@ impl<F: Fabric> Engine<F> {
         if !link.queue.is_empty() || payload.bytes() >= link.eager_bytes_end {
             return None;
         }
+        self.core.begun += 1;
+        if self.core.begun > SENDS_PER_TURN {
+            return None;
+        }
         let header = Kind::Eager(envelope).header();
         match self.fabric.post(link.lane, &header, payload) {
             Posted::Sent => Some(Sending::Done),
@@ -137,7 +143,23 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(sending);
         }
-        self.send_slowly(to, envelope, payload, mode)
+        self.send_slowly(to, envelope, payload, mode, 0)
+    }
+
+    /// Sends like [`Engine::send`], and says what the elements of the message are: a number that the outcome of its
+    /// receive has, and that means nothing here; 0 says nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
+    pub fn send_signed(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending, Box<FabricError>> {
+        self.send_slowly(to, envelope, payload, mode, signature)
     }
 
     /// Receives the first message that `pattern` asks for into `memory`. `from` is the peer behind the pattern's
@@ -327,19 +349,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`]: for operations that are
-    /// made of several messages.
-    pub fn promise(&mut self) -> RequestId {
-        self.core.requests.insert(State::Promised)
-    }
-
-    /// Ends a request of [`Engine::promise`].
-    pub fn fulfil(&mut self, request: RequestId) {
-        if let Some(State::Promised) = self.core.requests.find(request) {
-            self.core.requests.complete(request, Outcome::sent());
-        }
-    }
-
     /// The contexts of messages that came before their receive, one for each message.
     pub fn unexpected_contexts(&self) -> impl Iterator<Item = u32> + '_ {
         self.core.matching.contexts()
@@ -350,6 +359,7 @@ impl<F: Fabric> Engine<F> {
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
         self.core.looked = 0;
+        self.core.begun = 0;
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
@@ -405,6 +415,13 @@ impl<F: Fabric> Engine<F> {
         &self.fabric
     }
 
+    /// Receives that have their message, of which some bytes are still on their way.
+    #[must_use]
+    pub fn arriving(&self) -> usize {
+        let arriving = |state: &State| matches!(state, State::Landing { .. } | State::Following { .. });
+        self.core.requests.pending().filter(|(_, state)| arriving(state)).count()
+    }
+
     /// Memory that unexpected messages cost now, in bytes.
     #[must_use]
     pub fn unexpected_bytes(&self) -> usize {
@@ -430,23 +447,29 @@ impl<F: Fabric> Engine<F> {
         envelope: Envelope,
         payload: Payload<'static>,
         mode: Mode,
+        signature: u32,
     ) -> Result<Sending, Box<FabricError>> {
+        self.core.begun += 1;
+        if self.core.begun > SENDS_PER_TURN {
+            // A program that only sends must hear that its receiver keeps too much already.
+            self.progress();
+        }
         self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
         let eager = payload.bytes() < link.eager_bytes_end;
         if eager && mode == Mode::Standard {
-            let header = Kind::Eager(envelope).header();
-            return Ok(self.queue_and_pump(to, header, payload));
+            let kind = if signature == 0 { Kind::Eager(envelope) } else { Kind::Signed(envelope, signature) };
+            return Ok(self.queue_and_pump(to, kind.header(), payload));
         }
-        let (send, kind, payload, then) = if eager {
+        let (send, kind, payload, then) = if eager && signature == 0 {
             // Nobody can have matched it before it is gone, whatever a peer says.
             let send = self.core.requests.insert(State::Queued { to });
             (send, Kind::Synchronous(envelope, send), Parcel::User(payload), Then::AwaitReceiver(send))
         } else {
             let exposed = self.fabric.expose(link.lane, payload);
-            let offer = Offer { bytes: payload.bytes(), exposed };
+            let offer = Offer { bytes: payload.bytes(), exposed, signature };
             let send = self.core.requests.insert(State::AwaitingReceiver { to, payload, exposed });
-            (send, Kind::Request(envelope, send), Parcel::small(&offer.encode()), Then::Nothing)
+            (send, Kind::Request(envelope, send), offer.parcel(), Then::Nothing)
         };
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
         self.pump();
@@ -505,15 +528,16 @@ impl<F: Fabric> Engine<F> {
     ) -> Receiving {
         let Envelope { source, tag, .. } = envelope;
         let receiving = match body {
-            Body::Whole { payload, acknowledge } => {
+            Body::Whole { payload, postscript } => {
                 memory.write_at(0, payload.payload());
-                if let Some(send) = acknowledge {
+                if let Postscript::Acknowledge(send) = postscript {
                     self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 }
-                Receiving::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()))
+                let outcome = Outcome::received(source, tag, payload.bytes(), memory.bytes());
+                Receiving::Done(outcome.with(postscript))
             }
-            Body::Arriving { bytes, acknowledge } => {
-                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, acknowledge };
+            Body::Arriving { bytes, postscript } => {
+                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, postscript };
                 let request = self.core.requests.insert(state);
                 self.follow(from, index, request);
                 Receiving::Pending(request)
@@ -525,7 +549,7 @@ impl<F: Fabric> Engine<F> {
                     source,
                     tag,
                     sent_bytes: offer.bytes,
-                    acknowledge: None,
+                    postscript: offer.postscript(),
                     by: Carrier::Message,
                 };
                 let receive = self.core.requests.insert(state);
@@ -670,6 +694,9 @@ impl<F: Fabric> Engine<F> {
                 continue;
             };
             while let Some(front) = link.queue.front_mut() {
+                if link.eager_bytes_end == 0 {
+                    withhold(fabric, &mut core.requests, peer, link.lane, front);
+                }
                 match push(fabric, link.lane, front) {
                     Posted::Sent => {
                         moved += 1;
@@ -749,6 +776,38 @@ fn look<F: Fabric>(
     }
 }
 
+/// Keeps the payload of an eager message here that was queued before the receiver has asked for that: only its header
+/// travels then.
+fn withhold<F: Fabric>(
+    fabric: &mut F,
+    requests: &mut Requests,
+    to: Peer,
+    lane: F::Lane,
+    outgoing: &mut Outgoing,
+) {
+    let (envelope, signature) = match Kind::of(&outgoing.header) {
+        Some(Kind::Eager(envelope)) => (envelope, 0),
+        Some(Kind::Signed(envelope, signature)) => (envelope, signature),
+        _ => return,
+    };
+    let (Then::Complete(send), None, Parcel::User(payload)) =
+        (outgoing.then, outgoing.taken, &outgoing.payload)
+    else {
+        return;
+    };
+    let (payload, exposed) = (*payload, fabric.expose(lane, *payload));
+    if let Some(state) = requests.find(send) {
+        *state = State::AwaitingReceiver { to, payload, exposed };
+    }
+    let offer = Offer { bytes: payload.bytes(), exposed, signature };
+    *outgoing = Outgoing {
+        header: Kind::Request(envelope, send).header(),
+        payload: offer.parcel(),
+        taken: None,
+        then: Then::Nothing,
+    };
+}
+
 /// Offers one message to the fabric; what it takes is noted in the message.
 fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
     let payload = outgoing.payload.payload();
@@ -767,3 +826,5 @@ const EVENTS_PER_TURN: usize = 64;
 /// So many messages may be found by looks before a turn of progress is due: whoever always finds something there must
 /// not forget the others.
 const LOOKS_PER_TURN: u32 = 32;
+/// So many sends may begin before a turn of progress is made.
+const SENDS_PER_TURN: u32 = 256;

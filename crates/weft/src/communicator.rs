@@ -11,6 +11,7 @@ mod inter;
 mod mail;
 mod objections;
 mod ongoing;
+mod partitioned;
 mod split;
 mod strangers;
 mod topologies;
@@ -18,6 +19,7 @@ mod topologies;
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
 pub use ongoing::Ongoing;
+pub use partitioned::{PartitionedReceive, PartitionedSend};
 pub use split::{Part, SplitBy};
 pub use topologies::{Edge, Topology};
 
@@ -80,6 +82,8 @@ struct Inner {
     /// What messages to people call it while it has no name.
     label: Label,
     attributes: Attributes,
+    /// What its partitioned operations know of each other, once there is one.
+    partitioned: OnceLock<Box<partitioned::Notices>>,
 }
 
 /// What is known of a message that was received or probed.
@@ -204,6 +208,7 @@ impl Communicator {
             name: Mutex::default(),
             label,
             attributes: Attributes::default(),
+            partitioned: OnceLock::new(),
         };
         Some(Communicator { inner: Arc::new(inner) })
     }

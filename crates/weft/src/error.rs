@@ -74,6 +74,7 @@ pub enum Class {
     RmaAttach,
     RmaShared,
     RmaFlavor,
+    Datarep,
     /// What a function of the program returned when it was called back.
     Callback(i32),
 }

@@ -69,8 +69,8 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, Received, Reduce, SplitBy, Status,
-    Topology,
+    Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend,
+    Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
@@ -95,6 +95,6 @@ pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use fabric::{Heap, Payload, Room, UserMemory};
+    pub use fabric::{Heap, Payload, Pool, Room, UserMemory};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }

@@ -149,6 +149,14 @@ impl Process {
         sending
     }
 
+    /// Hands parts of an operation to the engine, all of them for one peer.
+    pub(crate) fn send_parts(&self, to: Peer, act: impl FnOnce(&mut Engine<Fabrics>)) {
+        self.with(act);
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+    }
+
     /// Sends if nothing stands in the way; `None` when nothing has happened.
     #[inline(always)]
     pub(crate) fn send_at_once(
@@ -386,6 +394,17 @@ impl Process {
         self.with(|engine| engine.receive_matched(message, memory))
     }
 
+    /// A request that ends when [`Process::fulfil`] says so.
+    #[must_use]
+    pub fn promise(&self) -> RequestId {
+        self.with(Engine::promise)
+    }
+
+    /// Ends a request of [`Process::promise`], and wakes who waits for it.
+    pub fn fulfil(&self, request: RequestId) {
+        self.with(|engine| engine.fulfil(request));
+    }
+
     pub(crate) fn cancel(&self, request: RequestId) {
         self.with(|engine| engine.cancel(request));
     }
@@ -529,7 +548,7 @@ impl Process {
 
     /// Looks, makes one turn of progress if nothing is there, and looks again. A program that looks in a loop gives
     /// its core away now and then where cores are shared, or the one it waits for would never run.
-    fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
+    pub(crate) fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
         let mut engine = self.hold();
         if let Some(answer) = ready(&mut engine) {
             return Some(answer);

@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 use weft::claims::{Heap, Mode, RequestId, Sending};
 use weft::{Class, Communicator, Error, Process, Rank, Result};
 
-use crate::arguments::{self, Partner};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::point_to_point::{PlannedSend, Send};
 use crate::bodies::pointers::{Place, check_count_out};
 use crate::bodies::{completion, sessions};
 use crate::convert::CountOut;
@@ -290,8 +289,11 @@ pub unsafe fn mpi_bsend(
     comm: MPI_Comm,
 ) -> c_int {
     call("MPI_Bsend", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { send(runtime, Message { buf, count, datatype, dest, tag, comm }) }
+        let object = runtime.comm(comm)?;
+        let message = Send { buffer: buf, count, datatype, to: dest, tag };
+        // SAFETY: the program's promise is handed on; the data is copied before this returns.
+        let planned = unsafe { message.check(runtime, &object.comm)? };
+        send(runtime, planned, &object, comm)
     })
 }
 
@@ -309,51 +311,33 @@ pub unsafe fn mpi_ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     call("MPI_Ibsend", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promises are handed on.
-        let place = unsafe {
-            let place = Place::new(request, "request")?;
-            send(runtime, Message { buf, count, datatype, dest, tag, comm })?;
-            place
-        };
+        let object = runtime.comm(comm)?;
+        let message = Send { buffer: buf, count, datatype, to: dest, tag };
+        // SAFETY: the program's promises are handed on; the data is copied before this returns.
+        let (place, planned) =
+            unsafe { (Place::new(request, "request")?, message.check(runtime, &object.comm)?) };
+        send(runtime, planned, &object, comm)?;
         place.set(SENT);
         Ok(())
     })
 }
 
-/// The arguments of a buffered send.
-struct Message {
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-}
-
-/// # Safety
-/// See [`arguments::outgoing`].
-unsafe fn send(runtime: &'static Runtime, message: Message) -> Result<()> {
-    let Message { buf, count, datatype, dest, tag, comm } = message;
-    let object = runtime.comm(comm)?;
-    let datatype = resolve_committed(runtime, datatype)?;
-    let to = arguments::destination(&object.comm, dest)?;
-    let tag = arguments::tag(tag)?;
-    // SAFETY: the caller's promise is handed on; the data is copied before this returns.
-    let outgoing = unsafe { arguments::outgoing(buf, count, &datatype)? };
-    let Partner::Rank(to) = to else { return Ok(()) };
-    let cost_bytes = outgoing.payload.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
-    let copy = outgoing.keeps.unwrap_or_else(|| {
-        let copy = Heap::new(outgoing.payload.bytes());
-        copy.memory().write_at(0, outgoing.payload);
-        copy
-    });
+/// Copies what a planned send sends, and sends the copy.
+pub(super) fn send(
+    runtime: &'static Runtime,
+    planned: PlannedSend,
+    object: &Held,
+    errors_to: MPI_Comm,
+) -> Result<()> {
+    let Some(to) = planned.partner() else { return Ok(()) };
+    let copy = planned.copy()?;
     // MPI 5.0 §3.6: the buffer of the communicator is the only one that its sends use, if there is one.
     if lock(&object.buffer).is_some() {
-        return buffer(runtime, &object.buffer, &object, comm, copy, (to, tag), cost_bytes);
+        return buffer(runtime, &object.buffer, object, errors_to, copy, to);
     }
     match session_with_buffer(runtime) {
-        Some(slot) => buffer(runtime, &slot, &object, comm, copy, (to, tag), cost_bytes),
-        None => buffer(runtime, &runtime.buffer, &object, comm, copy, (to, tag), cost_bytes),
+        Some(slot) => buffer(runtime, &slot, object, errors_to, copy, to),
+        None => buffer(runtime, &runtime.buffer, object, errors_to, copy, to),
     }
 }
 
@@ -371,8 +355,8 @@ fn buffer(
     errors_to: MPI_Comm,
     copy: Heap,
     (to, tag): (Rank, c_int),
-    cost_bytes: i64,
 ) -> Result<()> {
+    let cost_bytes = copy.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();

@@ -6,7 +6,9 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use datatype::{ArrayOrder, Block, Datatype, DatatypeError, Field};
+use datatype::{
+    ArrayOrder, Block, Datatype, DatatypeError, Distributed, Distribution, Field, Place as Process,
+};
 use weft::{Class, Error, Result};
 
 use crate::bodies::datatype_contents::{Form, Made, Part};
@@ -360,6 +362,54 @@ fn array_order(order: c_int) -> Result<ArrayOrder> {
         MPI_ORDER_C => Ok(ArrayOrder::C),
         MPI_ORDER_FORTRAN => Ok(ArrayOrder::Fortran),
         _ => Err(Error::new(Class::Argument, format!("{order} is not an order of array elements"))),
+    }
+}
+
+/// The part of an array that a process of a grid has.
+///
+/// # Safety
+/// The arrays have `ndims` elements; `newtype` is null or writable.
+pub unsafe fn mpi_type_create_darray(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    array_of_gsizes: Counts,
+    array_of_distribs: *const c_int,
+    array_of_dargs: *const c_int,
+    array_of_psizes: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    unsafe {
+        construct("MPI_Type_create_darray", oldtype, newtype, |old| {
+            let dimensions = i64::from(ndims);
+            let sizes = counts(array_of_gsizes, dimensions, "array_of_gsizes")?;
+            let distributions = array(array_of_distribs, dimensions, "array_of_distribs")?;
+            let arguments = array(array_of_dargs, dimensions, "array_of_dargs")?;
+            let processes = array(array_of_psizes, dimensions, "array_of_psizes")?;
+            let dimension = |at: usize| -> Result<Distributed> {
+                let distribution = distribution(distributions[at], arguments[at])?;
+                Ok(Distributed { elements: sizes[at], distribution, processes: processes[at].into() })
+            };
+            let dealt: Vec<Distributed> = (0..sizes.len()).map(dimension).collect::<Result<_>>()?;
+            let process = Process { rank: rank.into(), size: size.into() };
+            let datatype = Datatype::distributed(process, &dealt, array_order(order)?, old);
+            let made = Made::by(MPI_COMBINER_DARRAY, array_of_gsizes.into()).integers(&[size, rank, ndims]);
+            let made = made.counts(&sizes).integers(distributions).integers(arguments).integers(processes);
+            Ok((datatype, made.integer(order)))
+        })
+    }
+}
+
+fn distribution(distribution: c_int, argument: c_int) -> Result<Distribution> {
+    let block = (argument != MPI_DISTRIBUTE_DFLT_DARG).then_some(i64::from(argument));
+    match distribution {
+        MPI_DISTRIBUTE_NONE => Ok(Distribution::Whole),
+        MPI_DISTRIBUTE_BLOCK => Ok(Distribution::Block(block)),
+        MPI_DISTRIBUTE_CYCLIC => Ok(Distribution::Cyclic(block)),
+        _ => Err(Error::new(Class::Argument, format!("{distribution} is not a distribution of an array"))),
     }
 }
 

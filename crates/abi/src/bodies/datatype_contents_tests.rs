@@ -70,6 +70,13 @@ fn int_forms_come_back_as_integers_and_addresses() {
         let found =
             of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
         assert_eq!(found, ints(MPI_COMBINER_SUBARRAY, &[2, 5, 7, 1, 2, 1, 2, MPI_ORDER_C], &[]));
+        let (kinds, blocks, grid) =
+            ([MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK], [3, MPI_DISTRIBUTE_DFLT_DARG], [2, 3]);
+        let (order, dealt) = (MPI_ORDER_FORTRAN, [kinds, blocks, grid].map(|list| list.as_ptr()));
+        let [a, b, c] = dealt;
+        let found = of(|new| mpi_type_create_darray(6, 4, 2, places, a, b, c, order, MPI_INT, new));
+        let integers = [&[6, 4, 2, 5, 7][..], &kinds, &blocks, &grid, &[order]].concat();
+        assert_eq!(found, ints(MPI_COMBINER_DARRAY, &integers, &[]));
         let types = [MPI_BYTE, MPI_DOUBLE];
         let found = of(|new| mpi_type_create_struct(2, lengths, bytes, types.as_ptr(), new));
         assert_eq!(found, (MPI_COMBINER_STRUCT, vec![2, 1, 2], vec![40, 80], vec![], types.to_vec()));
@@ -96,6 +103,12 @@ fn large_forms_come_back_as_large_counts() {
         let found =
             of(|new| mpi_type_create_subarray(2, places, lengths, lengths, MPI_ORDER_C, MPI_INT, new));
         assert_eq!(found, large(MPI_COMBINER_SUBARRAY, &[2, MPI_ORDER_C], &[5, 7, 1, 2, 1, 2]));
+        let whole = [MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_CYCLIC];
+        let (kinds, blocks, grid) = (whole.as_ptr(), [0, 2].as_ptr(), [1, 2].as_ptr());
+        let found =
+            of(|new| mpi_type_create_darray(2, 1, 2, places, kinds, blocks, grid, MPI_ORDER_C, MPI_INT, new));
+        let integers = [2, 1, 2, whole[0], whole[1], 0, 2, 1, 2, MPI_ORDER_C];
+        assert_eq!(found, large(MPI_COMBINER_DARRAY, &integers, &[5, 7]));
     }
 }
 

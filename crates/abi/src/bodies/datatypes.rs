@@ -207,11 +207,14 @@ pub(crate) fn attributes(runtime: &'static Runtime, handle: MPI_Datatype) -> Res
     Ok(object.attributes.clone())
 }
 
-/// The name of a datatype, for people; empty when it has none.
+/// The name of a datatype, for people; empty when it has none. The null handle has one, too (MPI 5.0 §7.8).
 pub(crate) fn name(runtime: &'static Runtime, handle: MPI_Datatype) -> Result<Vec<u8>> {
     if let Some(predefined) = predefined(handle) {
         let renamed = lock(&EXTRAS).get(&handle.value()).and_then(|extras| extras.name.clone());
         return Ok(renamed.unwrap_or_else(|| predefined.name().into()));
+    }
+    if handle == MPI_DATATYPE_NULL {
+        return Ok("MPI_DATATYPE_NULL".into());
     }
     let objects = runtime.objects();
     let object = objects.datatypes.find(handle.value()).ok_or_else(|| no_type(handle))?;

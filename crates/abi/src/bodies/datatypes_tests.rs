@@ -181,6 +181,7 @@ fn name_of(datatype: MPI_Datatype) -> String {
 #[test]
 fn datatypes_have_names() {
     testing::start();
+    assert_eq!(name_of(MPI_DATATYPE_NULL), "MPI_DATATYPE_NULL");
     assert_eq!((name_of(MPI_INT), name_of(MPI_LONG_LONG_INT)), ("MPI_INT".into(), "MPI_LONG_LONG".into()));
     let datatype = pair(MPI_INT);
     assert_eq!(name_of(datatype), "");

@@ -18,7 +18,7 @@ use crate::state::call;
 use crate::types::*;
 
 /// A packed buffer with the position in it.
-struct Buffer {
+pub(crate) struct Buffer {
     start: *mut u8,
     bytes: usize,
     position: usize,
@@ -27,7 +27,12 @@ struct Buffer {
 impl Buffer {
     /// # Safety
     /// `position` is null or a number.
-    unsafe fn new(start: *const c_void, size: i64, position: CountOut, name: &str) -> Result<Buffer> {
+    pub(crate) unsafe fn new(
+        start: *const c_void,
+        size: i64,
+        position: CountOut,
+        name: &str,
+    ) -> Result<Buffer> {
         check_count_out(position, "position")?;
         // SAFETY: not null, and the caller promised a number.
         let at = unsafe { position.read() };
@@ -42,7 +47,7 @@ impl Buffer {
     }
 
     /// Where `bytes` more bytes begin, when they fit.
-    fn next(&self, bytes: usize) -> Result<*mut u8> {
+    pub(crate) fn next(&self, bytes: usize) -> Result<*mut u8> {
         let left = self.bytes - self.position;
         if bytes <= left {
             return Ok(self.start.wrapping_add(self.position));
@@ -50,14 +55,24 @@ impl Buffer {
         let what = format!("{bytes} bytes are needed in the packed buffer, {left} are left");
         Err(Error::new(Class::Truncated, what).remedy("ask for the size with MPI_Pack_size"))
     }
+
+    /// Says that `bytes` more bytes are used.
+    ///
+    /// # Safety
+    /// `position` is writable.
+    pub(crate) unsafe fn advance(&self, position: CountOut, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise is handed on. The new position is at most the size, which came in the same type.
+        unsafe { position.write((self.position + bytes) as i64) }
+            .map_err(|error| Error::new(Class::ValueTooLarge, error.to_string()))
+    }
 }
 
-fn short(error: ShortClaim) -> Error {
+pub(crate) fn short(error: ShortClaim) -> Error {
     Error::new(Class::Internal, error.to_string())
 }
 
 /// Where the elements of a buffer stand.
-fn place(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(*mut u8, usize)> {
+pub(crate) fn place(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<(*mut u8, usize)> {
     let (start, bytes) = buffer_span(buffer, count, datatype)?;
     Ok((buffer.cast_mut().cast::<u8>().wrapping_offset(start), bytes))
 }
@@ -87,16 +102,8 @@ pub unsafe fn mpi_pack(
         let (source, mut room) = unsafe { (Payload::claim(start, span), UserMemory::claim(next, bytes)) };
         pack_memory(&datatype, incount, source, &mut room, 0).map_err(short)?;
         // SAFETY: not null, and the program promised that it is writable.
-        unsafe { advance(position, &buffer, bytes) }
+        unsafe { buffer.advance(position, bytes) }
     })
-}
-
-/// # Safety
-/// `position` is writable.
-unsafe fn advance(position: CountOut, buffer: &Buffer, bytes: usize) -> Result<()> {
-    // SAFETY: the caller's promise is handed on. The new position is at most the size, which came in the same type.
-    unsafe { position.write((buffer.position + bytes) as i64) }
-        .map_err(|error| Error::new(Class::ValueTooLarge, error.to_string()))
 }
 
 /// Unpacks the next elements.
@@ -124,7 +131,7 @@ pub unsafe fn mpi_unpack(
         let (packed, mut room) = unsafe { (Payload::claim(next, bytes), UserMemory::claim(start, span)) };
         unpack(&datatype, outcount, packed, &mut room, 0).map_err(short)?;
         // SAFETY: not null, and the program promised that it is writable.
-        unsafe { advance(position, &buffer, bytes) }
+        unsafe { buffer.advance(position, bytes) }
     })
 }
 

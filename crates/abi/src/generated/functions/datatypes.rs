@@ -237,7 +237,18 @@ pub unsafe extern "C" fn MPI_Pack_external(
     outsize: MPI_Aint,
     position: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external(
+            datarep,
+            inbuf,
+            incount as MPI_Count,
+            datatype,
+            outbuf,
+            outsize as MPI_Count,
+            CountOut::Aint(position),
+        )
+    }
 }
 
 /// `PMPI_Pack_external`, in MPI since 2.0.
@@ -254,7 +265,18 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     outsize: MPI_Aint,
     position: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external(
+            datarep,
+            inbuf,
+            incount as MPI_Count,
+            datatype,
+            outbuf,
+            outsize as MPI_Count,
+            CountOut::Aint(position),
+        )
+    }
 }
 
 /// `MPI_Pack_external_c`, in MPI since 4.0.
@@ -271,7 +293,18 @@ pub unsafe extern "C" fn MPI_Pack_external_c(
     outsize: MPI_Count,
     position: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external(
+            datarep,
+            inbuf,
+            incount,
+            datatype,
+            outbuf,
+            outsize,
+            CountOut::Count(position),
+        )
+    }
 }
 
 /// `PMPI_Pack_external_c`, in MPI since 4.0.
@@ -288,7 +321,18 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     outsize: MPI_Count,
     position: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external(
+            datarep,
+            inbuf,
+            incount,
+            datatype,
+            outbuf,
+            outsize,
+            CountOut::Count(position),
+        )
+    }
 }
 
 /// `MPI_Pack_external_size`, in MPI since 2.0.
@@ -302,7 +346,15 @@ pub unsafe extern "C" fn MPI_Pack_external_size(
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external_size(
+            datarep,
+            incount as MPI_Count,
+            datatype,
+            CountOut::Aint(size),
+        )
+    }
 }
 
 /// `PMPI_Pack_external_size`, in MPI since 2.0.
@@ -316,7 +368,15 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_size" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external_size(
+            datarep,
+            incount as MPI_Count,
+            datatype,
+            CountOut::Aint(size),
+        )
+    }
 }
 
 /// `MPI_Pack_external_size_c`, in MPI since 4.0.
@@ -330,7 +390,15 @@ pub unsafe extern "C" fn MPI_Pack_external_size_c(
     datatype: MPI_Datatype,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_size_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external_size(
+            datarep,
+            incount,
+            datatype,
+            CountOut::Count(size),
+        )
+    }
 }
 
 /// `PMPI_Pack_external_size_c`, in MPI since 4.0.
@@ -344,7 +412,15 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     datatype: MPI_Datatype,
     size: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pack_external_size_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_pack_external_size(
+            datarep,
+            incount,
+            datatype,
+            CountOut::Count(size),
+        )
+    }
 }
 
 /// `MPI_Pack_size`, in MPI since 1.1.
@@ -514,7 +590,21 @@ pub unsafe extern "C" fn MPI_Type_create_darray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_darray" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_darray(
+            size,
+            rank,
+            ndims,
+            Counts::Int(array_of_gsizes),
+            array_of_distribs,
+            array_of_dargs,
+            array_of_psizes,
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_darray`, in MPI since 2.0.
@@ -534,7 +624,21 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_darray" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_darray(
+            size,
+            rank,
+            ndims,
+            Counts::Int(array_of_gsizes),
+            array_of_distribs,
+            array_of_dargs,
+            array_of_psizes,
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_darray_c`, in MPI since 4.0.
@@ -554,7 +658,21 @@ pub unsafe extern "C" fn MPI_Type_create_darray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_darray_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_darray(
+            size,
+            rank,
+            ndims,
+            Counts::Count(array_of_gsizes),
+            array_of_distribs,
+            array_of_dargs,
+            array_of_psizes,
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `PMPI_Type_create_darray_c`, in MPI since 4.0.
@@ -574,7 +692,21 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Type_create_darray_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_darray(
+            size,
+            rank,
+            ndims,
+            Counts::Count(array_of_gsizes),
+            array_of_distribs,
+            array_of_dargs,
+            array_of_psizes,
+            order,
+            oldtype,
+            newtype,
+        )
+    }
 }
 
 /// `MPI_Type_create_hindexed`, in MPI since 2.0.
@@ -2107,7 +2239,18 @@ pub unsafe extern "C" fn MPI_Unpack_external(
     outcount: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_external" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_unpack_external(
+            datarep,
+            inbuf,
+            insize as MPI_Count,
+            CountOut::Aint(position),
+            outbuf,
+            outcount as MPI_Count,
+            datatype,
+        )
+    }
 }
 
 /// `PMPI_Unpack_external`, in MPI since 2.0.
@@ -2124,7 +2267,18 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     outcount: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_external" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_unpack_external(
+            datarep,
+            inbuf,
+            insize as MPI_Count,
+            CountOut::Aint(position),
+            outbuf,
+            outcount as MPI_Count,
+            datatype,
+        )
+    }
 }
 
 /// `MPI_Unpack_external_c`, in MPI since 4.0.
@@ -2141,7 +2295,18 @@ pub unsafe extern "C" fn MPI_Unpack_external_c(
     outcount: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_external_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_unpack_external(
+            datarep,
+            inbuf,
+            insize,
+            CountOut::Count(position),
+            outbuf,
+            outcount,
+            datatype,
+        )
+    }
 }
 
 /// `PMPI_Unpack_external_c`, in MPI since 4.0.
@@ -2158,7 +2323,18 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     outcount: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpack_external_c" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::external::mpi_unpack_external(
+            datarep,
+            inbuf,
+            insize,
+            CountOut::Count(position),
+            outbuf,
+            outcount,
+            datatype,
+        )
+    }
 }
 
 /// `MPI_Aint_add`, in MPI since 3.1.
