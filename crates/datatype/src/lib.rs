@@ -35,5 +35,5 @@ pub use layout::Layout;
 pub use operator::Operator;
 pub use pack::{ShortClaim, each_block, pack, pack_memory, unpack};
 pub use predefined::{Class, Predefined};
-pub use shape::{Part, Shape};
 pub use reduce::{ReduceError, reduce, reduce_elements, reduce_packed};
+pub use shape::{Part, Shape};

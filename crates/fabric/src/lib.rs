@@ -11,6 +11,7 @@
 mod atomic;
 pub mod conformance;
 mod contract;
+pub mod host;
 pub mod loopback;
 mod memory;
 mod one_sided;
@@ -22,5 +23,6 @@ pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
+pub use host::HostIdentity;
 pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

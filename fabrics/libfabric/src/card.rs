@@ -1,6 +1,8 @@
 //! What a process tells the others so that they can reach it. Comes back as bytes from outside, and none of them is
 //! believed before it has been looked at. No input or output here.
 
+use fabric::HostIdentity;
+
 use crate::memory::RAILS_MAX;
 use crate::survey;
 
@@ -18,8 +20,8 @@ pub(crate) struct Card {
     pub(crate) seal: u32,
     /// What kind of name the endpoint has.
     pub(crate) address_format: u32,
-    /// Equal for processes of one running kernel.
-    pub(crate) host_identity: [u8; 16],
+    /// The host that it is on.
+    pub(crate) host_identity: HostIdentity,
     /// For messages to people.
     pub(crate) host_name: String,
     pub(crate) provider: String,
@@ -64,7 +66,7 @@ impl Card {
         card.extend(VERSION.to_le_bytes());
         card.extend(self.seal.to_le_bytes());
         card.extend(self.address_format.to_le_bytes());
-        card.extend(self.host_identity);
+        card.extend(self.host_identity.0);
         let host = self.host_name.as_bytes();
         let host = &host[..host.len().min(HOST_NAME_BYTES_MAX)];
         for text in [host, self.provider.as_bytes(), self.network.as_bytes(), &self.name] {
@@ -94,7 +96,7 @@ impl Card {
         let mut decoded = Card {
             seal: u32::from_le_bytes(rest.take()?),
             address_format: u32::from_le_bytes(rest.take()?),
-            host_identity: rest.take()?,
+            host_identity: HostIdentity(rest.take()?),
             host_name: printable(rest.take_text()?),
             provider: printable(rest.take_text()?),
             network: printable(rest.take_text()?),
@@ -179,7 +181,7 @@ mod tests {
         Card {
             seal: 7,
             address_format: 2,
-            host_identity: [9; 16],
+            host_identity: HostIdentity([9; 16]),
             host_name: "node7".to_owned(),
             provider: "tcp;ofi_rxm".to_owned(),
             network: "192.0.2.0/24".to_owned(),

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use fabric::{
-    Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Pulled, Sink,
-    UserMemory,
+    Cost, Exposed, Fabric, FabricError, Fault, Header, HostIdentity, Limits, Payload, Peer, Posted, Pulled,
+    Sink, UserMemory,
 };
 use libfabric_sys::{Found, Library, Offer, SONAME};
 
@@ -204,10 +204,13 @@ impl Libfabric {
     /// Whether one of a peer's networks leads to one of ours. What is between sockets the kernel knows: it finds ways
     /// between networks, but none from host to host by addresses that mean a host itself.
     fn is_connected(&self, card: &Card, theirs: &str, ours: &str) -> bool {
-        let is_near = card.host_identity == self.card.host_identity;
+        let (there, here) = (card.host_identity, self.card.host_identity);
         match self.nature {
-            Nature::OneHost => is_near,
-            Nature::Sockets => is_near || !survey::is_within_host(theirs) && !survey::is_within_host(ours),
+            Nature::OneHost => there.shares_machine(here),
+            Nature::Sockets => {
+                there.shares_loopback(here)
+                    || !survey::is_within_host(theirs) && !survey::is_within_host(ours)
+            }
             Nature::Hardware => theirs == ours,
         }
     }
@@ -249,7 +252,7 @@ impl Libfabric {
     /// Finds for each of our rails one of the peer's that is on the same network and has no other.
     fn pair_rails(&mut self, card: &Card) -> Option<Box<Rails>> {
         let mut to = [None; RAILS_MAX];
-        let is_near = card.host_identity == self.card.host_identity;
+        let is_near = card.host_identity.shares_loopback(self.card.host_identity);
         let mut left: Vec<(u8, &Rail)> =
             (1..).zip(&card.rails).filter(|(_, rail)| is_near || !rail.within_host).collect();
         for (ours, own) in (1..).zip(&self.card.rails) {
@@ -410,7 +413,7 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
     let mut card = Card {
         seal: u32::from_le_bytes(seal),
         address_format: port.terms().address_format,
-        host_identity: host_identity()?,
+        host_identity: HostIdentity::here(),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         provider: found.provider.clone(),
         network: survey::network(found),
@@ -427,24 +430,6 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
     }
     let what = format!("provider {} has names that do not fit into a card\nChoose another.", card.provider);
     Err(trouble::trouble(Fault::System, what))
-}
-
-/// Equal for processes of one running kernel, and for no others.
-fn host_identity() -> Result<[u8; 16], FabricError> {
-    let mut identity = [0; 16];
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: Vec<u8> = boot.bytes().filter(u8::is_ascii_hexdigit).collect();
-    if digits.len() == 32 {
-        for (byte, pair) in identity.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |letter: u8| (letter as char).to_digit(16).unwrap_or(0) as u8;
-            *byte = digit(pair[0]) << 4 | digit(pair[1]);
-        }
-        return Ok(identity);
-    }
-    // Not knowing, this host is like no other.
-    getrandom::fill(&mut identity)
-        .map_err(|error| trouble::trouble(Fault::System, format!("no random bytes: {error}")))?;
-    Ok(identity)
 }
 
 /// How long peers are waited for that take nothing while this process leaves.

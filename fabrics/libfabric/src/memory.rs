@@ -28,6 +28,8 @@ pub(crate) struct Memory {
 /// Memory of our own, with its registration where the provider wants one.
 struct Registered {
     heap: Heap,
+    /// All of it, to be written.
+    room: UserMemory,
     region: Option<Region>,
 }
 
@@ -110,7 +112,10 @@ impl Memory {
         slot_bytes: usize,
     ) -> Result<Memory, LibfabricError> {
         assert!(rails.len() < RAILS_MAX, "{} rails beside the endpoint", rails.len());
-        let own = |bytes| Registered { heap: Heap::new(bytes), region: None };
+        let own = |bytes| {
+            let heap = Heap::new(bytes);
+            Registered { room: heap.memory(), heap, region: None }
+        };
         let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS_MAX * BUFFER_BYTES));
         let (transfers, free_transfers, attached) = Default::default();
         let mut memory =
@@ -161,12 +166,11 @@ impl Memory {
     ) -> Answer {
         let bytes = head.len() + payload.bytes();
         assert!(bytes <= self.slot_bytes, "{bytes} bytes do not fit into a slot");
-        let mut room = self.slots.heap.memory();
-        let start = slot * self.slot_bytes;
+        let (room, start) = (&mut self.slots.room, slot * self.slot_bytes);
         room.write_at(start, Payload::from(head));
         let written = room.write_at(start + head.len(), payload);
-        assert_eq!(written, payload.bytes(), "slot {slot} is not there");
-        let memory = (room.part(start, bytes).start().cast_const(), bytes);
+        assert!(written == payload.bytes() && start + bytes <= room.bytes(), "slot {slot} is not there");
+        let memory = (room.start().wrapping_add(start).cast_const(), bytes);
         // SAFETY: the slot lies in its heap, as the writes into it have shown, and the heap lives until the endpoint is
         // closed. Whoever calls keeps the slot, and with it its operation, aside until it has completed.
         unsafe { self.endpoint.send(operation, memory, self.slots.region.as_ref(), to) }
@@ -473,7 +477,7 @@ impl Drop for Memory {
 
 impl Registered {
     fn register(&mut self, endpoint: &mut Endpoint) -> Result<(), LibfabricError> {
-        let memory = (self.heap.memory().start().cast_const(), self.heap.bytes());
+        let memory = (self.room.start().cast_const(), self.room.bytes());
         // SAFETY: this is part of a `Memory`, which closes its endpoint before it gives up its heaps.
         self.region = Some(unsafe { endpoint.register(memory, Use::Local) }?);
         Ok(())

@@ -115,12 +115,10 @@ fn preference(survey: &LibfabricSurvey) -> String {
         let place = survey.found.iter().position(|found| found == way)?;
         Some(survey.near.get(place)?.distance)
     };
-    let is_rival = |way: &&FoundByLibfabric| {
-        way.fits
-            && way.provider == chosen.provider
-            && way.fabric == chosen.fabric
-            && way.domain != chosen.domain
-    };
+    let is_down = |way: &FoundByLibfabric| way.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
+    let is_alike = |way: &FoundByLibfabric| way.provider == chosen.provider && way.fabric == chosen.fabric;
+    let is_rival =
+        |way: &&FoundByLibfabric| way.fits && !is_down(way) && is_alike(way) && way.domain != chosen.domain;
     let rivals: Vec<&FoundByLibfabric> = survey.found.iter().filter(is_rival).collect();
     let is_as_near = |way: &&&FoundByLibfabric| distance(way) == distance(chosen);
     let mut text = match (rivals.len(), rivals.iter().filter(is_as_near).count()) {

@@ -95,6 +95,20 @@ fn who_is_on_another_network_is_not_reached_and_that_is_said() {
 }
 
 #[test]
+fn sockets_reach_other_networks_but_no_host_by_addresses_of_its_own() {
+    let (left, right) = real("tcp;ofi_rxm", false);
+    let reaches = |network: &str, is_near: bool| {
+        let mut card = Card::decode(&right.address()).unwrap();
+        card.network = network.to_owned();
+        // The last byte is of the network namespace.
+        card.host_identity.0[15] ^= u8::from(!is_near);
+        left.reach(Peer(1), &card.encode()).is_some()
+    };
+    assert!(reaches("203.0.113.0/24", true) && reaches("203.0.113.0/24", false));
+    assert!(reaches("127.0.0.1/32", true) && !reaches("127.0.0.1/32", false));
+}
+
+#[test]
 fn a_survey_tells_what_would_be_taken_and_how_near_it_is() {
     let sys = sys();
     let survey = Survey::with(mock::library(CARDS), &settings(&sys, 6, 0, 3)).unwrap();
