@@ -17,6 +17,7 @@ static const char USAGE[] =
     "  --window N         messages under way at once (bandwidth, message rate)\n"
     "  --window-bytes N   memory of a window at most; large messages have fewer under way\n"
     "  --block BYTES      one piece of strided data (vector_latency): a power of two, 8 at least\n"
+    "  --threads N        threads of each rank (thread_rate)\n"
     "  --validate yes|no  compare the contents after each block (default yes)\n"
     "  --json FILE        also write one JSON object per line; - for stdout, without the table\n"
     "  --label TEXT       name of this series in the JSON (default: $WEFT_FABRIC)\n";
@@ -57,6 +58,8 @@ static int parse_option(struct options *options, const char *name, const char *v
     if (strcmp(name, "--block") == 0)
         return parse_bytes(value, &options->block_bytes) && options->block_bytes >= 8 &&
                (options->block_bytes & (options->block_bytes - 1)) == 0;
+    if (strcmp(name, "--threads") == 0)
+        return parse_count(value, 1, &options->threads) && options->threads <= BENCH_THREADS_MAX;
     if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
     if (strcmp(name, "--json") == 0) return options->json = value, 1;
     if (strcmp(name, "--label") == 0) return options->label = value, 1;
@@ -98,9 +101,10 @@ static void open_json(struct bench *bench) {
     if (!opened) stop(bench, "cannot write ", bench->options.json);
 }
 
-void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
-                size_t bytes_max, int ranks_min) {
+static void open_at(struct bench *bench, int wanted, const char *name, int argc, char **argv,
+                    size_t bytes_min, size_t bytes_max, int ranks_min) {
     const char *fabric = getenv("WEFT_FABRIC");
+    int allowed;
     memset(bench, 0, sizeof *bench);
     bench->name = name;
     bench->options = (struct options){.bytes_min = bytes_min,
@@ -110,14 +114,26 @@ void bench_open(struct bench *bench, const char *name, int argc, char **argv, si
                                       .window = 64,
                                       .window_bytes = 8u << 20,
                                       .block_bytes = 8,
+                                      .threads = 4,
                                       .validate = 1,
                                       .label = fabric != NULL ? fabric : ""};
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, wanted, &allowed);
     MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     parse(bench, argc, argv);
+    if (allowed < wanted) stop(bench, "this library does not let several threads call", "");
     if (bench->size < ranks_min) stop(bench, "this benchmark needs two ranks or more: ", "-n 2");
     open_json(bench);
+}
+
+void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
+                size_t bytes_max, int ranks_min) {
+    open_at(bench, MPI_THREAD_SINGLE, name, argc, argv, bytes_min, bytes_max, ranks_min);
+}
+
+void bench_open_threads(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
+                        size_t bytes_max, int ranks_min) {
+    open_at(bench, MPI_THREAD_MULTIPLE, name, argc, argv, bytes_min, bytes_max, ranks_min);
 }
 
 int bench_close(struct bench *bench) {

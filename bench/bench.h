@@ -19,6 +19,7 @@ struct options {
     int window;          /* messages under way at once, where a benchmark has several */
     size_t window_bytes; /* memory that a window may take */
     size_t block_bytes;  /* one piece of strided data, where a benchmark has such */
+    int threads;         /* threads of a rank, where a benchmark has several */
     int validate;        /* compare contents after each block */
     const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
     const char *label;   /* name of the series in the JSON output */
@@ -33,7 +34,7 @@ struct bench {
     long wrong_bytes;    /* contents that were not as sent, seen by this rank */
 };
 
-enum { BLOCKS = 20 };
+enum { BLOCKS = 20, BENCH_THREADS_MAX = 64 };
 
 /* What is told of the samples: a time of each operation, bytes moved in a second, or messages
  * moved in a second. */
@@ -43,6 +44,10 @@ enum unit { MICROSECONDS, MEGABYTES_PER_SECOND, MESSAGES_PER_SECOND };
  * option is wrong (status 2) or when there are fewer than `ranks_min` ranks (status 2). */
 void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
                 size_t bytes_max, int ranks_min);
+
+/* The same for a benchmark whose threads all call MPI; also ends when the library does not allow it. */
+void bench_open_threads(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
+                        size_t bytes_max, int ranks_min);
 
 /* Tells the verdict over all ranks and ends MPI. The answer is the exit status of the program:
  * 0, or 1 when any rank saw wrong contents. */

@@ -485,7 +485,7 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 17] = [
+const BENCHMARKS: [(&str, &[u32]); 18] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -502,6 +502,7 @@ const BENCHMARKS: [(&str, &[u32]); 17] = [
     ("neighbours", &[1, 2, 6]),
     ("reduce", &[1, 2, 5]),
     ("startup", &[1, 2, 5]),
+    ("thread_rate", &[2, 3]),
     ("vector_latency", &[2, 3]),
 ];
 /// Libraries for tests, no tests by themselves: the first damages messages, the second tells of reads of other

@@ -9,6 +9,8 @@ use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
 use crate::objects::Unpack;
+use crate::reach::{self, Access};
+use crate::state;
 
 /// Where a message goes or comes from, once checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,19 +84,53 @@ pub(crate) struct Outgoing {
     pub keeps: Option<Heap>,
 }
 
-/// Checks a send buffer and claims it.
+/// Checks a send buffer and claims its data.
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+    // SAFETY: the caller's promise is handed on.
+    let span = unsafe { readable(buffer, count, datatype)? };
+    gathered(span, count, datatype)
+}
+
+/// The part of memory where a send's elements stand, with what lies between them.
+///
+/// # Safety
+/// See [`outgoing`].
+#[inline(always)]
+pub(crate) unsafe fn readable(
+    buffer: *const c_void,
+    count: i64,
+    datatype: &Datatype,
+) -> Result<Payload<'static>> {
     let span = buffer_span(buffer, count, datatype)?;
-    // SAFETY: the span is where the program's elements stand, which it promised to be readable.
-    let payload = unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
-    if datatype.is_dense() {
-        return Ok(Outgoing { payload, keeps: None });
+    if state::checks() {
+        reach::check(buffer, count, datatype, Access::Read)?;
     }
-    packed(payload, count, datatype)
+    // SAFETY: the span is where the program's elements stand, which it promised to be readable.
+    Ok(unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+}
+
+/// The data of elements that stand in `span`.
+#[inline(always)]
+pub(crate) fn gathered(span: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+    if datatype.is_dense() {
+        return Ok(Outgoing { payload: span, keeps: None });
+    }
+    packed(span, count, datatype)
+}
+
+impl Outgoing {
+    /// The same out of memory of the library's own, so that the program's is free.
+    pub(crate) fn copied(self) -> Heap {
+        self.keeps.unwrap_or_else(|| {
+            let copy = Heap::new(self.payload.bytes());
+            copy.memory().write_at(0, self.payload);
+            copy
+        })
+    }
 }
 
 /// Packs elements that stand apart.
@@ -112,26 +148,50 @@ pub(crate) struct Incoming {
     pub unpack: Option<Unpack>,
 }
 
-/// Checks a receive buffer and claims it.
+/// Checks a receive buffer and claims room for its data.
 ///
 /// # Safety
 /// The program's promise to MPI: the buffer is writable and nobody touches it until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<Incoming> {
+    // SAFETY: the caller's promise is handed on.
+    let span = unsafe { writable(buffer, count, datatype)? };
+    spread(span, count, datatype)
+}
+
+/// The part of memory where a receive's elements come to stand, with what lies between them.
+///
+/// # Safety
+/// See [`incoming`].
+#[inline(always)]
+pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<UserMemory> {
     let span = buffer_span(buffer, count, datatype)?;
-    // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
-    let memory = unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) };
-    if datatype.is_dense() {
-        return Ok(Incoming { memory, unpack: None });
+    if state::checks() {
+        reach::check(buffer, count, datatype, Access::Write)?;
     }
-    to_unpack(memory, count, datatype)
+    // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
+    Ok(unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+}
+
+/// Room for the data of elements that come to stand in `span`.
+#[inline(always)]
+pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
+    if datatype.is_dense() && !state::checks() {
+        return Ok(Incoming { memory: span, unpack: None });
+    }
+    to_unpack(span, count, datatype)
 }
 
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    let packed = pooled(bytes_of(count, datatype)?);
+    let datatype = datatype.clone();
+    if datatype.is_dense() {
+        let unpack = Unpack { packed: None, datatype, count, memory: UserMemory::EMPTY };
+        return Ok(Incoming { memory, unpack: Some(unpack) });
+    }
+    let packed = pooled(bytes_of(count, &datatype)?);
     let claim = packed.memory();
-    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
+    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed: Some(packed), datatype, count, memory }) })
 }
 
 /// Memory for a packed message, to be written before it is read.
@@ -144,9 +204,25 @@ fn pooled(bytes: usize) -> Heap {
 }
 
 impl Unpack {
+    /// Whether the elements of a message are those that are expected; `signature` is what its sender says of them.
+    pub(crate) fn check(&self, signature: u32, bytes: usize) -> Result<()> {
+        let expected = self.datatype.digest(self.count, bytes as i64);
+        if signature == 0 || expected == 0 || signature == expected {
+            return Ok(());
+        }
+        let what = format!(
+            "the {bytes} bytes of the message are other elements than those of {} of {}",
+            self.count,
+            self.datatype.name()
+        );
+        Err(Error::new(Class::Type, what)
+            .remedy("give both ends datatypes with the same elements in the same order"))
+    }
+
     /// Brings `bytes` received bytes to their places.
     pub(crate) fn finish(&mut self, bytes: usize) -> Result<()> {
-        let packed = self.packed.payload().part(0, bytes);
+        let Some(packed) = &self.packed else { return Ok(()) };
+        let packed = packed.payload().part(0, bytes);
         datatype::unpack(&self.datatype, self.count, packed, &mut self.memory, 0)
             .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
         Ok(())

@@ -38,6 +38,8 @@ pub enum Kind {
     Win,
     /// `MPI_Request` of a usual receive, which the engine knows by the same name
     Receive,
+    /// `MPI_Request` that is begun again and again: it outlives what it was begun for
+    Persistent,
 }
 
 impl Kind {
@@ -51,7 +53,7 @@ impl Kind {
             Kind::Info => MPI_INFO_NULL.value(),
             Kind::Message => MPI_MESSAGE_NULL.value(),
             Kind::Op => MPI_OP_NULL.value(),
-            Kind::Request | Kind::Receive => MPI_REQUEST_NULL.value(),
+            Kind::Request | Kind::Receive | Kind::Persistent => MPI_REQUEST_NULL.value(),
             Kind::Session => MPI_SESSION_NULL.value(),
             Kind::Datatype => MPI_DATATYPE_NULL.value(),
             Kind::Win => MPI_WIN_NULL.value(),
@@ -97,7 +99,7 @@ fn living(kind: Kind, integer: usize) -> Option<usize> {
         Kind::Datatype => objects.datatypes.by_integer(integer),
         Kind::Win => objects.windows.by_integer(integer),
         Kind::Errhandler | Kind::Info | Kind::File | Kind::Session => None,
-        Kind::Request | Kind::Receive => None,
+        Kind::Request | Kind::Receive | Kind::Persistent => None,
     }
 }
 

@@ -10,7 +10,10 @@ use weft::{Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
+use crate::bodies::generalized::{Generalized, Stage as GeneralizedStage};
 use crate::bodies::info::Pairs;
+use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as PartitionedSender};
+use crate::bodies::persistent::Persistent;
 use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
 use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
@@ -51,6 +54,8 @@ pub(crate) struct CommObject {
     pub attributes: Mutex<Vec<(i32, usize)>>,
     /// What its buffered sends may use.
     pub buffer: Slot,
+    /// The session that it was made in, if it was.
+    pub session: Option<MPI_Session>,
     /// The hints that are known, of those that the program gave.
     pub hints: Mutex<Pairs>,
 }
@@ -63,8 +68,14 @@ impl CommObject {
             handler,
             attributes: Mutex::default(),
             buffer: Slot::default(),
+            session: None,
             hints: Mutex::default(),
         }
+    }
+
+    /// The same as one of a session.
+    pub(crate) fn of_session(self, session: Option<MPI_Session>) -> CommObject {
+        CommObject { session, ..self }
     }
 
     /// The object for a communicator that this one has stood for while it was being made; what hangs on this one goes
@@ -72,7 +83,7 @@ impl CommObject {
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
         comm.rename(&self.comm.name());
         let (errhandler, handler) = self.errhandler();
-        let object = CommObject::new(comm, errhandler, handler);
+        let object = CommObject::new(comm, errhandler, handler).of_session(self.session);
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         object
@@ -128,7 +139,14 @@ impl WinObject {
     }
 }
 
+/// A group, and the session that it comes from.
+pub(crate) struct GroupObject {
+    pub group: Group,
+    pub session: Option<MPI_Session>,
+}
+
 /// A communicator found by its handle: the world is always there, others are kept alive while in use.
+#[derive(Clone)]
 pub(crate) enum Held {
     /// The world, or this process alone.
     Fixed(&'static CommObject),
@@ -202,6 +220,14 @@ pub(crate) enum RequestObject {
     },
     /// A receive. `unpack` says where packed data goes once it is there.
     Receive { comm: Communicator, errors_to: MPI_Comm, id: RequestId, unpack: Option<Unpack> },
+    /// A receive and a send that are one operation; the status is the receive's.
+    Exchange { receive: Box<RequestObject>, send: Box<RequestObject> },
+    /// An operation of the program's own, which says itself when it is over.
+    Generalized { operation: Arc<Generalized>, stage: GeneralizedStage },
+    /// A round of a partitioned send.
+    PartitionedSend { sender: Arc<PartitionedSender>, errors_to: MPI_Comm, id: RequestId },
+    /// A round of a partitioned receive.
+    PartitionedReceive { receiver: Arc<PartitionedReceiver>, errors_to: MPI_Comm, id: RequestId },
     /// Buffered messages that are to be gone.
     Flush(Vec<Buffered>),
     /// A communicator that is being made, and the handle that it will have.
@@ -220,9 +246,10 @@ pub(crate) enum RequestObject {
     Failed { errors_to: MPI_Comm, status: MPI_Status, error: Error },
 }
 
-/// Packed data on its way into a layout with gaps.
+/// Data on its way into a layout with gaps, or one whose elements are to be compared with the sender's.
 pub(crate) struct Unpack {
-    pub packed: Heap,
+    /// The data until it is spread; where there is none, it is in its place already.
+    pub packed: Option<Heap>,
     pub datatype: Datatype,
     pub count: i64,
     pub memory: UserMemory,
@@ -238,10 +265,15 @@ pub(crate) struct MessageObject {
 /// Everything with a handle that exists only between init and finalize.
 pub(crate) struct Objects {
     pub comms: Table<Arc<CommObject>>,
-    pub groups: Table<Group>,
+    /// Communicators that were freed while receives were under way of which the engine alone knows, by their handles:
+    /// their contexts are not for others yet.
+    pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
+    pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
     pub ops: Table<OpObject>,
     pub requests: Table<RequestObject>,
+    /// Requests that are begun again and again.
+    pub persistent: Table<Persistent>,
     pub messages: Table<MessageObject>,
     pub windows: Table<Arc<WinObject>>,
     /// Requests that were freed before they were over.
@@ -255,10 +287,12 @@ impl Objects {
         debug_assert_eq!(sent, Some(SENT.value()));
         Objects {
             comms: Table::new(Kind::Comm),
+            lingering: Vec::new(),
             groups: Table::new(Kind::Group),
             datatypes: Table::new(Kind::Datatype),
             ops: Table::new(Kind::Op),
             requests,
+            persistent: Table::new(Kind::Persistent),
             messages: Table::new(Kind::Message),
             windows: Table::new(Kind::Win),
             detached: Vec::new(),

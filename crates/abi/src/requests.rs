@@ -1,22 +1,26 @@
 //! Request handles, and what they stand for.
 //!
 //! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
-//! is entered here when it begins, and nothing looked up when it ends. Every send that is over when it was begun has the
+//! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is. Every send that is over when it was begun has the
 //! same handle. Only what needs more than the engine knows, a communicator of its own, data to be unpacked, several
 //! messages, has an object in the table.
 //!
 //! ```text
 //! kind            index                        generation
 //! Request         place in the table here      of that place
-//! Receive         place in the engine's table  of that place; always a receive in MPI_COMM_WORLD
+//! Receive         place in the engine's table  of that place
+//! Persistent      place in a table of its own  of that place
 //! ```
+//! A persistent request holds the operation that it has begun, if any. Whoever completes one takes that operation out;
+//! the handle stays what it is, which its kind tells without a look at anything.
 
 use weft::claims::RequestId;
 use weft::{Class, Communicator, Error, Result};
 
+use crate::bodies::persistent::Persistent;
 use crate::generated::constants::*;
 use crate::handles::Kind;
-use crate::objects::RequestObject;
+use crate::objects::{Objects, RequestObject};
 use crate::state::{Runtime, too_many};
 use crate::status;
 use crate::table;
@@ -28,6 +32,8 @@ pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::
 
 /// The part of a request that is needed to look whether it is over.
 pub(crate) enum Look {
+    /// A persistent request that was not begun.
+    Inactive,
     Over,
     Under(Communicator, RequestId),
     /// Several operations of the engine, all of which must be over.
@@ -47,6 +53,66 @@ pub(crate) fn named_receive(request: MPI_Request) -> Option<RequestId> {
     Some(RequestId::new(index, generation))
 }
 
+/// Whether the handle is one that stays when its operation is over.
+#[inline]
+pub(crate) fn is_persistent(request: MPI_Request) -> bool {
+    table::place_of(Kind::Persistent, request.value()).is_some()
+}
+
+/// What the program's handle becomes when its operation is over.
+#[inline]
+pub(crate) fn left_of(request: MPI_Request) -> MPI_Request {
+    if is_persistent(request) { request } else { MPI_REQUEST_NULL }
+}
+
+impl Objects {
+    /// What is under way behind a handle that is not the engine's own name: `Some(None)` for a persistent request that
+    /// was not begun, `None` where the handle is no request.
+    pub(crate) fn operation(&self, request: MPI_Request) -> Option<Option<&RequestObject>> {
+        if is_persistent(request) {
+            return self.persistent.find(request.value()).map(Persistent::under_way);
+        }
+        self.requests.find(request.value()).map(Some)
+    }
+}
+
+impl RequestObject {
+    /// What to look at.
+    pub(crate) fn look(&self) -> Look {
+        match self {
+            RequestObject::Over(_) | RequestObject::Failed { .. } => Look::Over,
+            RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
+                Look::Under(comm.clone(), *id)
+            }
+            RequestObject::Duplicate { duplicating, .. } => {
+                Look::Under(duplicating.original().clone(), duplicating.request())
+            }
+            RequestObject::Collective { ongoing, .. } => {
+                Look::Under(ongoing.communicator().clone(), ongoing.request())
+            }
+            RequestObject::Generalized { operation, .. } => Look::Under(operation.comm.clone(), operation.id),
+            RequestObject::PartitionedSend { sender, id, .. } => {
+                Look::Under(sender.communicator().clone(), *id)
+            }
+            RequestObject::PartitionedReceive { receiver, id, .. } => {
+                Look::Under(receiver.communicator().clone(), *id)
+            }
+            RequestObject::Exchange { receive, send } => match (receive.look(), send.look()) {
+                (Look::Under(comm, receive), Look::Under(_, send)) => {
+                    Look::Several(comm, vec![receive, send])
+                }
+                (under @ Look::Under(..), _) | (_, under) => under,
+            },
+            RequestObject::Flush(messages) => match messages.first() {
+                Some(first) => {
+                    Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())
+                }
+                None => Look::Over,
+            },
+        }
+    }
+}
+
 impl Runtime {
     /// Gives an operation a handle.
     pub(crate) fn adopt_request(&self, object: RequestObject) -> Result<MPI_Request> {
@@ -57,7 +123,7 @@ impl Runtime {
     pub(crate) fn is_request(&self, request: MPI_Request) -> bool {
         match named_receive(request) {
             Some(id) => self.process().is_lent(id),
-            None => self.objects().requests.find(request.value()).is_some(),
+            None => self.objects().operation(request).is_some(),
         }
     }
 
@@ -67,40 +133,30 @@ impl Runtime {
             let known = self.process().is_lent(id);
             return if known { Ok(Look::Under(self.world().clone(), id)) } else { Err(no_request(request)) };
         }
-        match self.objects().requests.find(request.value()) {
-            Some(RequestObject::Over(_) | RequestObject::Failed { .. }) => Ok(Look::Over),
-            Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. }) => {
-                Ok(Look::Under(comm.clone(), *id))
-            }
-            Some(RequestObject::Duplicate { duplicating, .. }) => {
-                Ok(Look::Under(duplicating.original().clone(), duplicating.request()))
-            }
-            Some(RequestObject::Collective { ongoing, .. }) => {
-                Ok(Look::Under(ongoing.communicator().clone(), ongoing.request()))
-            }
-            Some(RequestObject::Flush(messages)) => Ok(match messages.first() {
-                Some(first) => {
-                    Look::Several(first.comm.clone(), messages.iter().map(|message| message.id).collect())
-                }
-                None => Look::Over,
-            }),
+        match self.objects().operation(request) {
+            Some(None) => Ok(Look::Inactive),
+            Some(Some(object)) => Ok(object.look()),
             None => Err(no_request(request)),
         }
     }
 
-    /// Takes the request out of the table; whoever does so concludes it.
-    pub(crate) fn take_request(&self, request: MPI_Request) -> Result<RequestObject> {
+    /// Takes the request out of the table, or the operation out of a persistent one; whoever does so concludes it.
+    pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<RequestObject> {
         if request == SENT {
             return Ok(RequestObject::Over(status::EMPTY));
+        }
+        if is_persistent(request) {
+            let mut objects = self.objects();
+            let persistent =
+                objects.persistent.find_mut(request.value()).ok_or_else(|| no_request(request))?;
+            return Ok(persistent.take().unwrap_or(RequestObject::Over(status::EMPTY)));
         }
         let Some(id) = named_receive(request) else {
             return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
         };
-        if !self.process().reclaim(id) {
-            return Err(no_request(request));
-        }
-        let comm = self.world().clone();
-        Ok(RequestObject::Receive { comm, errors_to: MPI_COMM_WORLD, id, unpack: None })
+        let context = self.process().reclaim(id).ok_or_else(|| no_request(request))?;
+        let (errors_to, held) = self.comm_of(context);
+        Ok(RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None })
     }
 
     /// The living request whose handle has that integer.
@@ -108,6 +164,9 @@ impl Runtime {
         if let Some((index, _)) = table::place_of(Kind::Receive, integer) {
             let id = self.process().lent_at(index)?;
             return receive_handle(id).map(MPI_Request::value);
+        }
+        if table::place_of(Kind::Persistent, integer).is_some() {
+            return self.objects().persistent.by_integer(integer);
         }
         self.objects().requests.by_integer(integer)
     }

@@ -10,7 +10,7 @@ use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
-use crate::request::{Carrier, Failure, Outcome, RequestId, Requests, State};
+use crate::request::{Carrier, Failure, Outcome, Postscript, RequestId, Requests, State};
 
 /// Everything of an engine but its fabric.
 pub(crate) struct Core<L> {
@@ -19,6 +19,8 @@ pub(crate) struct Core<L> {
     pub awaited: Awaited<L>,
     /// Messages that looks have found since the last turn of progress.
     pub looked: u32,
+    /// Sends that were begun since then.
+    pub begun: u32,
     pub requests: Requests,
     /// Some peer is gone.
     pub any_lost: bool,
@@ -63,6 +65,7 @@ impl<L> Core<L> {
             matching: Matching::new(),
             awaited: Awaited::Nobody,
             looked: 0,
+            begun: 0,
             requests: Requests::default(),
             any_lost: false,
             outbox: VecDeque::new(),
@@ -140,8 +143,8 @@ impl<L> Core<L> {
     /// The receive has all its bytes.
     pub(crate) fn finish_landing(&mut self, receive: RequestId) {
         let outcome = match self.requests.find(receive) {
-            Some(State::Landing { memory, source, tag, sent_bytes, .. }) => {
-                Outcome::received(*source, *tag, *sent_bytes, memory.bytes())
+            Some(State::Landing { memory, source, tag, sent_bytes, postscript, .. }) => {
+                Outcome::received(*source, *tag, *sent_bytes, memory.bytes()).with(*postscript)
             }
             _ => return,
         };
@@ -199,7 +202,7 @@ impl<L> Core<L> {
             State::Queued { to } | State::AwaitingReceiver { to, .. } => *to == peer,
             State::Posted { from, .. } => *from == Some(peer),
             State::Landing { from, .. } | State::Following { from, .. } => *from == peer,
-            State::Promised | State::Received(_) | State::Done(_) => false,
+            State::Gathering { .. } | State::Received(_) | State::Done(_) => false,
         };
         self.requests.pending().filter(|(_, state)| concerned(state)).map(|(id, _)| id).collect()
     }
@@ -212,32 +215,20 @@ impl<L> Core<L> {
     }
 
     /// A whole eager message.
-    fn eager(
-        &mut self,
-        from: Peer,
-        envelope: Envelope,
-        acknowledge: Option<RequestId>,
-        payload: Payload<'_>,
-    ) {
+    fn eager(&mut self, from: Peer, envelope: Envelope, postscript: Postscript, payload: Payload<'_>) {
         let Some(request) = self.take_receive(&envelope) else {
-            return self.keep_whole(from, envelope, acknowledge, payload);
+            return self.keep_whole(from, envelope, postscript, payload);
         };
-        self.requests.fill_slowly(request, envelope.source, envelope.tag, payload);
-        self.acknowledge(from, acknowledge);
+        self.requests.fill_slowly(request, envelope.source, envelope.tag, payload, postscript);
+        self.acknowledge(from, postscript);
     }
 
     /// A whole message before its receive.
     #[cold]
-    fn keep_whole(
-        &mut self,
-        from: Peer,
-        envelope: Envelope,
-        acknowledge: Option<RequestId>,
-        payload: Payload<'_>,
-    ) {
+    fn keep_whole(&mut self, from: Peer, envelope: Envelope, postscript: Postscript, payload: Payload<'_>) {
         let copy = Heap::new(payload.bytes());
         copy.memory().write_at(0, payload);
-        self.keep(from, envelope, Body::Whole { payload: copy, acknowledge });
+        self.keep(from, envelope, Body::Whole { payload: copy, postscript });
     }
 
     /// Hands a message straight to the receive that is waited for; false where it is another's.
@@ -278,8 +269,8 @@ impl<L> Core<L> {
     }
 
     #[inline]
-    fn acknowledge(&mut self, from: Peer, send: Option<RequestId>) {
-        if let Some(send) = send {
+    fn acknowledge(&mut self, from: Peer, postscript: Postscript) {
+        if let Postscript::Acknowledge(send) = postscript {
             self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
         }
     }
@@ -304,7 +295,7 @@ impl<L> Core<L> {
             self.keep(from, envelope, Body::Waiting { offer, send });
             return;
         };
-        self.land(receive, from, envelope, offer.bytes, None);
+        self.land(receive, from, envelope, offer.bytes, offer.postscript());
         self.transfers.push_back(Transfer { receive, from, send, offer });
     }
 
@@ -315,14 +306,14 @@ impl<L> Core<L> {
         from: Peer,
         envelope: Envelope,
         sent_bytes: usize,
-        acknowledge: Option<RequestId>,
+        postscript: Postscript,
     ) {
         let Some(state) = self.requests.find(receive) else { return };
         let State::Posted { memory, .. } = std::mem::replace(state, State::Queued { to: from }) else {
             return;
         };
         let Envelope { source, tag, .. } = envelope;
-        *state = State::Landing { from, memory, source, tag, sent_bytes, acknowledge, by: Carrier::Message };
+        *state = State::Landing { from, memory, source, tag, sent_bytes, postscript, by: Carrier::Message };
     }
 
     /// The receiver is ready for a message that waits here.
@@ -428,11 +419,11 @@ impl<L> Core<L> {
         &mut self,
         from: Peer,
         envelope: Envelope,
-        acknowledge: Option<RequestId>,
+        postscript: Postscript,
         bytes: usize,
     ) -> (UserMemory, Arriving) {
         if let Some(receive) = self.take_receive(&envelope) {
-            self.land(receive, from, envelope, bytes, acknowledge);
+            self.land(receive, from, envelope, bytes, postscript);
             return (self.landing_memory(receive), Arriving::Posted(receive));
         }
         if bytes > EAGER_BYTES_CEILING {
@@ -441,7 +432,7 @@ impl<L> Core<L> {
         }
         let heap = Heap::new(bytes);
         let memory = heap.memory();
-        let index = self.keep(from, envelope, Body::Arriving { bytes, acknowledge });
+        let index = self.keep(from, envelope, Body::Arriving { bytes, postscript });
         (memory, Arriving::Unexpected(index, heap))
     }
 
@@ -454,16 +445,16 @@ impl<L> Core<L> {
 
     /// A receive that was posted while its message came in gets its copy.
     fn finish_following(&mut self, from: Peer, receive: RequestId, heap: &Heap) {
-        let Some(State::Following { memory, source, tag, sent_bytes, acknowledge, .. }) =
+        let Some(State::Following { memory, source, tag, sent_bytes, postscript, .. }) =
             self.requests.find(receive)
         else {
             return;
         };
         memory.write_at(0, heap.payload());
-        let (outcome, acknowledge) =
-            (Outcome::received(*source, *tag, *sent_bytes, memory.bytes()), *acknowledge);
-        self.requests.complete(receive, outcome);
-        self.acknowledge(from, acknowledge);
+        let (outcome, postscript) =
+            (Outcome::received(*source, *tag, *sent_bytes, memory.bytes()), *postscript);
+        self.requests.complete(receive, outcome.with(postscript));
+        self.acknowledge(from, postscript);
     }
 
     /// Every request that is not over, one a line.
@@ -483,7 +474,9 @@ impl<L> Core<L> {
                 | State::Following { source, tag, sent_bytes, .. } => {
                     format!("receive from rank {} tag {tag}: {sent_bytes} bytes are on the way", source.0)
                 }
-                State::Promised => "an operation of several messages".to_owned(),
+                State::Gathering { left, .. } => {
+                    format!("an operation of several messages: {left} are not over")
+                }
                 State::Received(_) | State::Done(_) => continue,
             };
             let _ = writeln!(text, "  request {}: {line}", id.index);
@@ -524,7 +517,8 @@ impl<L> Sink for Core<L> {
             && let Some(request) = self.matching.take_exact(envelope)
         {
             if !self.requests.fill(request, envelope.source, envelope.tag, payload) {
-                self.requests.fill_slowly(request, envelope.source, envelope.tag, payload);
+                let Envelope { source, tag, .. } = envelope;
+                self.requests.fill_slowly(request, source, tag, payload, Postscript::Nothing);
             }
             return;
         }
@@ -533,8 +527,13 @@ impl<L> Sink for Core<L> {
 
     fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory {
         let (memory, arriving) = match Kind::of(header) {
-            Some(Kind::Eager(envelope)) => self.arriving_eager(from, envelope, None, bytes),
-            Some(Kind::Synchronous(envelope, send)) => self.arriving_eager(from, envelope, Some(send), bytes),
+            Some(Kind::Eager(envelope)) => self.arriving_eager(from, envelope, Postscript::Nothing, bytes),
+            Some(Kind::Signed(envelope, signature)) => {
+                self.arriving_eager(from, envelope, Postscript::Signature(signature), bytes)
+            }
+            Some(Kind::Synchronous(envelope, send)) => {
+                self.arriving_eager(from, envelope, Postscript::Acknowledge(send), bytes)
+            }
             Some(Kind::Data { receive }) => match self.requests.find(receive) {
                 Some(State::Landing { from: expected, memory, sent_bytes, by: Carrier::Message, .. })
                     if *expected == from && bytes == memory.bytes().min(*sent_bytes) =>
@@ -544,7 +543,7 @@ impl<L> Sink for Core<L> {
                 _ => (UserMemory::EMPTY, Arriving::Dropped),
             },
             // Control messages are a few bytes; a fabric that brings even those in pieces gets room for them.
-            Some(_) if bytes <= crate::protocol::OFFER_BYTES => {
+            Some(_) if bytes <= crate::protocol::OFFER_BYTES_MAX => {
                 let heap = Heap::new(bytes);
                 (heap.memory(), Arriving::Control(*header, heap))
             }
@@ -557,10 +556,10 @@ impl<L> Sink for Core<L> {
     fn landed(&mut self, from: Peer) {
         match self.peers.state(from).arriving.take() {
             Some(Arriving::Posted(receive)) => {
-                if let Some(State::Landing { acknowledge, .. }) = self.requests.find(receive) {
-                    let acknowledge = *acknowledge;
+                if let Some(State::Landing { postscript, .. }) = self.requests.find(receive) {
+                    let postscript = *postscript;
                     self.finish_landing(receive);
-                    self.acknowledge(from, acknowledge);
+                    self.acknowledge(from, postscript);
                 }
             }
             Some(Arriving::Unexpected(index, heap)) => self.matching.landed(index, heap),
@@ -603,8 +602,13 @@ impl<L> Core<L> {
     /// Everything but a plain eager message.
     fn control(&mut self, from: Peer, kind: Kind, payload: Payload<'_>) {
         match kind {
-            Kind::Eager(envelope) => self.eager(from, envelope, None, payload),
-            Kind::Synchronous(envelope, send) => self.eager(from, envelope, Some(send), payload),
+            Kind::Eager(envelope) => self.eager(from, envelope, Postscript::Nothing, payload),
+            Kind::Signed(envelope, signature) => {
+                self.eager(from, envelope, Postscript::Signature(signature), payload);
+            }
+            Kind::Synchronous(envelope, send) => {
+                self.eager(from, envelope, Postscript::Acknowledge(send), payload);
+            }
             Kind::Request(envelope, send) => match Offer::decode(payload) {
                 Some(offer) => self.request(from, envelope, send, offer),
                 None => self.reject(from, "a request without an offer"),

@@ -129,10 +129,11 @@ impl<'a, F: Fabric> Run<'a, F> {
         }
     }
 
-    /// Lets everything move until all that was sent has left, and nothing moves for long enough that nothing can be under way.
+    /// Lets everything move until all that was sent has left, what has begun to arrive is there, and nothing moves for
+    /// long enough that nothing can be under way.
     fn until_quiet(&mut self) {
         self.until_nothing_moves();
-        while !self.engines.iter_mut().all(Engine::flush) {
+        while !self.engines.iter_mut().all(|engine| engine.flush() && engine.arriving() == 0) {
             self.until_nothing_moves();
         }
     }

@@ -3,8 +3,11 @@
 //! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
+mod gathering;
+mod outgoing;
+
 use fabric::{
-    Exposed, Fabric, FabricError, Fault, Header, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
+    Exposed, Fabric, FabricError, Fault, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
     UserMemory,
 };
 
@@ -13,8 +16,8 @@ use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
-use crate::protocol::{Kind, Offer, encode_exposed};
-use crate::request::{Carrier, Failure, Lent, Mode, Outcome, RequestId, State};
+use crate::protocol::{Kind, encode_exposed};
+use crate::request::{Carrier, Failure, Lent, Mode, Outcome, Postscript, RequestId, State};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -110,6 +113,10 @@ impl<F: Fabric> Engine<F> {
         if !link.queue.is_empty() || payload.bytes() >= link.eager_bytes_end {
             return None;
         }
+        self.core.begun += 1;
+        if self.core.begun > SENDS_PER_TURN {
+            return None;
+        }
         let header = Kind::Eager(envelope).header();
         match self.fabric.post(link.lane, &header, payload) {
             Posted::Sent => Some(Sending::Done),
@@ -137,7 +144,23 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(sending);
         }
-        self.send_slowly(to, envelope, payload, mode)
+        self.send_slowly(to, envelope, payload, mode, 0)
+    }
+
+    /// Sends like [`Engine::send`], and says what the elements of the message are: a number that the outcome of its
+    /// receive has, and that means nothing here; 0 says nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
+    pub fn send_signed(
+        &mut self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending, Box<FabricError>> {
+        self.send_slowly(to, envelope, payload, mode, signature)
     }
 
     /// Receives the first message that `pattern` asks for into `memory`. `from` is the peer behind the pattern's
@@ -174,9 +197,19 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
-    /// from then on. False where the name is of none, or was taken back before.
-    pub fn reclaim(&mut self, request: RequestId) -> bool {
+    /// from then on, and its context the answer. `None` where the name is of none, or was taken back before.
+    pub fn reclaim(&mut self, request: RequestId) -> Option<u32> {
         self.core.requests.reclaim(request)
+    }
+
+    /// The context of a request of [`Engine::receive_later`]; `None` where the name is of none.
+    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
+        self.core.requests.lent_in(request)
+    }
+
+    /// Whether there is a request of [`Engine::receive_later`] in that context.
+    pub fn lends(&self, context: u32) -> bool {
+        self.core.requests.lends(context)
     }
 
     /// The request of [`Engine::receive_later`] at a place, if there is one.
@@ -327,19 +360,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`]: for operations that are
-    /// made of several messages.
-    pub fn promise(&mut self) -> RequestId {
-        self.core.requests.insert(State::Promised)
-    }
-
-    /// Ends a request of [`Engine::promise`].
-    pub fn fulfil(&mut self, request: RequestId) {
-        if let Some(State::Promised) = self.core.requests.find(request) {
-            self.core.requests.complete(request, Outcome::sent());
-        }
-    }
-
     /// The contexts of messages that came before their receive, one for each message.
     pub fn unexpected_contexts(&self) -> impl Iterator<Item = u32> + '_ {
         self.core.matching.contexts()
@@ -350,6 +370,7 @@ impl<F: Fabric> Engine<F> {
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
         self.core.looked = 0;
+        self.core.begun = 0;
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
@@ -405,6 +426,13 @@ impl<F: Fabric> Engine<F> {
         &self.fabric
     }
 
+    /// Receives that have their message, of which some bytes are still on their way.
+    #[must_use]
+    pub fn arriving(&self) -> usize {
+        let arriving = |state: &State| matches!(state, State::Landing { .. } | State::Following { .. });
+        self.core.requests.pending().filter(|(_, state)| arriving(state)).count()
+    }
+
     /// Memory that unexpected messages cost now, in bytes.
     #[must_use]
     pub fn unexpected_bytes(&self) -> usize {
@@ -420,71 +448,6 @@ impl<F: Fabric> Engine<F> {
     #[must_use]
     pub fn describe(&self) -> String {
         self.core.describe()
-    }
-
-    /// A send that is not simply posted: the peer is new or busy, the message long or synchronous.
-    #[cold]
-    fn send_slowly(
-        &mut self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-        mode: Mode,
-    ) -> Result<Sending, Box<FabricError>> {
-        self.ensure_link(to).map_err(Box::new)?;
-        let link = self.core.peers.link(to).expect("ensured above");
-        let eager = payload.bytes() < link.eager_bytes_end;
-        if eager && mode == Mode::Standard {
-            let header = Kind::Eager(envelope).header();
-            return Ok(self.queue_and_pump(to, header, payload));
-        }
-        let (send, kind, payload, then) = if eager {
-            // Nobody can have matched it before it is gone, whatever a peer says.
-            let send = self.core.requests.insert(State::Queued { to });
-            (send, Kind::Synchronous(envelope, send), Parcel::User(payload), Then::AwaitReceiver(send))
-        } else {
-            let exposed = self.fabric.expose(link.lane, payload);
-            let offer = Offer { bytes: payload.bytes(), exposed };
-            let send = self.core.requests.insert(State::AwaitingReceiver { to, payload, exposed });
-            (send, Kind::Request(envelope, send), Parcel::small(&offer.encode()), Then::Nothing)
-        };
-        self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
-        self.pump();
-        Ok(self.settle(send))
-    }
-
-    /// Queues an eager message behind what waits already, and sends what can be sent.
-    fn queue_and_pump(&mut self, to: Peer, header: Header, payload: Payload<'static>) -> Sending {
-        let Sending::Pending(send) = self.queue_eager(to, header, payload, None) else {
-            return Sending::Done;
-        };
-        self.pump();
-        self.settle(send)
-    }
-
-    /// Done, if the send is over already.
-    fn settle(&mut self, send: RequestId) -> Sending {
-        match self.core.requests.find(send) {
-            Some(State::Done(outcome)) if outcome.failure.is_none() => {
-                self.core.requests.remove(send);
-                Sending::Done
-            }
-            _ => Sending::Pending(send),
-        }
-    }
-
-    #[cold]
-    fn queue_eager(
-        &mut self,
-        to: Peer,
-        header: Header,
-        payload: Payload<'static>,
-        taken: Option<usize>,
-    ) -> Sending {
-        let send = self.core.requests.insert(State::Queued { to });
-        let payload = Parcel::User(payload);
-        self.core.enqueue(to, Outgoing { header, payload, taken, then: Then::Complete(send) });
-        Sending::Pending(send)
     }
 
     /// Receives a message that is there already.
@@ -505,15 +468,16 @@ impl<F: Fabric> Engine<F> {
     ) -> Receiving {
         let Envelope { source, tag, .. } = envelope;
         let receiving = match body {
-            Body::Whole { payload, acknowledge } => {
+            Body::Whole { payload, postscript } => {
                 memory.write_at(0, payload.payload());
-                if let Some(send) = acknowledge {
+                if let Postscript::Acknowledge(send) = postscript {
                     self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 }
-                Receiving::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()))
+                let outcome = Outcome::received(source, tag, payload.bytes(), memory.bytes());
+                Receiving::Done(outcome.with(postscript))
             }
-            Body::Arriving { bytes, acknowledge } => {
-                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, acknowledge };
+            Body::Arriving { bytes, postscript } => {
+                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, postscript };
                 let request = self.core.requests.insert(state);
                 self.follow(from, index, request);
                 Receiving::Pending(request)
@@ -525,7 +489,7 @@ impl<F: Fabric> Engine<F> {
                     source,
                     tag,
                     sent_bytes: offer.bytes,
-                    acknowledge: None,
+                    postscript: offer.postscript(),
                     by: Carrier::Message,
                 };
                 let receive = self.core.requests.insert(state);
@@ -657,43 +621,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Sends what waits, as far as the fabric takes it.
-    #[cold]
-    fn pump(&mut self) -> usize {
-        let Engine { fabric, core, .. } = self;
-        let mut moved = 0;
-        let mut at = 0;
-        while at < core.busy.len() {
-            let peer = core.busy[at];
-            let Some(link) = core.peers.link(peer) else {
-                core.busy.swap_remove(at);
-                continue;
-            };
-            while let Some(front) = link.queue.front_mut() {
-                match push(fabric, link.lane, front) {
-                    Posted::Sent => {
-                        moved += 1;
-                        let then = link.queue.pop_front().map_or(Then::Nothing, |outgoing| outgoing.then);
-                        core.requests.sent(peer, then);
-                    }
-                    // The rest waits for the next turn: what comes in must be taken between, or two ranks that send
-                    // to each other fill all buffers there are and wait for ever.
-                    Posted::Partly(_) => {
-                        moved += 1;
-                        break;
-                    }
-                    Posted::Busy => break,
-                }
-            }
-            if link.queue.is_empty() {
-                core.busy.swap_remove(at);
-            } else {
-                at += 1;
-            }
-        }
-        moved
-    }
-
     fn ensure_link(&mut self, peer: Peer) -> Result<(), FabricError> {
         if self.core.peers.link(peer).is_some() {
             return Ok(());
@@ -749,21 +676,10 @@ fn look<F: Fabric>(
     }
 }
 
-/// Offers one message to the fabric; what it takes is noted in the message.
-fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
-    let payload = outgoing.payload.payload();
-    let posted = match outgoing.taken {
-        None => fabric.post(lane, &outgoing.header, payload),
-        Some(taken) => fabric.resume(lane, payload.after(taken)),
-    };
-    if let Posted::Partly(bytes) = posted {
-        outgoing.taken = Some(outgoing.taken.unwrap_or(0) + bytes);
-    }
-    posted
-}
-
 /// A turn of progress takes at most about so many messages, so that it stays short.
 const EVENTS_PER_TURN: usize = 64;
 /// So many messages may be found by looks before a turn of progress is due: whoever always finds something there must
 /// not forget the others.
 const LOOKS_PER_TURN: u32 = 32;
+/// So many sends may begin before a turn of progress is made.
+const SENDS_PER_TURN: u32 = 256;

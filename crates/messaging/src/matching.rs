@@ -15,7 +15,7 @@ use fabric::{Heap, Peer};
 use crate::envelope::{Envelope, Pattern, Rank};
 use crate::protocol::Offer;
 use crate::queues::Queues;
-use crate::request::RequestId;
+use crate::request::{Postscript, RequestId};
 
 /// What a probe tells of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,9 +41,9 @@ pub(crate) struct Unexpected {
 /// What there is of an unexpected message.
 pub(crate) enum Body {
     /// All of it.
-    Whole { payload: Heap, acknowledge: Option<RequestId> },
+    Whole { payload: Heap, postscript: Postscript },
     /// It is coming in pieces.
-    Arriving { bytes: usize, acknowledge: Option<RequestId> },
+    Arriving { bytes: usize, postscript: Postscript },
     /// It waits at its sender.
     Waiting { offer: Offer, send: RequestId },
 }
@@ -235,8 +235,8 @@ impl Matching {
     /// The message that came in pieces is whole now.
     pub(crate) fn landed(&mut self, index: u32, payload: Heap) {
         let Some(Some(message)) = self.messages.get_mut(index as usize) else { return };
-        if let Body::Arriving { acknowledge, .. } = message.body {
-            message.body = Body::Whole { payload, acknowledge };
+        if let Body::Arriving { postscript, .. } = message.body {
+            message.body = Body::Whole { payload, postscript };
         }
     }
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     fn whole(bytes: usize) -> Body {
-        Body::Whole { payload: Heap::new(bytes), acknowledge: None }
+        Body::Whole { payload: Heap::new(bytes), postscript: Postscript::Nothing }
     }
 
     fn request(index: u32) -> RequestId {

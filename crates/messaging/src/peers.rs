@@ -148,7 +148,7 @@ impl<L> PeerTable<L> {
 
 const BLOCK_PEERS: usize = 64;
 /// The longest payload that the engine makes up itself: an offer.
-const SMALL_BYTES_MAX: usize = crate::protocol::OFFER_BYTES;
+const SMALL_BYTES_MAX: usize = crate::protocol::OFFER_BYTES_MAX;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,9 @@
 //! ```text
 //! word      0        1          2         3        4          5         payload
 //! eager     1        context    source    tag      -          -         the message
+//! signed    11       context    source    tag      signature  -         the message
 //! sync      2        context    source    tag      send index send gen. the message; wants `done`
-//! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64
+//! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64[, signature u64]
 //! clear     4        send index send gen. -        recv index recv gen. bytes wanted u64
 //! data      5        recv index recv gen. -        -          -         the message
 //! done      6        send index send gen. -        -          -         none
@@ -18,14 +19,17 @@
 use fabric::{Exposed, Header, Payload};
 
 use crate::envelope::{Envelope, Rank};
-use crate::request::RequestId;
+use crate::peers::Parcel;
+use crate::request::{Postscript, RequestId};
 
 /// A header that has been understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// The payload is the message.
     Eager(Envelope),
-    /// The same, and the sender wants to know when it is matched.
+    /// The same, with what its elements are.
+    Signed(Envelope, u32),
+    /// The payload is the message, and the sender wants to know when it is matched.
     Synchronous(Envelope, RequestId),
     /// A message that waits at the sender.
     Request(Envelope, RequestId),
@@ -50,6 +54,9 @@ impl Kind {
     pub(crate) fn header(self) -> Header {
         let words = match self {
             Kind::Eager(envelope) => of_envelope(EAGER, envelope, NOBODY),
+            Kind::Signed(Envelope { context, source, tag }, signature) => {
+                [SIGNED, context, source.0, tag as u32, signature, 0]
+            }
             Kind::Synchronous(envelope, send) => of_envelope(SYNCHRONOUS, envelope, send),
             Kind::Request(envelope, send) => of_envelope(REQUEST, envelope, send),
             Kind::Clear { send, receive } => {
@@ -83,6 +90,7 @@ impl Kind {
         let back = RequestId { index: fourth, generation: fifth };
         Some(match kind {
             EAGER => Kind::Eager(envelope),
+            SIGNED => Kind::Signed(envelope, fourth),
             SYNCHRONOUS => Kind::Synchronous(envelope, back),
             REQUEST => Kind::Request(envelope, back),
             CLEAR => Kind::Clear { send: front, receive: back },
@@ -97,25 +105,39 @@ impl Kind {
     }
 }
 
-/// What a request says of the message that waits: its length and where it can be read.
+/// What a request says of the message that waits: its length, where it can be read, and what its elements are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub bytes: usize,
     pub exposed: Exposed,
+    /// 0 where the sender says nothing of them.
+    pub signature: u32,
 }
 
 impl Offer {
-    pub(crate) fn encode(&self) -> [u8; OFFER_BYTES] {
-        let mut bytes = [0; OFFER_BYTES];
+    /// What it brings besides the data.
+    pub(crate) fn postscript(&self) -> Postscript {
+        if self.signature == 0 { Postscript::Nothing } else { Postscript::Signature(self.signature) }
+    }
+
+    pub(crate) fn parcel(&self) -> Parcel {
+        let mut bytes = [0; OFFER_BYTES_MAX];
         bytes[..8].copy_from_slice(&(self.bytes as u64).to_le_bytes());
-        bytes[8..].copy_from_slice(&encode_exposed(self.exposed));
-        bytes
+        bytes[8..24].copy_from_slice(&encode_exposed(self.exposed));
+        bytes[24..].copy_from_slice(&u64::from(self.signature).to_le_bytes());
+        Parcel::small(if self.signature == 0 { &bytes[..24] } else { &bytes })
     }
 
     pub(crate) fn decode(payload: Payload<'_>) -> Option<Offer> {
-        let [total, first, second] = decode_words(payload)?;
+        let ([total, first, second], signature) = match decode_words(payload) {
+            Some(words) => (words, 0),
+            None => {
+                let [total, first, second, signature] = decode_words(payload)?;
+                ([total, first, second], u32::try_from(signature).ok().filter(|&signature| signature != 0)?)
+            }
+        };
         let bytes = usize::try_from(total).ok().filter(|&total| total <= isize::MAX as usize)?;
-        Some(Offer { bytes, exposed: Exposed { words: [first, second] } })
+        Some(Offer { bytes, exposed: Exposed { words: [first, second] }, signature })
     }
 }
 
@@ -151,8 +173,8 @@ fn of_envelope(kind: u32, envelope: Envelope, send: RequestId) -> [u32; 6] {
 }
 
 const NOBODY: RequestId = RequestId { index: 0, generation: 0 };
-/// Length of an [`Offer`] on the wire.
-pub(crate) const OFFER_BYTES: usize = 24;
+/// Length of an [`Offer`] on the wire, at most.
+pub(crate) const OFFER_BYTES_MAX: usize = 32;
 
 const EAGER: u32 = 1;
 const SYNCHRONOUS: u32 = 2;
@@ -164,6 +186,7 @@ const CHOKE: u32 = 7;
 const RELAX: u32 = 8;
 const SHARE: u32 = 9;
 const BROUGHT: u32 = 10;
+const SIGNED: u32 = 11;
 
 #[cfg(test)]
 mod tests {
@@ -172,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..12) {
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..13) {
             for kind in [words[0], small] {
                 let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
                 if let Some(understood) = Kind::of(&header) {
@@ -184,7 +207,7 @@ mod tests {
         #[test]
         fn any_offer_is_answered(bytes: Vec<u8>) {
             if let Some(offer) = Offer::decode(Payload::from(&bytes[..])) {
-                assert_eq!(&offer.encode()[..], &bytes[..]);
+                assert_eq!(offer.parcel().payload().to_vec(), bytes);
             }
             let _ = decode_bytes(Payload::from(&bytes[..]));
             if let Some(exposed) = decode_exposed(Payload::from(&bytes[..])) {

@@ -57,7 +57,12 @@ pub enum Lent {
     /// It has received that message, and is gone now.
     Received(Probed),
     /// It is over in any other way, and gone now.
-    Over(Outcome),
+    Over {
+        /// How it ended.
+        outcome: Outcome,
+        /// The context that it was in.
+        context: u32,
+    },
 }
 
 /// How a send completes (MPI 5.0 §3.4).
@@ -80,6 +85,9 @@ pub struct Outcome {
     pub bytes: usize,
     /// It was cancelled before it matched.
     pub cancelled: bool,
+    /// What the sender said of the elements of the message ([`Engine::send_signed`](crate::Engine::send_signed)); 0
+    /// where it said nothing.
+    pub signature: u32,
     /// What went wrong, if anything did. A pointer, since it hardly ever does and outcomes travel much.
     pub failure: Option<Box<Failure>>,
 }
@@ -102,13 +110,22 @@ impl Outcome {
     /// A send that is done.
     #[must_use]
     pub fn sent() -> Outcome {
-        Outcome { source: Rank(0), tag: 0, bytes: 0, cancelled: false, failure: None }
+        Outcome { source: Rank(0), tag: 0, bytes: 0, cancelled: false, signature: 0, failure: None }
     }
 
     #[inline]
     pub(crate) fn received(source: Rank, tag: i32, sent_bytes: usize, room_bytes: usize) -> Outcome {
         let failure = (sent_bytes > room_bytes).then(|| truncated(sent_bytes, room_bytes));
-        Outcome { source, tag, bytes: sent_bytes.min(room_bytes), cancelled: false, failure }
+        let bytes = sent_bytes.min(room_bytes);
+        Outcome { source, tag, bytes, cancelled: false, signature: 0, failure }
+    }
+
+    /// The same with what the message brought besides its data.
+    pub(crate) fn with(mut self, postscript: Postscript) -> Outcome {
+        if let Postscript::Signature(signature) = postscript {
+            self.signature = signature;
+        }
+        self
     }
 
     pub(crate) fn cancelled() -> Outcome {
@@ -123,6 +140,17 @@ impl Outcome {
 #[cold]
 fn truncated(sent_bytes: usize, room_bytes: usize) -> Box<Failure> {
     Box::new(Failure::Truncated { sent_bytes, room_bytes })
+}
+
+/// What a message brings besides its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Postscript {
+    /// Nothing.
+    Nothing,
+    /// Its sender wants to know when it is matched.
+    Acknowledge(RequestId),
+    /// What its elements are, as a number that only those who use it understand.
+    Signature(u32),
 }
 
 /// Where a request stands.
@@ -145,7 +173,7 @@ pub(crate) enum State {
         source: Rank,
         tag: i32,
         sent_bytes: usize,
-        acknowledge: Option<RequestId>,
+        postscript: Postscript,
         by: Carrier,
     },
     /// A matched receive whose bytes are on the way into memory of our own.
@@ -155,10 +183,15 @@ pub(crate) enum State {
         source: Rank,
         tag: i32,
         sent_bytes: usize,
-        acknowledge: Option<RequestId>,
+        postscript: Postscript,
     },
-    /// Whoever asked for it ends it.
-    Promised,
+    /// Over when whoever asked for it has said so, and all its parts are over.
+    Gathering {
+        /// Its parts, and one for who has asked for it.
+        left: usize,
+        /// The first of its parts that failed.
+        failure: Option<Box<Failure>>,
+    },
     /// A receive that is over and has got all of a message, not yet asked about. The usual end: as few words as it
     /// takes.
     Received(Probed),
@@ -202,9 +235,21 @@ pub(crate) struct Requests {
 
 struct Entry {
     generation: u32,
-    /// Its name was given away, and may come back from anywhere.
-    lent: bool,
+    owner: Owner,
+    /// What it is a part of, where it is one.
+    whole: RequestId,
     state: Option<State>,
+}
+
+/// Who knows of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    /// Whoever has begun it.
+    Caller,
+    /// Its name was given away, and may come back from anywhere. What its messages are kept apart by.
+    Lent { context: u32 },
+    /// Another request, of which it is a part: nobody ends it.
+    Whole,
 }
 
 impl Entry {
@@ -226,7 +271,7 @@ impl Requests {
     pub(crate) fn insert(&mut self, state: State) -> RequestId {
         let index = self.place();
         let entry = &mut self.entries[index as usize];
-        entry.lent = false;
+        entry.owner = Owner::Caller;
         entry.state = Some(state);
         RequestId { index, generation: entry.generation }
     }
@@ -238,7 +283,7 @@ impl Requests {
         let entry = &mut self.entries[index as usize];
         let Envelope { context, source, tag } = envelope;
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
-        entry.lent = true;
+        entry.owner = Owner::Lent { context };
         entry.put(State::Posted { pattern, from: Some(from), memory: room.memory() });
         RequestId { index, generation: entry.generation }
     }
@@ -255,25 +300,39 @@ impl Requests {
     #[cold]
     fn grow(&mut self) -> u32 {
         let index = u32::try_from(self.entries.len()).expect("four billion requests do not fit into memory");
-        self.entries.push(Entry { generation: 0, lent: false, state: None });
+        self.entries.push(Entry { generation: 0, owner: Owner::Caller, whole: NOTHING, state: None });
         index
     }
 
     /// Whether that names a request whose name was given away.
     #[inline(always)]
     pub(crate) fn is_lent(&self, id: RequestId) -> bool {
-        let entry = self.entries.get(id.index as usize);
-        entry.is_some_and(|entry| entry.lent && entry.generation == id.generation && entry.state.is_some())
+        self.lent_in(id).is_some()
+    }
+
+    /// The context of a request whose name was given away; `None` where it is none.
+    #[inline(always)]
+    pub(crate) fn lent_in(&self, id: RequestId) -> Option<u32> {
+        let entry = self.entries.get(id.index as usize)?;
+        match entry.owner {
+            Owner::Lent { context } if entry.generation == id.generation && entry.state.is_some() => {
+                Some(context)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the name of a request of that context was given away.
+    pub(crate) fn lends(&self, context: u32) -> bool {
+        self.entries.iter().any(|entry| entry.owner == Owner::Lent { context } && entry.state.is_some())
     }
 
     /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
-    /// this. False where it names none, or not any more.
-    pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
-        let lent = self.is_lent(id);
-        if lent {
-            self.entries[id.index as usize].lent = false;
-        }
-        lent
+    /// this and learns the context. `None` where it names none, or not any more.
+    pub(crate) fn reclaim(&mut self, id: RequestId) -> Option<u32> {
+        let context = self.lent_in(id)?;
+        self.entries[id.index as usize].owner = Owner::Caller;
+        Some(context)
     }
 
     /// The living request at a place, if its name was given away.
@@ -286,7 +345,8 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn end_lent(&mut self, id: RequestId) -> Lent {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return Lent::Unknown };
-        if entry.generation != id.generation || !entry.lent {
+        let Owner::Lent { context } = entry.owner else { return Lent::Unknown };
+        if entry.generation != id.generation {
             return Lent::Unknown;
         }
         if let Some(State::Received(probed)) = &entry.state {
@@ -296,18 +356,18 @@ impl Requests {
             self.free.push(id.index);
             return Lent::Received(probed);
         }
-        self.end_lent_slowly(id)
+        self.end_lent_slowly(id, context)
     }
 
     #[inline(never)]
-    fn end_lent_slowly(&mut self, id: RequestId) -> Lent {
+    fn end_lent_slowly(&mut self, id: RequestId, context: u32) -> Lent {
         match self.find(id) {
             Some(State::Done(_)) => {}
             Some(_) => return Lent::Under,
             None => return Lent::Unknown,
         }
         match self.remove(id) {
-            Some(State::Done(outcome)) => Lent::Over(outcome),
+            Some(State::Done(outcome)) => Lent::Over { outcome, context },
             _ => Lent::Unknown,
         }
     }
@@ -342,6 +402,7 @@ impl Requests {
     pub(crate) fn fill(&mut self, id: RequestId, source: Rank, tag: i32, payload: Payload<'_>) -> bool {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return false };
         if entry.generation == id.generation
+            && entry.owner != Owner::Whole
             && let Some(State::Posted { memory, .. }) = &entry.state
             && let Some(room) = memory.room()
             && room.take(payload)
@@ -355,12 +416,19 @@ impl Requests {
     }
 
     /// The same in any case.
-    pub(crate) fn fill_slowly(&mut self, id: RequestId, source: Rank, tag: i32, payload: Payload<'_>) {
+    pub(crate) fn fill_slowly(
+        &mut self,
+        id: RequestId,
+        source: Rank,
+        tag: i32,
+        payload: Payload<'_>,
+        postscript: Postscript,
+    ) {
         let Some(state) = self.find(id) else { return };
         let State::Posted { memory, .. } = state else { return };
         memory.write_at(0, payload);
-        *state = State::Done(Outcome::received(source, tag, payload.bytes(), memory.bytes()));
-        self.completions += 1;
+        let outcome = Outcome::received(source, tag, payload.bytes(), memory.bytes());
+        self.complete(id, outcome.with(postscript));
     }
 
     /// Ends the request; its outcome waits to be taken.
@@ -369,6 +437,46 @@ impl Requests {
         if let Some(state) = self.find(id) {
             *state = State::Done(outcome);
             self.completions += 1;
+            if self.entries[id.index as usize].owner == Owner::Whole {
+                self.end_as_part(id);
+            }
+        }
+    }
+
+    /// Makes a request a part of another one, which it counts for: it ends by itself.
+    pub(crate) fn join(&mut self, part: RequestId, whole: RequestId) {
+        let Some(State::Gathering { left, .. }) = self.find(whole) else { return };
+        *left += 1;
+        let entry = &mut self.entries[part.index as usize];
+        (entry.owner, entry.whole) = (Owner::Whole, whole);
+        if self.peek(part).is_some() {
+            self.end_as_part(part);
+        }
+    }
+
+    /// A part is over, and gone now.
+    #[cold]
+    fn end_as_part(&mut self, part: RequestId) {
+        let whole = self.entries[part.index as usize].whole;
+        let failure = self.end(part).and_then(|outcome| outcome.failure);
+        self.end_of_part(whole, failure);
+    }
+
+    /// One of those that a request waits for is over. It is over itself with the last of them.
+    pub(crate) fn end_of_part(&mut self, whole: RequestId, failed: Option<Box<Failure>>) {
+        self.note_failure(whole, failed);
+        let Some(State::Gathering { left, failure }) = self.find(whole) else { return };
+        *left -= 1;
+        if *left == 0 {
+            let failure = failure.take();
+            self.complete(whole, Outcome { failure, ..Outcome::sent() });
+        }
+    }
+
+    /// Something that a request is about has failed; the first failure counts.
+    pub(crate) fn note_failure(&mut self, whole: RequestId, failed: Option<Box<Failure>>) {
+        if let Some(State::Gathering { failure: kept @ None, .. }) = self.find(whole) {
+            *kept = failed;
         }
     }
 
@@ -406,6 +514,9 @@ impl Requests {
     }
 }
 
+/// What is part of nothing names this.
+const NOTHING: RequestId = RequestId { index: u32::MAX, generation: 0 };
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,5 +532,24 @@ mod tests {
         assert!(requests.remove(first).is_none());
         requests.complete(first, Outcome::sent());
         assert!(matches!(requests.find(second), Some(State::Queued { to: Peer(2) })));
+    }
+
+    #[test]
+    fn a_whole_is_over_with_the_last_of_its_parts_and_fails_with_the_first() {
+        let mut requests = Requests::default();
+        let whole = requests.insert(State::Gathering { left: 1, failure: None });
+        let parts: Vec<RequestId> =
+            (0..3).map(|peer| requests.insert(State::Queued { to: Peer(peer) })).collect();
+        requests.complete(parts[0], Outcome::sent());
+        parts.iter().for_each(|part| requests.join(*part, whole));
+        assert!(requests.find(parts[0]).is_none(), "what was over before it became a part is gone");
+        let failure = |sent_bytes| Failure::Truncated { sent_bytes, room_bytes: 0 };
+        requests.complete(parts[1], Outcome::failed(failure(1)));
+        requests.end_of_part(whole, Some(Box::new(failure(2))));
+        assert!(requests.peek(whole).is_none() && requests.find(parts[2]).is_some());
+        requests.complete(parts[2], Outcome::sent());
+        let outcome = requests.end(whole).expect("the last part is over");
+        assert_eq!(outcome.failure.as_deref(), Some(&failure(1)));
+        assert_eq!(requests.pending().count(), 0);
     }
 }

@@ -98,6 +98,48 @@ fn unexpected_memory_stays_under_its_budget_and_all_arrives_in_order() {
 }
 
 #[test]
+fn what_was_queued_before_the_receiver_has_enough_is_kept_at_its_sender_too() {
+    let network = Network::new(2, Weather { queue_messages_max: 100, ..Weather::fair() });
+    let mut pair = engines(&network, 2, Settings { unexpected_bytes_max: 64 << 10 });
+    let mut pending = Vec::new();
+    // Nothing is heard of the receiver meanwhile, as in a loop of nonblocking sends.
+    for tag in 0..10_000 {
+        match pair[0].send(Peer(1), from_rank(0, tag), bytes(1024), Mode::Standard).unwrap() {
+            Sending::Pending(request) => pending.push(request),
+            Sending::Done => {}
+        }
+    }
+    while turn(&mut pair) > 0 {}
+    let kept = pair[1].unexpected_bytes();
+    assert!(kept < (64 << 10) + 10_000 * 200 + (300 << 10), "{kept} bytes kept: the queue was sent whole");
+    for tag in 0..10_000 {
+        let room = Heap::new(1024);
+        let receiving = pair[1].receive(ANY, None, room.memory());
+        while turn(&mut pair) > 0 {}
+        let outcome = match receiving {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => pair[1].test(request).expect("it was there"),
+        };
+        assert_eq!((outcome.tag, outcome.bytes, outcome.failure), (tag, 1024, None));
+        assert_eq!(room.payload().to_vec(), [7; 1024]);
+    }
+    assert!(pending.into_iter().all(|request| pair[0].test(request) == Some(Outcome::sent())));
+    assert_eq!(network.exposures(), 0, "what was read is still shown");
+}
+
+#[test]
+fn who_does_nothing_but_send_hears_that_the_receiver_has_enough() {
+    let network = Network::new(2, Weather { queue_messages_max: 1000, ..Weather::fair() });
+    let mut pair = engines(&network, 2, Settings { unexpected_bytes_max: 64 << 10 });
+    for tag in 0..10_000 {
+        let _ = pair[0].send(Peer(1), from_rank(0, tag), bytes(1024), Mode::Standard).unwrap();
+        pair[1].progress();
+    }
+    let kept = pair[1].unexpected_bytes();
+    assert!(kept < (64 << 10) + 10_000 * 200 + (1 << 20), "{kept} bytes kept of 10 MiB");
+}
+
+#[test]
 fn a_synchronous_send_waits_for_its_match() {
     let mut pair = fair(2);
     let sending = pair[0].send(Peer(1), from_rank(0, 3), bytes(8), Mode::Synchronous).unwrap();

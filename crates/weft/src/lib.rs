@@ -75,8 +75,8 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, Received, Reduce, SplitBy, Status,
-    Topology,
+    Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend,
+    Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};

@@ -121,9 +121,9 @@ impl Process {
         self.surroundings.get_or_init(Surroundings::default)
     }
 
-    /// Whether members compare what collective operations they call.
+    /// Whether members compare what collective operations they call, and messages bring what their elements are.
     #[inline]
-    pub(crate) fn checks(&self) -> bool {
+    pub fn checks(&self) -> bool {
         self.checks.load(Ordering::Relaxed)
     }
 
@@ -147,6 +147,30 @@ impl Process {
             self.bell.ring();
         }
         sending
+    }
+
+    /// Sends without waiting, and says what the elements of the message are.
+    pub(crate) fn send_signed(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending, Box<FabricError>> {
+        let sending = self.with(|engine| engine.send_signed(to, envelope, payload, mode, signature));
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        sending
+    }
+
+    /// Hands parts of an operation to the engine, all of them for one peer.
+    pub(crate) fn send_parts(&self, to: Peer, act: impl FnOnce(&mut Engine<Fabrics>)) {
+        self.with(act);
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
     }
 
     /// Sends if nothing stands in the way; `None` when nothing has happened.
@@ -266,10 +290,16 @@ impl Process {
     }
 
     /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
-    /// told that it has it.
+    /// told that it has it: the answer is its context.
     #[must_use]
-    pub fn reclaim(&self, request: RequestId) -> bool {
+    pub fn reclaim(&self, request: RequestId) -> Option<u32> {
         self.hold().reclaim(request)
+    }
+
+    /// The context of a receive of that kind; `None` where it is none.
+    #[must_use]
+    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
+        self.hold().lent_in(request)
     }
 
     /// The receive of that kind at a place in the engine's table, if there is one.
@@ -302,13 +332,13 @@ impl Process {
 
     /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
     /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
-    /// nothing where it had ended before, or `ended` in what other way it has ended.
+    /// nothing where it had ended before, or `ended` in what other way it has ended, and in what context.
     #[inline(always)]
     pub fn wait_lent(
         &self,
         mut name: impl FnMut(usize) -> Wanted,
         mut received: impl FnMut(usize, Option<Status>),
-        mut ended: impl FnMut(usize, Outcome),
+        mut ended: impl FnMut(usize, Outcome, u32),
     ) -> usize {
         let mut place = 0;
         self.until(|engine| {
@@ -322,8 +352,8 @@ impl Process {
                         }
                         Lent::Under => return None,
                         Lent::Unknown => None,
-                        Lent::Over(outcome) => {
-                            ended(place, outcome);
+                        Lent::Over { outcome, context } => {
+                            ended(place, outcome, context);
                             place += 1;
                             continue;
                         }
@@ -397,6 +427,17 @@ impl Process {
 
     pub(crate) fn receive_matched(&self, message: Message, memory: UserMemory) -> Receiving {
         self.with(|engine| engine.receive_matched(message, memory))
+    }
+
+    /// A request that ends when [`Process::fulfil`] says so.
+    #[must_use]
+    pub fn promise(&self) -> RequestId {
+        self.with(Engine::promise)
+    }
+
+    /// Ends a request of [`Process::promise`], and wakes who waits for it.
+    pub fn fulfil(&self, request: RequestId) {
+        self.with(|engine| engine.fulfil(request));
     }
 
     pub(crate) fn cancel(&self, request: RequestId) {
@@ -542,7 +583,7 @@ impl Process {
 
     /// Looks, makes one turn of progress if nothing is there, and looks again. A program that looks in a loop gives
     /// its core away now and then where cores are shared, or the one it waits for would never run.
-    fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
+    pub(crate) fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
         let mut engine = self.hold();
         if let Some(answer) = ready(&mut engine) {
             return Some(answer);

@@ -259,6 +259,19 @@ const MAKING: Row = Row {
     ..PAIR
 };
 
+/// Four threads of each of two ranks, on two cpus.
+const THREADS: Row = Row {
+    program: "thread_rate",
+    arguments: &["--min", "8", "--iterations", "1000"],
+    quick: &["--iterations", "400", "--max", "8"],
+    shared_cpus: true,
+    unit: Unit::Messages,
+    peers: ON_SHARED_CPUS,
+    shown: &[8, 64, K, 4 * K],
+    rounds: 3,
+    ..PAIR
+};
+
 /// The same of eight ranks on two cpus.
 const MAKING_IN_A_CROWD: Row = Row { ranks: &[8], shared_cpus: true, ..MAKING };
 
@@ -411,6 +424,24 @@ pub const ROWS: &[Row] = &[
         gates: &[gate("G3", 8, 8, Rule::Best(2.0)), stretch("G3", 8, 8, Rule::Best(4.0))],
         shown: &[8, 64, K, 4 * K],
         ..PAIR
+    },
+    Row {
+        id: "threads-one",
+        title: "Message rate of 4 threads a rank, one communicator, window of 64",
+        result: Some("thread_rate_one_communicator"),
+        ..THREADS
+    },
+    Row {
+        id: "threads-own",
+        title: "Message rate of 4 threads a rank, a communicator for each pair, window of 64",
+        result: Some("thread_rate_own_communicators"),
+        ..THREADS
+    },
+    Row {
+        id: "threads-blocking",
+        title: "Blocking messages there and back of 4 threads a rank, one communicator",
+        result: Some("thread_rate_there_and_back"),
+        ..THREADS
     },
     Row {
         id: "barrier",

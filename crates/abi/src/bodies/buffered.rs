@@ -4,7 +4,8 @@
 //! standard prescribes. The copies themselves are kept in memory of the library, each until its message is gone, so
 //! that no ring of free and used parts is needed.
 //!
-//! A send uses the buffer of its communicator, if that has one, and otherwise that of the process or of a session.
+//! A send uses the buffer of its communicator, if that has one, else that of the communicator's session, else that of the
+//! process.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -12,8 +13,7 @@ use std::sync::{Arc, Mutex};
 use weft::claims::{Heap, Mode, RequestId, Sending};
 use weft::{Class, Communicator, Error, Process, Rank, Result};
 
-use crate::arguments::{self, Partner};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::point_to_point::{PlannedSend, Send};
 use crate::bodies::pointers::{Place, check_count_out};
 use crate::bodies::{completion, sessions};
 use crate::convert::CountOut;
@@ -290,8 +290,11 @@ pub unsafe fn mpi_bsend(
     comm: MPI_Comm,
 ) -> c_int {
     call("MPI_Bsend", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { send(runtime, Message { buf, count, datatype, dest, tag, comm }) }
+        let object = runtime.comm(comm)?;
+        let message = Send { buffer: buf, count, datatype, to: dest, tag };
+        // SAFETY: the program's promise is handed on; the data is copied before this returns.
+        let planned = unsafe { message.check(runtime, &object.comm)? };
+        send(runtime, planned, &object, comm)
     })
 }
 
@@ -309,57 +312,39 @@ pub unsafe fn mpi_ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     call("MPI_Ibsend", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promises are handed on.
-        let place = unsafe {
-            let place = Place::new(request, "request")?;
-            send(runtime, Message { buf, count, datatype, dest, tag, comm })?;
-            place
-        };
+        let object = runtime.comm(comm)?;
+        let message = Send { buffer: buf, count, datatype, to: dest, tag };
+        // SAFETY: the program's promises are handed on; the data is copied before this returns.
+        let (place, planned) =
+            unsafe { (Place::new(request, "request")?, message.check(runtime, &object.comm)?) };
+        send(runtime, planned, &object, comm)?;
         place.set(SENT);
         Ok(())
     })
 }
 
-/// The arguments of a buffered send.
-struct Message {
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-}
-
-/// # Safety
-/// See [`arguments::outgoing`].
-unsafe fn send(runtime: &'static Runtime, message: Message) -> Result<()> {
-    let Message { buf, count, datatype, dest, tag, comm } = message;
-    let object = runtime.comm(comm)?;
-    let datatype = resolve_committed(runtime, datatype)?;
-    let to = arguments::destination(&object.comm, dest)?;
-    let tag = arguments::tag(tag)?;
-    // SAFETY: the caller's promise is handed on; the data is copied before this returns.
-    let outgoing = unsafe { arguments::outgoing(buf, count, &datatype)? };
-    let Partner::Rank(to) = to else { return Ok(()) };
-    let cost_bytes = outgoing.payload.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
-    let copy = outgoing.keeps.unwrap_or_else(|| {
-        let copy = Heap::new(outgoing.payload.bytes());
-        copy.memory().write_at(0, outgoing.payload);
-        copy
-    });
-    // MPI 5.0 §3.6: the buffer of the communicator is the only one that its sends use, if there is one.
+/// Copies what a planned send sends, and sends the copy.
+pub(super) fn send(
+    runtime: &'static Runtime,
+    planned: PlannedSend,
+    object: &Held,
+    errors_to: MPI_Comm,
+) -> Result<()> {
+    let Some(to) = planned.partner() else { return Ok(()) };
+    let copy = planned.copy()?;
+    // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of the process.
     if lock(&object.buffer).is_some() {
-        return buffer(runtime, &object.buffer, &object, comm, copy, (to, tag), cost_bytes);
+        return buffer(runtime, &object.buffer, object, errors_to, (planned, copy), to);
     }
-    match session_with_buffer(runtime) {
-        Some(slot) => buffer(runtime, &slot, &object, comm, copy, (to, tag), cost_bytes),
-        None => buffer(runtime, &runtime.buffer, &object, comm, copy, (to, tag), cost_bytes),
+    match of_session(object) {
+        Some(slot) => buffer(runtime, &slot, object, errors_to, (planned, copy), to),
+        None => buffer(runtime, &runtime.buffer, object, errors_to, (planned, copy), to),
     }
 }
 
-/// The buffer of a session, where the process has none.
-fn session_with_buffer(runtime: &'static Runtime) -> Option<Arc<Slot>> {
-    if lock(&runtime.buffer).is_some() { None } else { sessions::slot_in_use() }
+/// The buffer of the session of a communicator, where it has one.
+fn of_session(object: &Held) -> Option<Arc<Slot>> {
+    sessions::slot(object.session?).ok().filter(|slot| lock(slot).is_some())
 }
 
 /// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads that send
@@ -369,14 +354,14 @@ fn buffer(
     slot: &Slot,
     object: &Held,
     errors_to: MPI_Comm,
-    copy: Heap,
+    (planned, copy): (PlannedSend, Heap),
     (to, tag): (Rank, c_int),
-    cost_bytes: i64,
 ) -> Result<()> {
+    let cost_bytes = copy.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();
-    let sending = comm.start_send(copy.memory().reading(), to, tag, Mode::Standard);
+    let sending = planned.start(&comm, copy.memory().reading(), (to, tag), Mode::Standard);
     let unplaced = {
         let mut attached = lock(slot);
         if let Some(attached) = &mut *attached {

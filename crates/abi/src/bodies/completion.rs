@@ -1,12 +1,14 @@
 //! Waiting, testing, and what else is done with requests (MPI 5.0 §3.7.3 to §3.7.6, §3.8.4).
 
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weft::claims::{Lent, Outcome, Probed};
-use weft::{Class, Error, Result, Wanted};
+use weft::claims::{Lent, Outcome, Probed, RequestId};
+use weft::{Class, Communicator, Error, Result, Wanted};
 
 use crate::bodies::communicator_creation;
+use crate::bodies::generalized::{self, Generalized};
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::bodies::world::null;
@@ -14,7 +16,7 @@ use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::generated::constants::*;
 use crate::objects::RequestObject;
-use crate::requests::{Look, named_receive, no_request};
+use crate::requests::{Look, is_persistent, left_of, named_receive, no_request};
 use crate::state::{Runtime, call, runtime};
 use crate::status;
 use crate::types::*;
@@ -43,17 +45,17 @@ fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ende
         runtime.process().wait_lent(
             wanted,
             |_, status| received = status,
-            |_, outcome| failed = Some(outcome),
+            |_, outcome, context| failed = Some((outcome, context)),
         );
         return match (received, failed) {
             (Some(status), _) => Ok(Ended { status: status::of(&status), error: None }),
-            (_, Some(outcome)) => Ok(end_receive(runtime, &outcome)),
+            (_, Some((outcome, context))) => Ok(end_receive(runtime, &outcome, context)),
             (None, None) => Err(no_request(request)),
         };
     }
     if runtime.is_shared() {
         match runtime.look_at_request(request)? {
-            Look::Over => {}
+            Look::Over | Look::Inactive => {}
             Look::Under(comm, id) => drop(comm.process().wait_ready(&[Some(id)])),
             several @ Look::Several(..) => drop(wait_ready(&[(0, several)])),
         }
@@ -76,10 +78,28 @@ fn wait_taken(object: RequestObject) -> Ended {
             let outcome = ongoing.communicator().wait(ongoing.request());
             end(object, &outcome)
         }
+        RequestObject::PartitionedSend { sender, id, .. } => {
+            let outcome = sender.communicator().wait(*id);
+            end(object, &outcome)
+        }
+        RequestObject::PartitionedReceive { receiver, id, .. } => {
+            let outcome = receiver.communicator().wait(*id);
+            end(object, &outcome)
+        }
         // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
         RequestObject::Flush(messages) => {
             messages.iter().for_each(|message| drop(message.comm.wait(message.id)));
             Ended::NOTHING
+        }
+        RequestObject::Exchange { .. } => {
+            let RequestObject::Exchange { receive, send } = object else { return Ended::NOTHING };
+            let (received, sent) = (wait_taken(*receive), wait_taken(*send));
+            Ended { status: received.status, error: received.error.or(sent.error) }
+        }
+        RequestObject::Generalized { operation, .. } => {
+            operation.wait();
+            let (status, ended) = operation.end();
+            Ended { status, error: ended.err().map(|error| (error, MPI_COMM_SELF)) }
         }
         RequestObject::Over(_) | RequestObject::Failed { .. } => end(object, &Outcome::sent()),
     }
@@ -88,7 +108,9 @@ fn wait_taken(object: RequestObject) -> Ended {
 /// What a request that is over comes to.
 fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     match object {
-        RequestObject::Flush(_) => Ended::NOTHING,
+        RequestObject::Flush(_) | RequestObject::Exchange { .. } | RequestObject::Generalized { .. } => {
+            Ended::NOTHING
+        }
         RequestObject::Duplicate { errors_to, duplicating, made } => {
             let concluded = match runtime() {
                 Some(runtime) => communicator_creation::conclude(runtime, made, duplicating.take()),
@@ -99,6 +121,15 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
         RequestObject::Collective { errors_to, ongoing, output, .. } => {
             let concluded = ongoing.take().and_then(|()| output.finish());
             Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
+        }
+        RequestObject::PartitionedSend { sender, errors_to, .. } => {
+            let error = sender.conclude(outcome).err();
+            Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) }
+        }
+        RequestObject::PartitionedReceive { receiver, errors_to, .. } => {
+            let (status, failed) = receiver.received(outcome);
+            let error = failed.or(receiver.finish(&status).err());
+            Ended { status, error: error.map(|error| (error, errors_to)) }
         }
         RequestObject::Over(status) => Ended { status, error: None },
         RequestObject::Failed { errors_to, status, error } => {
@@ -120,9 +151,10 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
 
 /// What a usual receive that is over comes to.
 #[inline(always)]
-fn end_receive(runtime: &'static Runtime, outcome: &Outcome) -> Ended {
-    let received = runtime.world().conclude_receive(outcome);
-    let error = received.error.map(|error| (error, MPI_COMM_WORLD));
+fn end_receive(runtime: &'static Runtime, outcome: &Outcome, context: u32) -> Ended {
+    let (handle, held) = runtime.comm_of(context);
+    let received = held.comm.conclude_receive(outcome);
+    let error = received.error.map(|error| (error, handle));
     Ended { status: status::of(&received.status), error }
 }
 
@@ -135,11 +167,12 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
                 let status = weft::Status { source, tag, bytes, cancelled: false };
                 Ok(Some(Ended { status: status::of(&status), error: None }))
             }
-            Lent::Over(outcome) => Ok(Some(end_receive(runtime, &outcome))),
+            Lent::Over { outcome, context } => Ok(Some(end_receive(runtime, &outcome, context))),
             Lent::Unknown => Err(no_request(request)),
         };
     }
     match runtime.look_at_request(request)? {
+        Look::Inactive => Ok(Some(Ended::NOTHING)),
         Look::Over => Ok(Some(wait_taken(runtime.take_request(request)?))),
         Look::Under(comm, id) => match comm.process().peek(id) {
             None => Ok(None),
@@ -180,7 +213,7 @@ pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
         if let Ok(ended) = &ended {
             // SAFETY: the program's promises, as above.
             unsafe {
-                request.write(MPI_REQUEST_NULL);
+                request.write(left_of(handle));
                 status::write(status, &ended.status);
             }
         }
@@ -214,7 +247,7 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
                 // SAFETY: the program's promises, as above.
                 unsafe {
                     flag.write(1);
-                    request.write(MPI_REQUEST_NULL);
+                    request.write(left_of(handle));
                     status::write(status, &ended.status);
                 }
                 report("MPI_Test", Ok(ended))
@@ -318,17 +351,17 @@ unsafe fn end_all(
             |place, status| {
                 // SAFETY: as above; the caller promised room for all statuses.
                 unsafe {
-                    list.clear(index + place);
+                    list.clear_lent(index + place);
                     if !statuses.is_null() {
                         let status = status.as_ref().map_or(status::EMPTY, status::of);
                         status::write(statuses.add(index + place), &status);
                     }
                 }
             },
-            |place, outcome| unusual.push((index + place, outcome)),
+            |place, outcome, context| unusual.push((index + place, outcome, context)),
         );
-        for (index, outcome) in unusual.drain(..) {
-            end(index, end_receive(runtime, &outcome));
+        for (index, outcome, context) in unusual.drain(..) {
+            end(index, end_receive(runtime, &outcome, context));
         }
         index += ended;
         if index < list.count {
@@ -558,60 +591,6 @@ unsafe fn some(
     })
 }
 
-/// Whether a request is over, without ending it (MPI 5.0 §3.7.6).
-///
-/// # Safety
-/// `flag` and `status` are null or writable.
-pub unsafe fn mpi_request_get_status(
-    request: MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> c_int {
-    call("MPI_Request_get_status", Target::World, |runtime| {
-        if flag.is_null() {
-            return Err(null("flag"));
-        }
-        let found = if request == MPI_REQUEST_NULL { Some(status::EMPTY) } else { glance(runtime, request)? };
-        // SAFETY: `flag` is not null, and the program promised that both are writable.
-        unsafe {
-            flag.write(c_int::from(found.is_some()));
-            if let Some(found) = found {
-                status::write(status, &found);
-            }
-        }
-        Ok(())
-    })
-}
-
-/// The status of a request that is over; the request stays.
-fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_Status>> {
-    if let several @ Look::Several(..) = runtime.look_at_request(request)? {
-        return Ok((!ready(&[(0, several)]).is_empty()).then_some(status::EMPTY));
-    }
-    if let Some(id) = named_receive(request) {
-        let outcome = runtime.process().peek(id);
-        return Ok(outcome.map(|outcome| status::of(&runtime.world().conclude_receive(&outcome).status)));
-    }
-    let (comm, id, is_send) = match runtime.objects().requests.find(request.value()) {
-        Some(RequestObject::Over(status) | RequestObject::Failed { status, .. }) => return Ok(Some(*status)),
-        Some(RequestObject::Send { comm, id, .. }) => (comm.clone(), *id, true),
-        Some(RequestObject::Receive { comm, id, .. }) => (comm.clone(), *id, false),
-        Some(RequestObject::Duplicate { duplicating, .. }) => {
-            (duplicating.original().clone(), duplicating.request(), true)
-        }
-        Some(RequestObject::Collective { ongoing, .. }) => {
-            (ongoing.communicator().clone(), ongoing.request(), true)
-        }
-        Some(RequestObject::Flush(_)) => return Ok(Some(status::EMPTY)),
-        None => return Err(no_request(request)),
-    };
-    let outcome = comm.process().peek(id);
-    Ok(outcome.map(|outcome| match is_send {
-        true => status::EMPTY,
-        false => status::of(&comm.conclude_receive(&outcome).status),
-    }))
-}
-
 /// Gives a request up; the operation goes on to its end (MPI 5.0 §3.7.3).
 ///
 /// # Safety
@@ -622,10 +601,18 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
             return Err(null("request"));
         }
         // SAFETY: not null, and the program promised a request.
-        let object = runtime.take_request(unsafe { request.read() })?;
+        let handle = unsafe { request.read() };
+        if is_persistent(handle) {
+            let freed = runtime.objects().persistent.remove(handle.value());
+            let freed = freed.ok_or_else(|| no_request(handle))?;
+            if let Some(object) = freed.into_operation() {
+                detach(runtime, object);
+            }
+        } else if !generalized::give_up(runtime, handle)? {
+            detach(runtime, runtime.take_request(handle)?);
+        }
         // SAFETY: as above.
         unsafe { request.write(MPI_REQUEST_NULL) };
-        detach(runtime, object);
         reap(runtime);
         Ok(())
     })
@@ -642,16 +629,10 @@ pub(crate) fn reap(runtime: &'static Runtime) {
     let detached = std::mem::take(&mut runtime.objects().detached);
     runtime.detached.fetch_sub(detached.len(), Ordering::Relaxed);
     for object in detached {
-        let over = match &object {
-            RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. } => {
-                comm.process().peek(*id).is_some()
-            }
-            RequestObject::Duplicate { duplicating, .. } => duplicating.test(),
-            RequestObject::Collective { ongoing, .. } => ongoing.test(),
-            RequestObject::Flush(messages) => {
-                messages.iter().all(|message| message.comm.process().peek(message.id).is_some())
-            }
-            RequestObject::Over(_) | RequestObject::Failed { .. } => true,
+        let over = match object.look() {
+            Look::Over | Look::Inactive => true,
+            Look::Under(comm, id) => comm.process().peek(id).is_some(),
+            several @ Look::Several(..) => !ready(&[(0, several)]).is_empty(),
         };
         if over {
             drop(wait_taken(object));
@@ -661,7 +642,8 @@ pub(crate) fn reap(runtime: &'static Runtime) {
     }
 }
 
-/// Cancels a receive that nothing has matched. Sends go on (MPI 5.0 §3.8.4 leaves that open).
+/// Cancels a receive that nothing has matched, or asks a generalized request to be. Sends go on (MPI 5.0 §3.8.4 leaves
+/// that open).
 ///
 /// # Safety
 /// `request` is null or a request.
@@ -680,13 +662,24 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
             runtime.world().cancel(id);
             return Ok(());
         }
-        let receive = match runtime.objects().requests.find(request.value()) {
-            Some(RequestObject::Receive { comm, id, .. }) => Some((comm.clone(), *id)),
-            Some(_) => None,
+        enum Cancelled {
+            Receive(Communicator, RequestId),
+            Generalized(Arc<Generalized>),
+            Nothing,
+        }
+        let cancelled = match runtime.objects().operation(request) {
+            Some(Some(RequestObject::Receive { comm, id, .. })) => Cancelled::Receive(comm.clone(), *id),
+            Some(Some(RequestObject::Generalized { operation, .. })) => {
+                Cancelled::Generalized(Arc::clone(operation))
+            }
+            Some(Some(_)) => Cancelled::Nothing,
+            Some(None) => return Err(no_request(request).during("the request was not started")),
             None => return Err(no_request(request)),
         };
-        if let Some((comm, id)) = receive {
-            comm.cancel(id);
+        match cancelled {
+            Cancelled::Receive(comm, id) => comm.cancel(id),
+            Cancelled::Generalized(operation) => operation.cancel()?,
+            Cancelled::Nothing => {}
         }
         Ok(())
     })

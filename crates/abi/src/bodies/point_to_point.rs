@@ -1,8 +1,8 @@
-//! Sends and receives (MPI 5.0 §3.2 to §3.7, §3.10).
+//! Sends and receives (MPI 5.0 §3.2 to §3.7).
 
 use std::ffi::{c_int, c_void};
 
-use weft::claims::{Mode, Receiving, RequestId, Sending};
+use weft::claims::{Heap, Mode, Payload, Receiving, RequestId, Sending, UserMemory};
 use weft::{Communicator, Error, Rank, Received, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
@@ -10,35 +10,53 @@ use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::usual;
 use crate::bodies::world::null;
 use crate::entry::Target;
-use crate::generated::constants::*;
-use crate::objects::{CommObject, RequestObject, Unpack};
+use crate::objects::{CommObject, RequestObject, Type, Unpack};
 use crate::requests::SENT;
-use crate::state::{Runtime, call};
+use crate::state::{self, Runtime, call};
 use crate::status;
 use crate::types::*;
 
-/// A buffer with its count and type.
+/// A buffer with its count and type, as C hands it over.
 #[derive(Clone, Copy)]
-struct Send {
-    buffer: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    to: c_int,
+pub(super) struct Send {
+    pub buffer: *const c_void,
+    pub count: MPI_Count,
+    pub datatype: MPI_Datatype,
+    pub to: c_int,
+    pub tag: c_int,
+}
+
+/// Room with its count and type, as C hands it over.
+#[derive(Clone, Copy)]
+pub(super) struct Receive {
+    pub buffer: *mut c_void,
+    pub count: MPI_Count,
+    pub datatype: MPI_Datatype,
+    pub from: c_int,
+    pub tag: c_int,
+}
+
+/// A send whose arguments are right. What is sent is what stands there when it begins.
+#[derive(Clone)]
+pub(crate) struct PlannedSend {
+    span: Payload<'static>,
+    count: i64,
+    datatype: Type,
+    to: Partner,
     tag: c_int,
 }
 
-/// Room with its count and type.
-#[derive(Clone, Copy)]
-struct Receive {
-    buffer: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    from: c_int,
-    tag: c_int,
+/// A receive whose arguments are right.
+pub(crate) struct PlannedReceive {
+    span: UserMemory,
+    count: i64,
+    datatype: Type,
+    from: Partner,
+    tag: Option<c_int>,
 }
 
 /// How far an operation is after it was begun.
-enum Begun {
+pub(super) enum Begun {
     Sent,
     Over(MPI_Status),
     Failed(MPI_Status, Error),
@@ -46,27 +64,147 @@ enum Begun {
     Receiving { id: RequestId, unpack: Option<Unpack> },
 }
 
+impl Begun {
+    /// The operation as a request.
+    pub(super) fn into_object(self, comm: &Communicator, errors_to: MPI_Comm) -> RequestObject {
+        let comm = || comm.clone();
+        match self {
+            Begun::Sent => RequestObject::Over(status::EMPTY),
+            Begun::Over(status) => RequestObject::Over(status),
+            Begun::Failed(status, error) => RequestObject::Failed { errors_to, status, error },
+            Begun::Sending { id, to, tag, outgoing } => {
+                RequestObject::Send { comm: comm(), errors_to, id, to, tag, keeps: outgoing.keeps }
+            }
+            Begun::Receiving { id, unpack } => RequestObject::Receive { comm: comm(), errors_to, id, unpack },
+        }
+    }
+}
+
+impl PlannedSend {
+    /// Begins it.
+    #[inline]
+    pub(super) fn begin(self, comm: &Communicator, mode: Mode) -> Result<Begun> {
+        let outgoing = self.data()?;
+        self.begin_with(comm, mode, outgoing)
+    }
+
+    /// What it sends.
+    #[inline]
+    pub(super) fn data(&self) -> Result<Outgoing> {
+        arguments::gathered(self.span, self.count, &self.datatype)
+    }
+
+    /// The same as a copy, so that the program's buffer is free.
+    pub(super) fn copied_data(&self) -> Result<Outgoing> {
+        let copy = self.copy()?;
+        Ok(Outgoing { payload: copy.memory().reading(), keeps: Some(copy) })
+    }
+
+    /// Begins it with what it sends.
+    #[inline]
+    pub(super) fn begin_with(self, comm: &Communicator, mode: Mode, outgoing: Outgoing) -> Result<Begun> {
+        let (Partner::Rank(to), tag) = (self.to, self.tag) else { return Ok(Begun::Sent) };
+        Ok(match self.start(comm, outgoing.payload, (to, tag), mode)? {
+            Sending::Done => Begun::Sent,
+            Sending::Pending(id) => Begun::Sending { id, to, tag, outgoing },
+        })
+    }
+
+    /// Begins to send what it sends, which is there as `payload`.
+    #[inline]
+    pub(super) fn start(
+        &self,
+        comm: &Communicator,
+        payload: Payload<'static>,
+        (to, tag): (Rank, c_int),
+        mode: Mode,
+    ) -> Result<Sending> {
+        if state::checks() {
+            let signature = self.datatype.digest(self.count, payload.bytes() as i64);
+            return comm.start_send_signed(payload, to, tag, mode, signature);
+        }
+        comm.start_send(payload, to, tag, mode)
+    }
+
+    /// A copy of the data.
+    pub(super) fn copy(&self) -> Result<Heap> {
+        Ok(self.data()?.copied())
+    }
+
+    /// Whom it is for; `None` is nobody.
+    pub(super) fn partner(&self) -> Option<(Rank, c_int)> {
+        match self.to {
+            Partner::Rank(to) => Some((to, self.tag)),
+            Partner::Nobody | Partner::Any => None,
+        }
+    }
+}
+
+impl PlannedReceive {
+    /// The same, to be begun now.
+    pub(super) fn again(&mut self) -> PlannedReceive {
+        let span = self.span.part(0, self.span.bytes());
+        PlannedReceive { span, datatype: self.datatype.clone(), ..*self }
+    }
+
+    /// Begins it.
+    #[inline]
+    pub(super) fn begin(self, comm: &Communicator) -> Result<Begun> {
+        let Incoming { memory, mut unpack } = arguments::spread(self.span, self.count, &self.datatype)?;
+        let from = match self.from {
+            Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
+            Partner::Any => None,
+            Partner::Rank(rank) => Some(rank),
+        };
+        match comm.start_receive(memory, from, self.tag)? {
+            Receiving::Pending(id) => Ok(Begun::Receiving { id, unpack }),
+            Receiving::Done(outcome) => {
+                let received = comm.conclude_receive(&outcome);
+                Ok(match conclude(&received, &mut unpack) {
+                    Ok(status) => Begun::Over(status),
+                    Err(error) => Begun::Failed(status::of(&received.status), error),
+                })
+            }
+        }
+    }
+}
+
 impl Send {
+    /// Checks the arguments.
+    ///
     /// # Safety
     /// See [`arguments::outgoing`].
     #[inline]
-    unsafe fn begin(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<Begun> {
+    pub(super) unsafe fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedSend> {
         let datatype = resolve_committed(runtime, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on.
-        let outgoing = unsafe { arguments::outgoing(self.buffer, self.count, &datatype)? };
-        let Partner::Rank(to) = to else { return Ok(Begun::Sent) };
-        Ok(match comm.start_send(outgoing.payload, to, tag, mode)? {
-            Sending::Done => Begun::Sent,
-            Sending::Pending(id) => Begun::Sending { id, to, tag, outgoing },
-        })
+        let span = unsafe { arguments::readable(self.buffer, self.count, &datatype)? };
+        Ok(PlannedSend { span, count: self.count, datatype, to, tag })
+    }
+
+    /// # Safety
+    /// See [`arguments::outgoing`].
+    #[inline]
+    pub(super) unsafe fn begin(
+        self,
+        runtime: &'static Runtime,
+        comm: &Communicator,
+        mode: Mode,
+    ) -> Result<Begun> {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { self.check(runtime, comm)? }.begin(comm, mode)
     }
 
     /// # Safety
     /// See [`arguments::outgoing`].
     #[inline(always)]
     unsafe fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
+        if state::checks() {
+            // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
+            return conclude_sent(comm, unsafe { self.begin(runtime, comm, mode)? });
+        }
         let datatype = resolve_committed(runtime, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
@@ -118,31 +256,30 @@ impl Send {
 }
 
 impl Receive {
+    /// Checks the arguments.
+    ///
     /// # Safety
     /// See [`arguments::incoming`].
     #[inline]
-    unsafe fn begin(self, runtime: &'static Runtime, comm: &Communicator) -> Result<Begun> {
+    pub(super) unsafe fn check(
+        self,
+        runtime: &'static Runtime,
+        comm: &Communicator,
+    ) -> Result<PlannedReceive> {
         let datatype = resolve_committed(runtime, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
         // SAFETY: the caller's promise is handed on.
-        let Incoming { memory, mut unpack } =
-            unsafe { arguments::incoming(self.buffer, self.count, &datatype)? };
-        let from = match from {
-            Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
-            Partner::Any => None,
-            Partner::Rank(rank) => Some(rank),
-        };
-        match comm.start_receive(memory, from, tag)? {
-            Receiving::Pending(id) => Ok(Begun::Receiving { id, unpack }),
-            Receiving::Done(outcome) => {
-                let received = comm.conclude_receive(&outcome);
-                Ok(match conclude(&received, &mut unpack) {
-                    Ok(status) => Begun::Over(status),
-                    Err(error) => Begun::Failed(status::of(&received.status), error),
-                })
-            }
-        }
+        let span = unsafe { arguments::writable(self.buffer, self.count, &datatype)? };
+        Ok(PlannedReceive { span, count: self.count, datatype, from, tag })
+    }
+
+    /// # Safety
+    /// See [`arguments::incoming`].
+    #[inline]
+    pub(super) unsafe fn begin(self, runtime: &'static Runtime, comm: &Communicator) -> Result<Begun> {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { self.check(runtime, comm)? }.begin(comm)
     }
 
     /// # Safety
@@ -179,9 +316,25 @@ impl Receive {
     }
 }
 
-/// Unpacks what was received, and says whether all is well.
+/// Waits for a send that was begun.
+pub(super) fn conclude_sent(comm: &Communicator, begun: Begun) -> Result<()> {
+    match begun {
+        Begun::Sending { id, to, tag, outgoing } => {
+            let outcome = comm.wait(id);
+            drop(outgoing);
+            comm.conclude_send(&outcome, to, tag)
+        }
+        Begun::Failed(_, error) => Err(error),
+        Begun::Sent | Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
+    }
+}
+
+/// Unpacks what was received, and says whether all is well. What is of other elements than expected is not unpacked.
 pub(crate) fn conclude(received: &Received, unpack: &mut Option<Unpack>) -> Result<MPI_Status> {
     if let Some(unpack) = unpack {
+        if received.error.is_none() && !received.status.cancelled {
+            unpack.check(received.signature, received.status.bytes)?;
+        }
         unpack.finish(received.status.bytes)?;
     }
     match &received.error {
@@ -201,27 +354,16 @@ unsafe fn hand_out(
     begun: Begun,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let comm = object.comm.clone();
-    let entry = match begun {
-        Begun::Sent => {
-            // SAFETY: the caller promised that it is writable.
-            unsafe { request.write(SENT) };
-            return Ok(());
-        }
-        Begun::Over(status) => RequestObject::Over(status),
-        Begun::Failed(status, error) => RequestObject::Failed { errors_to, status, error },
-        Begun::Sending { id, to, tag, outgoing } => {
-            RequestObject::Send { comm, errors_to, id, to, tag, keeps: outgoing.keeps }
-        }
-        Begun::Receiving { id, unpack } => RequestObject::Receive { comm, errors_to, id, unpack },
+    let handle = match begun {
+        Begun::Sent => SENT,
+        begun => runtime.adopt_request(begun.into_object(&object.comm, errors_to))?,
     };
-    let handle = runtime.adopt_request(entry)?;
     // SAFETY: the caller promised that it is writable.
     unsafe { request.write(handle) };
     Ok(())
 }
 
-fn check_request(request: *mut MPI_Request) -> Result<()> {
+pub(super) fn check_request(request: *mut MPI_Request) -> Result<()> {
     if request.is_null() { Err(null("request")) } else { Ok(()) }
 }
 
@@ -402,121 +544,4 @@ pub unsafe fn mpi_irecv(
             hand_out(runtime, &object, comm, begun, request)
         }
     })
-}
-
-/// Sends and receives at the same time.
-///
-/// # Safety
-/// As for [`mpi_send`] and [`mpi_recv`]; the two buffers do not overlap.
-pub unsafe fn mpi_sendrecv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    dest: c_int,
-    sendtag: c_int,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    source: c_int,
-    recvtag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> c_int {
-    call("MPI_Sendrecv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let send = Send { buffer: sendbuf, count: sendcount, datatype: sendtype, to: dest, tag: sendtag };
-        let receive =
-            Receive { buffer: recvbuf, count: recvcount, datatype: recvtype, from: source, tag: recvtag };
-        // SAFETY: the program's promise is handed on; both buffers are in use no longer than this call.
-        unsafe { exchange(runtime, &object.comm, send, receive, status) }
-    })
-}
-
-/// Sends what a buffer holds and receives into the same buffer.
-///
-/// # Safety
-/// As for [`mpi_recv`].
-pub unsafe fn mpi_sendrecv_replace(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    sendtag: c_int,
-    source: c_int,
-    recvtag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> c_int {
-    call("MPI_Sendrecv_replace", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let layout = resolve_committed(runtime, datatype)?;
-        // SAFETY: the program promised a buffer of so many elements; it is copied before anything is received.
-        let packed = unsafe { arguments::outgoing(buf, count, &layout)? }.payload.to_vec();
-        let send = Send {
-            buffer: if packed.is_empty() { std::ptr::null() } else { packed.as_ptr().cast() },
-            count: packed.len() as MPI_Count,
-            datatype: MPI_BYTE,
-            to: dest,
-            tag: sendtag,
-        };
-        let receive = Receive { buffer: buf, count, datatype, from: source, tag: recvtag };
-        // SAFETY: `packed` lives to the end of the call; the program's promise is handed on for the receive.
-        unsafe { exchange(runtime, &object.comm, send, receive, status) }
-    })
-}
-
-/// # Safety
-/// See [`arguments::outgoing`] and [`arguments::incoming`]; `status` is null or writable.
-unsafe fn exchange(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    send: Send,
-    receive: Receive,
-    status: *mut MPI_Status,
-) -> Result<()> {
-    // SAFETY: the caller's promises are handed on.
-    let receiving = unsafe { receive.begin(runtime, comm)? };
-    // SAFETY: as above.
-    let sent = match unsafe { send.begin(runtime, comm, Mode::Standard) } {
-        Err(error) => {
-            abandon(comm, receiving);
-            return Err(error);
-        }
-        Ok(begun) => begun,
-    };
-    let received = conclude_begun(comm, receiving);
-    let sent = match sent {
-        Begun::Sending { id, to, tag, outgoing } => {
-            let outcome = comm.wait(id);
-            drop(outgoing);
-            comm.conclude_send(&outcome, to, tag)
-        }
-        Begun::Failed(_, error) => Err(error),
-        Begun::Sent | Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
-    };
-    let (received, error) = received;
-    // SAFETY: the caller promised that it is null or writable.
-    unsafe { status::write(status, &received) };
-    error.map_or(sent, Err)
-}
-
-/// Waits for a receive that was begun.
-fn conclude_begun(comm: &Communicator, begun: Begun) -> (MPI_Status, Option<Error>) {
-    match begun {
-        Begun::Receiving { id, mut unpack } => {
-            let received = comm.conclude_receive(&comm.wait(id));
-            (status::of(&received.status), conclude(&received, &mut unpack).err())
-        }
-        Begun::Failed(status, error) => (status, Some(error)),
-        Begun::Over(status) => (status, None),
-        Begun::Sent | Begun::Sending { .. } => (status::EMPTY, None),
-    }
-}
-
-/// A receive whose call failed after it was posted must not write into the program's buffer later.
-fn abandon(comm: &Communicator, begun: Begun) {
-    if let Begun::Receiving { id, .. } = begun {
-        comm.cancel(id);
-        let _ = comm.wait(id);
-    }
 }

@@ -7,7 +7,7 @@ use weft::{Class, Error, Process, Result, Wanted};
 
 use crate::bodies::world::null;
 use crate::generated::constants::*;
-use crate::requests::{Look, SENT, named_receive, no_request};
+use crate::requests::{Look, SENT, left_of, named_receive, no_request};
 use crate::state::Runtime;
 use crate::types::*;
 
@@ -36,9 +36,24 @@ impl List {
         unsafe { self.start.add(index).read() }
     }
 
+    /// Says that the operation of an entry is over. A persistent request stays where it is.
+    ///
     /// # Safety
     /// The program's array has that many entries, writable.
     pub(super) unsafe fn clear(self, index: usize) {
+        // SAFETY: as in `at`.
+        unsafe {
+            let place = self.start.add(index);
+            place.write(left_of(place.read()));
+        }
+    }
+
+    /// The same for an entry that is not persistent.
+    ///
+    /// # Safety
+    /// See [`List::clear`].
+    #[inline(always)]
+    pub(super) unsafe fn clear_lent(self, index: usize) {
         // SAFETY: as in `at`.
         unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
     }
@@ -80,7 +95,7 @@ impl List {
         Ok(())
     }
 
-    /// The entries that are not null, with their positions; an error if one of them is no request.
+    /// The entries that are neither null nor inactive, with their positions; an error if one of them is no request.
     ///
     /// # Safety
     /// See [`List::at`].
@@ -89,8 +104,12 @@ impl List {
         for index in 0..self.count {
             // SAFETY: the caller's promise is handed on.
             let request = unsafe { self.at(index) };
-            if request != MPI_REQUEST_NULL {
-                active.push((index, runtime.look_at_request(request)?));
+            if request == MPI_REQUEST_NULL {
+                continue;
+            }
+            match runtime.look_at_request(request)? {
+                Look::Inactive => {}
+                look => active.push((index, look)),
             }
         }
         Ok(active)
@@ -110,7 +129,7 @@ pub(super) fn ready(active: &[(usize, Look)]) -> Vec<usize> {
 pub(super) fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
     let (owners, ids) = ids_of(active);
     let Some(process) = process_of(active) else { return ready(active) };
-    if active.iter().any(|(_, look)| matches!(look, Look::Over)) {
+    if active.iter().any(|(_, look)| matches!(look, Look::Over | Look::Inactive)) {
         return ready(active);
     }
     let mut over = vec![false; ids.len()];
@@ -132,7 +151,7 @@ fn ids_of(active: &[(usize, Look)]) -> (Vec<usize>, Vec<Option<RequestId>>) {
     let (mut owners, mut ids) = (Vec::with_capacity(active.len()), Vec::with_capacity(active.len()));
     for (owner, (_, look)) in active.iter().enumerate() {
         match look {
-            Look::Over => ids.push(None),
+            Look::Over | Look::Inactive => ids.push(None),
             Look::Under(_, id) => ids.push(Some(*id)),
             Look::Several(_, several) => ids.extend(several.iter().copied().map(Some)),
         }
@@ -156,6 +175,6 @@ fn complete(entries: usize, owners: &[usize], over: &[usize]) -> Vec<usize> {
 fn process_of(active: &[(usize, Look)]) -> Option<&Process> {
     active.iter().find_map(|(_, look)| match look {
         Look::Under(comm, _) | Look::Several(comm, _) => Some(&**comm.process()),
-        Look::Over => None,
+        Look::Over | Look::Inactive => None,
     })
 }

@@ -1,5 +1,5 @@
-//! The usual case of a blocking send and receive: the world, a predefined datatype without gaps, a member as
-//! partner, and nothing wrong.
+//! The usual case of a send and receive: a predefined datatype without gaps, a member as partner, and nothing wrong. In
+//! the world it takes the fewest steps.
 //!
 //! It is told apart in a handful of instructions, and then the way of the message is one function without a detour.
 //! Whatever is different in any respect, errors first of all, goes the general way in `point_to_point`; nothing
@@ -15,23 +15,62 @@ use crate::bodies::datatypes::row_bytes;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
-use crate::objects::RequestObject;
+use crate::objects::{Held, RequestObject};
 use crate::requests::{SENT, receive_handle};
-use crate::state;
+use crate::state::{self, Short, with_usual_comm};
 use crate::status;
 use crate::types::*;
 
-/// The communicator and the bytes of a message, in the usual case.
+/// The bytes of a message, in the usual case.
 #[inline(always)]
-fn usual(
-    buffer: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    comm: MPI_Comm,
-) -> Option<(&'static Communicator, usize)> {
-    let comm = state::usual_comm(comm)?;
+fn usual(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
     let bytes = row_bytes(datatype, count)?;
-    is_plain(buffer).then_some((comm, bytes))
+    is_plain(buffer).then_some(bytes)
+}
+
+struct SendAtOnce {
+    payload: Payload<'static>,
+    to: Rank,
+    tag: c_int,
+}
+
+impl Short for SendAtOnce {
+    type Answer = Sending;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<Sending> {
+        comm.send_at_once(self.payload, self.to, self.tag)
+    }
+}
+
+struct ReceiveAtOnce {
+    room: Room,
+    from: Rank,
+    tag: Option<c_int>,
+}
+
+impl Short for ReceiveAtOnce {
+    type Answer = weft::Status;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<weft::Status> {
+        comm.receive_at_once(self.room, self.from, self.tag)
+    }
+}
+
+struct ReceiveLater {
+    room: Room,
+    from: Rank,
+    tag: c_int,
+}
+
+impl Short for ReceiveLater {
+    type Answer = RequestId;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<RequestId> {
+        comm.receive_later(self.room, self.from, self.tag)
+    }
 }
 
 /// The rank of a number; one that is no rank, and `MPI_PROC_NULL` and `MPI_ANY_SOURCE` with it, is no member of any
@@ -54,21 +93,27 @@ pub(crate) unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (object, bytes) = usual(buffer, count, datatype, comm)?;
+    let bytes = usual(buffer, count, datatype)?;
     if tag < 0 {
         return None;
     }
     let to = rank(to);
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    match object.send_at_once(payload, to, tag)? {
+    match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => Some(MPI_SUCCESS),
-        Sending::Pending(request) => Some(finish_send(object, request, to, tag, comm)),
+        Sending::Pending(request) => Some(finish_send(request, to, tag, comm)),
     }
 }
 
+/// The communicator of an operation that was begun in it.
+fn known(comm: MPI_Comm) -> Held {
+    state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("an operation was begun")
+}
+
 #[cold]
-fn finish_send(object: &Communicator, request: RequestId, to: Rank, tag: c_int, comm: MPI_Comm) -> c_int {
+fn finish_send(request: RequestId, to: Rank, tag: c_int, comm: MPI_Comm) -> c_int {
+    let object = &known(comm).comm;
     finish("MPI_Send", Target::Comm(comm), object.conclude_send(&object.wait(request), to, tag))
 }
 
@@ -87,20 +132,20 @@ pub(crate) unsafe fn isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (object, bytes) = usual(buffer, count, datatype, comm)?;
+    let bytes = usual(buffer, count, datatype)?;
     if tag < 0 || request.is_null() {
         return None;
     }
     let to = rank(to);
     // SAFETY: the program's promise.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    let begun = match object.send_at_once(payload, to, tag)? {
+    let begun = match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => {
             // SAFETY: not null, and the caller promised that it is writable.
             unsafe { request.write(SENT) };
             return Some(MPI_SUCCESS);
         }
-        Sending::Pending(id) => enter_send(object, comm, id, to, tag),
+        Sending::Pending(id) => enter_send(comm, id, to, tag),
     };
     // SAFETY: as above.
     Some(unsafe { hand_out("MPI_Isend", begun, request, comm) })
@@ -121,39 +166,33 @@ pub(crate) unsafe fn irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (object, bytes) = usual(buffer, count, datatype, comm)?;
+    let bytes = usual(buffer, count, datatype)?;
     if tag < 0 || request.is_null() {
         return None;
     }
     // SAFETY: the program's promise.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
-    let id = object.receive_later(room, rank(from), tag)?;
+    let id = with_usual_comm(comm, ReceiveLater { room, from: rank(from), tag })?;
     if let Some(handle) = receive_handle(id) {
         // SAFETY: not null, and the caller promised that it is writable.
         unsafe { request.write(handle) };
         return Some(MPI_SUCCESS);
     }
-    let begun = enter_receive(object, comm, id);
+    let begun = enter_receive(comm, id);
     // SAFETY: as above.
     Some(unsafe { hand_out("MPI_Irecv", begun, request, comm) })
 }
 
 /// A send that goes on.
 #[cold]
-fn enter_send(
-    object: &Communicator,
-    comm: MPI_Comm,
-    id: RequestId,
-    to: Rank,
-    tag: c_int,
-) -> Result<MPI_Request> {
-    enter(RequestObject::Send { comm: object.clone(), errors_to: comm, id, to, tag, keeps: None })
+fn enter_send(comm: MPI_Comm, id: RequestId, to: Rank, tag: c_int) -> Result<MPI_Request> {
+    enter(RequestObject::Send { comm: known(comm).comm.clone(), errors_to: comm, id, to, tag, keeps: None })
 }
 
 /// More receives than there are handles of their kind.
 #[cold]
-fn enter_receive(object: &Communicator, comm: MPI_Comm, id: RequestId) -> Result<MPI_Request> {
-    enter(RequestObject::Receive { comm: object.clone(), errors_to: comm, id, unpack: None })
+fn enter_receive(comm: MPI_Comm, id: RequestId) -> Result<MPI_Request> {
+    enter(RequestObject::Receive { comm: known(comm).comm.clone(), errors_to: comm, id, unpack: None })
 }
 
 /// A handle for an operation that goes on.
@@ -195,7 +234,7 @@ pub(crate) unsafe fn receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    let (object, bytes) = usual(buffer, count, datatype, comm)?;
+    let bytes = usual(buffer, count, datatype)?;
     let from = if from == MPI_ANY_SOURCE { None } else { Some(rank(from)) };
     let tag = match tag {
         MPI_ANY_TAG => None,
@@ -205,14 +244,14 @@ pub(crate) unsafe fn receive(
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
     if let Some(from) = from
-        && let Some(received) = object.receive_at_once(room, from, tag)
+        && let Some(received) = with_usual_comm(comm, ReceiveAtOnce { room, from, tag })
     {
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write_received(status, &received) };
         return Some(MPI_SUCCESS);
     }
     // SAFETY: the program's promise and the caller's are handed on.
-    unsafe { wait_and_receive(object, room, from, tag, status, comm) }
+    unsafe { wait_and_receive(room, from, tag, status, comm) }
 }
 
 /// A receive that must wait, or is in any way unusual.
@@ -221,13 +260,14 @@ pub(crate) unsafe fn receive(
 /// `room` is writable; `status` is null or writable.
 #[inline(never)]
 unsafe fn wait_and_receive(
-    object: &Communicator,
     room: Room,
     from: Option<Rank>,
     tag: Option<c_int>,
     status: *mut MPI_Status,
     comm: MPI_Comm,
 ) -> Option<c_int> {
+    let held = state::undistracted()?.find_comm(comm)?;
+    let object = &held.comm;
     let outcome = object.receive_outcome(room.memory(), from, tag)?;
     if outcome.failure.is_some() || outcome.cancelled {
         // SAFETY: the caller's promise.

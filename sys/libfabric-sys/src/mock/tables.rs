@@ -67,16 +67,17 @@ unsafe fn number<T>(head: *mut T) -> usize {
     unsafe { (*head.cast::<Object<T>>()).number }
 }
 
-/// A table in which nothing is filled but what is named.
+/// A table in which nothing is filled but what is named. It says to be as long as it is, unless `$bytes` says otherwise.
 macro_rules! table {
-    ($type:ident { $($field:ident: $operation:expr),* $(,)? }) => {{
+    ($type:ident { $($fields:tt)* }) => { table!($type, size_of::<$type>(), { $($fields)* }) };
+    ($type:ident, $bytes:expr, { $($field:ident: $operation:expr),* $(,)? }) => {{
         // SAFETY: all bytes zero are a table with no operations.
         let empty: $type = unsafe { std::mem::zeroed() };
-        kept($type { size: size_of::<$type>(), $($field: Some($operation),)* ..empty })
+        kept($type { size: $bytes, $($field: Some($operation),)* ..empty })
     }};
 }
 
-/// The table for ever: each is made once.
+/// The table for ever: each is made once, and nobody changes it, since endpoints of other threads have it, too.
 fn kept<T: Copy + 'static>(table: T) -> *mut T {
     /// Where the tables are, by type and by the addresses in them.
     static TABLES: Mutex<BTreeMap<(TypeId, Vec<usize>), usize>> = Mutex::new(BTreeMap::new());
@@ -265,7 +266,13 @@ unsafe extern "C" fn open_endpoint(
 
 /// The table of atomics, which not every provider fills, or has.
 fn atomic_operations() -> *mut fi_ops_atomic {
-    let all = table!(fi_ops_atomic {
+    let bytes = match network(|network| network.rules.atomics) {
+        Atomics::None => return null_mut(),
+        // Whoever calls what the table does not have any more is heard of: the operations are there.
+        Atomics::ShortTable => size_of::<usize>(),
+        Atomics::Claimed | Atomics::Bytes(_) => size_of::<fi_ops_atomic>(),
+    };
+    table!(fi_ops_atomic, bytes, {
         write: atomic,
         writemsg: atomic_message,
         readwrite: fetch_atomic,
@@ -273,15 +280,7 @@ fn atomic_operations() -> *mut fi_ops_atomic {
         writevalid: atomic_valid,
         readwritevalid: fetch_atomic_valid,
         compwritevalid: compare_atomic_valid,
-    });
-    match network(|network| network.rules.atomics) {
-        Atomics::None => return null_mut(),
-        // Whoever calls what the table does not have any more is heard of: the operations are there.
-        // SAFETY: nobody else has the table.
-        Atomics::ShortTable => unsafe { (*all).size = size_of::<usize>() },
-        Atomics::Claimed | Atomics::Bytes(_) => {}
-    }
-    all
+    })
 }
 
 // SAFETY: see above.

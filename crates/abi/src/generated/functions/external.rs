@@ -13,7 +13,8 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Grequest_complete" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::generalized::mpi_grequest_complete(request) }
 }
 
 /// `PMPI_Grequest_complete`, in MPI since 2.0.
@@ -22,7 +23,8 @@ pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Grequest_complete" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::generalized::mpi_grequest_complete(request) }
 }
 
 /// `MPI_Grequest_start`, in MPI since 2.0.
@@ -37,7 +39,16 @@ pub unsafe extern "C" fn MPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Grequest_start" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::generalized::mpi_grequest_start(
+            query_fn,
+            free_fn,
+            cancel_fn,
+            extra_state,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Grequest_start`, in MPI since 2.0.
@@ -52,7 +63,16 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Grequest_start" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::generalized::mpi_grequest_start(
+            query_fn,
+            free_fn,
+            cancel_fn,
+            extra_state,
+            request,
+        )
+    }
 }
 
 /// `MPI_Status_set_cancelled`, in MPI since 2.0.

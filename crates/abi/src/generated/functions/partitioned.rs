@@ -17,7 +17,8 @@ pub unsafe extern "C" fn MPI_Parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Parrived" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) }
 }
 
 /// `PMPI_Parrived`, in MPI since 4.0.
@@ -30,7 +31,8 @@ pub unsafe extern "C" fn PMPI_Parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Parrived" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) }
 }
 
 /// `MPI_Pready`, in MPI since 4.0.
@@ -39,7 +41,8 @@ pub unsafe extern "C" fn PMPI_Parrived(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready(partition, request) }
 }
 
 /// `PMPI_Pready`, in MPI since 4.0.
@@ -48,7 +51,8 @@ pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready(partition, request) }
 }
 
 /// `MPI_Pready_list`, in MPI since 4.0.
@@ -61,7 +65,8 @@ pub unsafe extern "C" fn MPI_Pready_list(
     array_of_partitions: *const c_int,
     request: MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready_list" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) }
 }
 
 /// `PMPI_Pready_list`, in MPI since 4.0.
@@ -74,7 +79,8 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     array_of_partitions: *const c_int,
     request: MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready_list" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) }
 }
 
 /// `MPI_Pready_range`, in MPI since 4.0.
@@ -87,7 +93,8 @@ pub unsafe extern "C" fn MPI_Pready_range(
     partition_high: c_int,
     request: MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready_range" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) }
 }
 
 /// `PMPI_Pready_range`, in MPI since 4.0.
@@ -100,7 +107,8 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     partition_high: c_int,
     request: MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Pready_range" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) }
 }
 
 /// `MPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -119,7 +127,20 @@ pub unsafe extern "C" fn MPI_Precv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Precv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_precv_init(
+            buf,
+            partitions,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -138,7 +159,20 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Precv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_precv_init(
+            buf,
+            partitions,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `MPI_Precv_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -157,7 +191,20 @@ pub unsafe extern "C" fn MPI_Precv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Precv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_precv_init(
+            buf,
+            partitions,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Precv_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -176,7 +223,20 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Precv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_precv_init(
+            buf,
+            partitions,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `MPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -195,7 +255,20 @@ pub unsafe extern "C" fn MPI_Psend_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Psend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_psend_init(
+            buf,
+            partitions,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -214,7 +287,20 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Psend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_psend_init(
+            buf,
+            partitions,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `MPI_Psend_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -233,7 +319,20 @@ pub unsafe extern "C" fn MPI_Psend_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Psend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_psend_init(
+            buf,
+            partitions,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Psend_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -252,5 +351,18 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Psend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::partitioned::mpi_psend_init(
+            buf,
+            partitions,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            info,
+            request,
+        )
+    }
 }

@@ -89,7 +89,18 @@ pub unsafe extern "C" fn MPI_Bsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_bsend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Bsend_init`, in MPI since 1.1.
@@ -106,7 +117,18 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_bsend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Bsend_init_c`, in MPI since 4.0.
@@ -123,7 +145,8 @@ pub unsafe extern "C" fn MPI_Bsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_bsend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Bsend_init_c`, in MPI since 4.0.
@@ -140,7 +163,8 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bsend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_bsend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Buffer_attach`, in MPI since 1.1.
@@ -1015,7 +1039,23 @@ pub unsafe extern "C" fn MPI_Isendrecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Isendrecv`, in MPI since 4.0.
@@ -1037,7 +1077,23 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Isendrecv_c`, in MPI since 4.0.
@@ -1059,7 +1115,23 @@ pub unsafe extern "C" fn MPI_Isendrecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Isendrecv_c`, in MPI since 4.0.
@@ -1081,7 +1153,23 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount,
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Isendrecv_replace`, in MPI since 4.0.
@@ -1100,7 +1188,20 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_replace" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv_replace(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Isendrecv_replace`, in MPI since 4.0.
@@ -1119,7 +1220,20 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_replace" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv_replace(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Isendrecv_replace_c`, in MPI since 4.0.
@@ -1138,7 +1252,20 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_replace_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv_replace(
+            buf,
+            count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Isendrecv_replace_c`, in MPI since 4.0.
@@ -1157,7 +1284,20 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Isendrecv_replace_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::exchanges::mpi_isendrecv_replace(
+            buf,
+            count,
+            datatype,
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Issend`, in MPI since 1.1.
@@ -1484,7 +1624,18 @@ pub unsafe extern "C" fn MPI_Recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_recv_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Recv_init`, in MPI since 1.1.
@@ -1501,7 +1652,18 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_recv_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Recv_init_c`, in MPI since 4.0.
@@ -1518,7 +1680,8 @@ pub unsafe extern "C" fn MPI_Recv_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_recv_init(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `PMPI_Recv_init_c`, in MPI since 4.0.
@@ -1535,7 +1698,8 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Recv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_recv_init(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Request_free`, in MPI since 1.1.
@@ -1569,7 +1733,7 @@ pub unsafe extern "C" fn MPI_Request_get_status(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_request_get_status(request, flag, status) }
+    unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) }
 }
 
 /// `PMPI_Request_get_status`, in MPI since 2.0.
@@ -1583,7 +1747,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_request_get_status(request, flag, status) }
+    unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) }
 }
 
 /// `MPI_Request_get_status_all`, in MPI since 4.1.
@@ -1597,7 +1761,15 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_all" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_all(
+            count,
+            array_of_requests,
+            flag,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `PMPI_Request_get_status_all`, in MPI since 4.1.
@@ -1611,7 +1783,15 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_all" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_all(
+            count,
+            array_of_requests,
+            flag,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `MPI_Request_get_status_any`, in MPI since 4.1.
@@ -1626,7 +1806,16 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_any" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_any(
+            count,
+            array_of_requests,
+            indx,
+            flag,
+            status,
+        )
+    }
 }
 
 /// `PMPI_Request_get_status_any`, in MPI since 4.1.
@@ -1641,7 +1830,16 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_any" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_any(
+            count,
+            array_of_requests,
+            indx,
+            flag,
+            status,
+        )
+    }
 }
 
 /// `MPI_Request_get_status_some`, in MPI since 4.1.
@@ -1656,7 +1854,16 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_some" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_some(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `PMPI_Request_get_status_some`, in MPI since 4.1.
@@ -1671,7 +1878,16 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Request_get_status_some" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::request_status::mpi_request_get_status_some(
+            incount,
+            array_of_requests,
+            outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
 }
 
 /// `MPI_Rsend`, in MPI since 1.1.
@@ -1756,7 +1972,18 @@ pub unsafe extern "C" fn MPI_Rsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_rsend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Rsend_init`, in MPI since 1.1.
@@ -1773,7 +2000,18 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_rsend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Rsend_init_c`, in MPI since 4.0.
@@ -1790,7 +2028,8 @@ pub unsafe extern "C" fn MPI_Rsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_rsend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Rsend_init_c`, in MPI since 4.0.
@@ -1807,7 +2046,8 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rsend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_rsend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Send`, in MPI since 1.1.
@@ -1892,7 +2132,18 @@ pub unsafe extern "C" fn MPI_Send_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_send_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Send_init`, in MPI since 1.1.
@@ -1909,7 +2160,18 @@ pub unsafe extern "C" fn PMPI_Send_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_send_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Send_init_c`, in MPI since 4.0.
@@ -1926,7 +2188,8 @@ pub unsafe extern "C" fn MPI_Send_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_send_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Send_init_c`, in MPI since 4.0.
@@ -1943,7 +2206,8 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Send_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_send_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Sendrecv`, in MPI since 1.1.
@@ -1967,7 +2231,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv(
+        crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -2005,7 +2269,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv(
+        crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -2043,7 +2307,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv(
+        crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount,
             sendtype,
@@ -2081,7 +2345,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv(
+        crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount,
             sendtype,
@@ -2116,7 +2380,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv_replace(
+        crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count as MPI_Count,
             datatype,
@@ -2148,7 +2412,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv_replace(
+        crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count as MPI_Count,
             datatype,
@@ -2180,7 +2444,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv_replace(
+        crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count,
             datatype,
@@ -2212,7 +2476,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::point_to_point::mpi_sendrecv_replace(
+        crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count,
             datatype,
@@ -2466,7 +2730,18 @@ pub unsafe extern "C" fn MPI_Ssend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_ssend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `PMPI_Ssend_init`, in MPI since 1.1.
@@ -2483,7 +2758,18 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::persistent::mpi_ssend_init(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    }
 }
 
 /// `MPI_Ssend_init_c`, in MPI since 4.0.
@@ -2500,7 +2786,8 @@ pub unsafe extern "C" fn MPI_Ssend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_ssend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `PMPI_Ssend_init_c`, in MPI since 4.0.
@@ -2517,7 +2804,8 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ssend_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_ssend_init(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Start`, in MPI since 1.1.
@@ -2526,7 +2814,8 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Start" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_start(request) }
 }
 
 /// `PMPI_Start`, in MPI since 1.1.
@@ -2535,7 +2824,8 @@ pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Start" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_start(request) }
 }
 
 /// `MPI_Startall`, in MPI since 1.1.
@@ -2544,7 +2834,8 @@ pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Startall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) }
 }
 
 /// `PMPI_Startall`, in MPI since 1.1.
@@ -2553,7 +2844,8 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Startall" }, Target::World)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) }
 }
 
 /// `MPI_Status_get_error`, in MPI since 4.1.

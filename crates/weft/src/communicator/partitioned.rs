@@ -1,0 +1,646 @@
+//! Partitioned communication (MPI 5.0 §5): a buffer that is sent and received in parts, each of which travels when it
+//! is ready.
+//!
+//! When a sender describes its side it tells the receiver how many partitions there will be, how long they are, and
+//! under which tags they come; these notices are matched with the receivers' sides in their order, by communicator,
+//! source and tag. From then on nothing is agreed on any more: a partition is a message of its own under a tag of its
+//! own, straight into its place, in every round anew. All that the engine does with messages, it does with these.
+//!
+//! ```text
+//! notice, under a tag of its own: tag i32, first tag i32, partitions u32, 0 u32, bytes of each u64
+//! partition i:                    tag first + i
+//! ```
+//! Both in the context of collective operations, with negative tags, which these do not use.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use fabric::{FabricError, Fault, Heap, Payload, Peer, UserMemory};
+use messaging::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+
+use super::Communicator;
+use crate::background::Operation;
+use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
+use crate::lock::lock;
+
+/// The sending side of a partitioned operation, for any number of rounds.
+pub struct PartitionedSend {
+    of: Communicator,
+    /// `None` is nobody.
+    to: Option<(Rank, Peer)>,
+    tag: i32,
+    first_tag: i32,
+    bytes: usize,
+    /// Which partitions are ready in this round.
+    ready: Box<[AtomicBool]>,
+    posting: Mutex<Posting>,
+}
+
+/// What is ready and has not been handed to the engine.
+struct Posting {
+    payload: Payload<'static>,
+    /// What is over with this round.
+    whole: Option<RequestId>,
+    ready: Vec<u32>,
+    /// Partitions of this round that the engine has not got.
+    left: usize,
+    /// A thread is handing partitions to the engine, and looks for more before it stops.
+    busy: bool,
+}
+
+/// The receiving side.
+pub struct PartitionedReceive {
+    of: Communicator,
+    from: Option<(Rank, Peer)>,
+    tag: i32,
+    partitions: u32,
+    bytes: usize,
+    inner: Arc<Receiver>,
+}
+
+/// What is known of the other side, and what of a round has still to come.
+#[derive(Default)]
+struct Receiver {
+    layout: OnceLock<Layout>,
+    /// By the sender's partition; `None` where it was there at once. Nobody is told anything before it is set.
+    parts: Mutex<Option<Vec<Option<RequestId>>>>,
+}
+
+/// How the sender has divided its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    first_tag: i32,
+    partitions: u32,
+    bytes: usize,
+}
+
+impl Communicator {
+    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be; what the
+    /// fabric says where the receiver cannot be reached.
+    pub fn partitioned_send(
+        &self,
+        to: Option<Rank>,
+        tag: i32,
+        partitions: u32,
+        bytes: usize,
+    ) -> Result<PartitionedSend> {
+        let to = self.partner(to)?;
+        check_size(partitions, bytes)?;
+        let first_tag = match to {
+            Some(_) => lock(&self.notices().blocks).take(partitions),
+            None => 0,
+        };
+        let posting =
+            Posting { payload: Payload::EMPTY, whole: None, ready: Vec::new(), left: 0, busy: false };
+        let ready = (0..partitions).map(|_| AtomicBool::new(false)).collect();
+        let posting = Mutex::new(posting);
+        let send = PartitionedSend { of: self.clone(), to, tag, first_tag, bytes, ready, posting };
+        send.announce()?;
+        Ok(send)
+    }
+
+    /// Describes a receive into so many partitions of `bytes` bytes each; `None` receives from nobody.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where `from` is no member; [`Class::Argument`] for more partitions than there may be.
+    pub fn partitioned_receive(
+        &self,
+        from: Option<Rank>,
+        tag: i32,
+        partitions: u32,
+        bytes: usize,
+    ) -> Result<PartitionedReceive> {
+        let from = self.partner(from)?;
+        check_size(partitions, bytes)?;
+        let inner = Arc::<Receiver>::default();
+        if let Some((from, _)) = from {
+            lock(&self.notices().sources).entry(from).or_default().expect(tag, Arc::clone(&inner));
+        }
+        Ok(PartitionedReceive { of: self.clone(), from, tag, partitions, bytes, inner })
+    }
+
+    fn partner(&self, rank: Option<Rank>) -> Result<Option<(Rank, Peer)>> {
+        let Some(rank) = rank else { return Ok(None) };
+        match self.inner.group.peer(rank) {
+            Some(peer) => Ok(Some((rank, peer))),
+            None => Err(self.no_rank(rank)),
+        }
+    }
+
+    fn notices(&self) -> &Notices {
+        self.inner.partitioned.get_or_init(Box::default)
+    }
+
+    fn partition_envelope(&self, source: Rank, tag: i32) -> Envelope {
+        Envelope { context: self.inner.context * 2 + 1, source, tag }
+    }
+}
+
+fn check_size(partitions: u32, bytes: usize) -> Result<()> {
+    let total = bytes.checked_mul(partitions as usize).filter(|&total| isize::try_from(total).is_ok());
+    if partitions > PARTITIONS_MAX {
+        let what = format!("{partitions} partitions are more than {PARTITIONS_MAX}");
+        return Err(Error::new(Class::Argument, what).remedy("send larger partitions"));
+    }
+    match total {
+        Some(_) => Ok(()),
+        None => {
+            Err(Error::new(Class::Count, format!("{partitions} partitions of {bytes} bytes are too much")))
+        }
+    }
+}
+
+impl PartitionedSend {
+    /// The number of partitions.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whose operation it is.
+    #[must_use]
+    pub fn communicator(&self) -> &Communicator {
+        &self.of
+    }
+
+    /// Begins a round: the partitions of `payload` may be said to be ready from now on. The request is over when all
+    /// of them were, and the claim behind `payload` must hold until then.
+    ///
+    /// # Errors
+    /// [`Class::Request`] when the round before is not over.
+    pub fn start(&self, payload: Payload<'static>) -> Result<RequestId> {
+        let mut posting = lock(&self.posting);
+        if posting.left > 0 {
+            return Err(Error::new(Class::Request, "the partitions of the round before were not all ready"));
+        }
+        self.ready.iter().for_each(|ready| ready.store(false, Ordering::Relaxed));
+        let process = self.of.process();
+        let whole = process.promise();
+        posting.payload = payload;
+        posting.whole = Some(whole);
+        posting.left = self.ready.len();
+        if posting.left == 0 {
+            process.fulfil(whole);
+        }
+        Ok(whole)
+    }
+
+    /// Says that partitions are ready; they travel at once. Several threads may do so at the same time: one of them hands
+    /// over what others have noted down meanwhile.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] for one that does not exist, and nothing has happened then, or that was ready already;
+    /// [`Class::Request`] before [`PartitionedSend::start`].
+    pub fn ready(&self, partitions: impl Iterator<Item = u32> + Clone) -> Result<()> {
+        if let Some(wrong) = partitions.clone().find(|&partition| partition as usize >= self.ready.len()) {
+            return Err(no_partition(wrong, self.ready.len()));
+        }
+        let mut twice = None;
+        let mut posting = lock(&self.posting);
+        let Some(whole) = posting.whole else {
+            return Err(Error::new(Class::Request, "the partitioned send was not started"));
+        };
+        for partition in partitions {
+            if self.ready[partition as usize].swap(true, Ordering::Relaxed) {
+                twice = twice.or(Some(partition));
+            } else {
+                posting.ready.push(partition);
+            }
+        }
+        if !std::mem::replace(&mut posting.busy, true) {
+            drop(posting);
+            self.hand_over(whole);
+        }
+        match twice {
+            None => Ok(()),
+            Some(twice) => {
+                let what = format!("partition {twice} was said to be ready already");
+                Err(Error::new(Class::Argument, what))
+            }
+        }
+    }
+
+    /// Hands partitions to the engine until there are no more.
+    fn hand_over(&self, whole: RequestId) {
+        let mut batch = Vec::new();
+        loop {
+            let payload = {
+                let mut posting = lock(&self.posting);
+                posting.left -= batch.len();
+                let over = posting.left == 0 && !batch.is_empty();
+                batch.clear();
+                std::mem::swap(&mut batch, &mut posting.ready);
+                if batch.is_empty() {
+                    posting.busy = false;
+                    if over {
+                        posting.whole = None;
+                        drop(posting);
+                        self.of.process().fulfil(whole);
+                    }
+                    return;
+                }
+                posting.payload
+            };
+            let Some((_, peer)) = self.to else { continue };
+            self.of.process().send_parts(peer, |engine| {
+                for &partition in &batch {
+                    self.send(engine, whole, peer, partition, payload);
+                }
+            });
+        }
+    }
+
+    fn send(
+        &self,
+        engine: &mut Engine<Fabrics>,
+        whole: RequestId,
+        peer: Peer,
+        partition: u32,
+        payload: Payload<'static>,
+    ) {
+        let envelope = self.of.partition_envelope(self.of.inner.rank, self.first_tag + partition as i32);
+        let payload = payload.part(partition as usize * self.bytes, self.bytes);
+        if let Err(error) = engine.send_part(whole, peer, envelope, payload) {
+            engine.fail(whole, Failure::Lost(*error));
+        }
+    }
+
+    /// Whether a round went well.
+    ///
+    /// # Errors
+    /// As [`Communicator::conclude_send`].
+    pub fn conclude(&self, outcome: &Outcome) -> Result<()> {
+        let to = self.to.map_or(self.of.rank(), |(to, _)| to);
+        self.of.conclude_send(outcome, to, self.tag)
+    }
+
+    /// Tells the receiver how the data is divided.
+    fn announce(&self) -> Result<()> {
+        let Some((to, peer)) = self.to else { return Ok(()) };
+        let layout =
+            Layout { first_tag: self.first_tag, partitions: self.ready.len() as u32, bytes: self.bytes };
+        let heap = Heap::new(NOTICE_BYTES);
+        heap.memory().write_at(0, Payload::from(&encode(self.tag, layout)[..]));
+        let envelope = self.of.partition_envelope(self.of.inner.rank, NOTICES);
+        let process = self.of.process();
+        match process.send(peer, envelope, heap.memory().reading(), Mode::Standard) {
+            Ok(Sending::Done) => Ok(()),
+            Ok(Sending::Pending(request)) => {
+                process.entrust(Box::new(Announcing { request, _notice: heap }));
+                Ok(())
+            }
+            Err(error) => Err(self.of.send_failed(error, to, self.tag)),
+        }
+    }
+}
+
+impl Drop for PartitionedSend {
+    fn drop(&mut self) {
+        if self.to.is_some() {
+            lock(&self.of.notices().blocks).give_back(self.first_tag);
+        }
+    }
+}
+
+/// A notice on its way.
+struct Announcing {
+    request: RequestId,
+    _notice: Heap,
+}
+
+impl Operation for Announcing {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        engine.test(self.request).is_some()
+    }
+}
+
+impl PartitionedReceive {
+    /// The number of partitions.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.partitions as usize
+    }
+
+    /// Whose operation it is.
+    #[must_use]
+    pub fn communicator(&self) -> &Communicator {
+        &self.of
+    }
+
+    /// Whether nobody sends.
+    #[must_use]
+    pub fn is_with_nobody(&self) -> bool {
+        self.from.is_none()
+    }
+
+    /// Begins a round, into `memory`, which the claim must hold until the request is over.
+    #[must_use]
+    pub fn start(&self, memory: UserMemory) -> RequestId {
+        *lock(&self.inner.parts) = None;
+        let process = self.of.process();
+        let whole = process.promise();
+        match self.from {
+            Some(from) => {
+                let (of, inner) = (self.of.clone(), Arc::clone(&self.inner));
+                process.entrust(Box::new(Opening { of, from, inner, whole, memory }));
+            }
+            None => {
+                *lock(&self.inner.parts) = Some(Vec::new());
+                process.fulfil(whole);
+            }
+        }
+        whole
+    }
+
+    /// Whether all of a partition is in its place; after a turn of progress where it is not.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] for one that does not exist.
+    pub fn arrived(&self, partition: u32) -> Result<bool> {
+        if partition >= self.partitions {
+            return Err(no_partition(partition, self.partitions as usize));
+        }
+        let start = partition as usize * self.bytes;
+        Ok(self
+            .of
+            .process()
+            .look(|engine| self.has(engine, start, start + self.bytes).then_some(()))
+            .is_some())
+    }
+
+    /// Whether what comes to stand from `start` to `end` is there.
+    fn has(&self, engine: &mut Engine<Fabrics>, start: usize, end: usize) -> bool {
+        let parts = lock(&self.inner.parts);
+        let Some(parts) = &*parts else { return false };
+        let bytes = self.inner.layout.get().map_or(0, |layout| layout.bytes);
+        // Partitions of nothing are there when all is.
+        let all = bytes == 0 || start == end;
+        let (first, last) = if all { (0, parts.len()) } else { (start / bytes, end.div_ceil(bytes)) };
+        let concerned = parts.get(first.min(parts.len())..last.min(parts.len())).unwrap_or_default();
+        concerned.iter().flatten().all(|part| engine.is_over(*part))
+    }
+
+    /// What is known of the message when a round is over, from the outcome of its request.
+    #[must_use]
+    pub fn outcome(&self, outcome: &Outcome) -> Outcome {
+        let room_bytes = self.partitions as usize * self.bytes;
+        let sent_bytes =
+            self.inner.layout.get().map_or(0, |layout| layout.partitions as usize * layout.bytes);
+        let failure = match outcome.failure.as_deref() {
+            Some(Failure::Truncated { .. }) => Some(Box::new(Failure::Truncated { sent_bytes, room_bytes })),
+            _ => outcome.failure.clone(),
+        };
+        let source = self.from.map_or(Rank(0), |(from, _)| from);
+        let bytes = sent_bytes.min(room_bytes);
+        Outcome { source, tag: self.tag, bytes, failure, ..outcome.clone() }
+    }
+}
+
+/// A round of a receive that has to learn how the data is divided before anything can be received.
+struct Opening {
+    of: Communicator,
+    from: (Rank, Peer),
+    inner: Arc<Receiver>,
+    whole: RequestId,
+    memory: UserMemory,
+}
+
+impl Operation for Opening {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        let (rank, peer) = self.from;
+        while self.inner.layout.get().is_none() {
+            let mut sources = lock(&self.of.notices().sources);
+            let source = sources.entry(rank).or_default();
+            if let Some(failure) = &source.failure {
+                engine.fail(self.whole, failure.clone());
+                engine.fulfil(self.whole);
+                return true;
+            }
+            let envelope = self.of.partition_envelope(rank, NOTICES);
+            if !source.listen(engine, envelope, peer) {
+                return false;
+            }
+        }
+        self.post(engine);
+        true
+    }
+}
+
+impl Opening {
+    /// Receives each partition of the sender's into its place.
+    fn post(&mut self, engine: &mut Engine<Fabrics>) {
+        let (rank, peer) = self.from;
+        let Some(layout) = self.inner.layout.get().copied() else { return };
+        let mut parts = Vec::with_capacity(layout.partitions as usize);
+        for partition in 0..layout.partitions {
+            let start = (partition as usize * layout.bytes).min(self.memory.bytes());
+            let memory = self.memory.part(start, layout.bytes.min(self.memory.bytes() - start));
+            let Envelope { context, source, tag } =
+                self.of.partition_envelope(rank, layout.first_tag + partition as i32);
+            let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+            parts.push(engine.receive_part(self.whole, pattern, Some(peer), memory));
+        }
+        *lock(&self.inner.parts) = Some(parts);
+        engine.fulfil(self.whole);
+    }
+}
+
+/// What a communicator knows of partitioned operations: the tags that its own sends use, and the notices of others.
+#[derive(Default)]
+pub(super) struct Notices {
+    blocks: Mutex<Blocks>,
+    sources: Mutex<HashMap<Rank, Source>>,
+}
+
+/// One that sends, or is waited for.
+#[derive(Default)]
+struct Source {
+    /// The next notice, while somebody waits for one; whoever does is under way as long as it is.
+    listening: Option<(RequestId, Heap)>,
+    /// Notices whose receive was not described yet.
+    kept: VecDeque<(i32, Layout)>,
+    /// Receives whose notice has not come.
+    waiting: VecDeque<(i32, Arc<Receiver>)>,
+    /// Why no more notices come.
+    failure: Option<Failure>,
+}
+
+impl Source {
+    /// A receive is described: it gets the first notice of its tag that nobody else has.
+    fn expect(&mut self, tag: i32, receiver: Arc<Receiver>) {
+        match self.kept.iter().position(|(kept, _)| *kept == tag).and_then(|at| self.kept.remove(at)) {
+            Some((_, layout)) => drop(receiver.layout.set(layout)),
+            None => self.waiting.push_back((tag, receiver)),
+        }
+    }
+
+    /// A notice has come.
+    fn hear(&mut self, tag: i32, layout: Layout) {
+        match self
+            .waiting
+            .iter()
+            .position(|(waiting, _)| *waiting == tag)
+            .and_then(|at| self.waiting.remove(at))
+        {
+            Some((_, receiver)) => drop(receiver.layout.set(layout)),
+            None => self.kept.push_back((tag, layout)),
+        }
+    }
+
+    /// Takes the next notice if it is there; true when something has changed.
+    fn listen(&mut self, engine: &mut Engine<Fabrics>, envelope: Envelope, peer: Peer) -> bool {
+        let Envelope { context, source, tag } = envelope;
+        let (outcome, notice) = match self.listening.take() {
+            Some((request, notice)) => match engine.test(request) {
+                Some(outcome) => (outcome, notice),
+                None => {
+                    self.listening = Some((request, notice));
+                    return false;
+                }
+            },
+            None => {
+                let notice = Heap::new(NOTICE_BYTES);
+                let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+                match engine.receive(pattern, Some(peer), notice.memory()) {
+                    Receiving::Done(outcome) => (outcome, notice),
+                    Receiving::Pending(request) => {
+                        self.listening = Some((request, notice));
+                        return false;
+                    }
+                }
+            }
+        };
+        match (outcome.failure, decode(notice.payload())) {
+            (None, Some((tag, layout))) => self.hear(tag, layout),
+            (None, None) => self.failure = Some(not_a_notice(peer)),
+            (Some(failure), _) => self.failure = Some(*failure),
+        }
+        true
+    }
+}
+
+fn not_a_notice(peer: Peer) -> Failure {
+    let what = format!("process {} sent a notice of a partitioned send that is none", peer.0);
+    Failure::Lost(FabricError { fabric: "messaging", fault: Fault::Protocol, what })
+}
+
+fn no_partition(partition: u32, partitions: usize) -> Error {
+    let what = match partitions {
+        0 => format!("partition {partition} does not exist, there are none"),
+        _ => format!("partition {partition} does not exist, partitions are 0 to {}", partitions - 1),
+    };
+    Error::new(Class::Argument, what)
+}
+
+fn encode(tag: i32, layout: Layout) -> [u8; NOTICE_BYTES] {
+    let mut bytes = [0; NOTICE_BYTES];
+    bytes[..4].copy_from_slice(&tag.to_le_bytes());
+    bytes[4..8].copy_from_slice(&layout.first_tag.to_le_bytes());
+    bytes[8..12].copy_from_slice(&layout.partitions.to_le_bytes());
+    bytes[16..].copy_from_slice(&(layout.bytes as u64).to_le_bytes());
+    bytes
+}
+
+/// `None` for a notice that no sender writes.
+fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
+    let mut bytes = [0; NOTICE_BYTES];
+    if notice.copy_to(&mut bytes) < NOTICE_BYTES {
+        return None;
+    }
+    let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    let long: [u8; 8] = bytes[16..].try_into().ok()?;
+    let bytes = usize::try_from(u64::from_le_bytes(long)).ok()?;
+    let (first_tag, partitions) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+    check_size(partitions, bytes).ok()?;
+    let last = i64::from(first_tag) + i64::from(partitions);
+    let in_range = (TAGS_START..=TAGS_END).contains(&i64::from(first_tag)) && last <= TAGS_END;
+    in_range.then_some((i32::from_le_bytes(word(0)), Layout { first_tag, partitions, bytes }))
+}
+
+/// The tags of partitions: blocks that no two living sends share.
+struct Blocks {
+    /// By first tag; how many there are.
+    taken: BTreeMap<i64, i64>,
+    /// Where the next one is looked for, so that tags come again late.
+    next: i64,
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { taken: BTreeMap::new(), next: TAGS_START }
+    }
+}
+
+impl Blocks {
+    /// A block of so many tags; the first of them.
+    fn take(&mut self, tags: u32) -> i32 {
+        let length = i64::from(tags.max(1));
+        let mut start = self.next;
+        loop {
+            if start + length > TAGS_END {
+                start = TAGS_START;
+            }
+            let before = self.taken.range(..start + length).next_back();
+            match before.map(|(first, length)| first + length).filter(|&end| end > start) {
+                Some(end) => start = end,
+                None => break,
+            }
+        }
+        self.taken.insert(start, length);
+        self.next = start + length;
+        start as i32
+    }
+
+    fn give_back(&mut self, first: i32) {
+        self.taken.remove(&i64::from(first));
+    }
+}
+
+const NOTICE_BYTES: usize = 24;
+/// The tag of notices.
+const NOTICES: i32 = i32::MIN;
+/// The tags of partitions lie between these.
+const TAGS_START: i64 = i32::MIN as i64 + 1;
+const TAGS_END: i64 = -1;
+/// So many partitions may a side have: more than that would be tables of gigabytes.
+const PARTITIONS_MAX: u32 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn blocks_of_tags_never_overlap_and_come_again_late() {
+        let mut blocks = Blocks::default();
+        let kept = blocks.take(10);
+        let freed = blocks.take(5);
+        blocks.give_back(freed);
+        assert_ne!(blocks.take(5), freed);
+        // All the way round: what is still there is left out.
+        let rounds = (TAGS_END - TAGS_START) / i64::from(PARTITIONS_MAX) + 2;
+        for _ in 0..rounds {
+            let first = blocks.take(PARTITIONS_MAX);
+            assert!(i64::from(first) >= i64::from(kept) + 10 && i64::from(first) < TAGS_END);
+            blocks.give_back(first);
+        }
+        assert_eq!(blocks.taken.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_notice_is_answered(bytes: Vec<u8>, tag: i32, partitions in 0..PARTITIONS_MAX, each in 0usize..1 << 30) {
+            let _ = decode(Payload::from(&bytes[..]));
+            let layout = Layout { first_tag: -20_000_000, partitions, bytes: each };
+            let back = decode(Payload::from(&encode(tag, layout)[..]));
+            prop_assert_eq!(back, Some((tag, layout)));
+            let beyond = Layout { first_tag: -1, partitions: partitions + 1, ..layout };
+            prop_assert_eq!(decode(Payload::from(&encode(tag, beyond)[..])), None);
+        }
+    }
+}
