@@ -1,7 +1,10 @@
 //! Datatypes of any shape with any numbers, as a program may pass them; and messages of any length, unpacked into
 //! them from any byte on.
 
-use datatype::{ArrayOrder, Block, Datatype, Field, Predefined, pack, unpack};
+use datatype::{
+    ArrayOrder, Block, Datatype, DatatypeError, Distributed, Distribution, Field, Place, Predefined, pack,
+    pack_external, unpack, unpack_external,
+};
 use fabric::{Heap, Payload};
 
 use crate::tape::{Tape, Writer};
@@ -35,6 +38,10 @@ fn build(tape: &mut Tape<'_>, known: &[Datatype]) -> Option<Datatype> {
         3 => Datatype::indexed(&blocks(&list(), &list()), element),
         4 => Datatype::hindexed(&blocks(&list(), &list()), element),
         5 => Datatype::indexed_block(first, &list(), element),
+        6 if choice & 64 != 0 => {
+            let lists = [list(), list(), list()];
+            distributed((first, second), &lists, order(choice), element)
+        }
         6 => Datatype::subarray(&list(), &list(), &list(), order(choice), element),
         7 => Datatype::resized(element, first, second),
         _ => {
@@ -52,6 +59,32 @@ fn build(tape: &mut Tape<'_>, known: &[Datatype]) -> Option<Datatype> {
         }
     }
     .ok()
+}
+
+/// An array dealt out to a grid, which has so many processes as are said half of the time.
+fn distributed(
+    (rank, size): (i64, i64),
+    [elements, kinds, processes]: &[Vec<i64>; 3],
+    order: ArrayOrder,
+    element: &Datatype,
+) -> Result<Datatype, DatatypeError> {
+    let grid = processes.iter().fold(1, |product: i64, &number| product.saturating_mul(number));
+    let size = if size % 2 == 0 { grid } else { size };
+    let distribution = |kind: i64| match (kind.rem_euclid(5), kind / 5) {
+        (0, _) => Distribution::Whole,
+        (1, _) => Distribution::Block(None),
+        (2, block) => Distribution::Block(Some(block)),
+        (3, _) => Distribution::Cyclic(None),
+        (_, block) => Distribution::Cyclic(Some(block)),
+    };
+    let dimensions: Vec<Distributed> = (0..elements.len())
+        .map(|at| Distributed {
+            elements: elements[at],
+            distribution: distribution(kinds[at]),
+            processes: processes[at],
+        })
+        .collect();
+    Datatype::distributed(Place { rank, size }, &dimensions, order, element)
 }
 
 fn one_of(known: &[Datatype], which: u8) -> &Datatype {
@@ -119,6 +152,22 @@ fn move_bytes(datatype: &Datatype, count: i64, tape: &mut Tape<'_>) {
     assert!(short.is_ok() || shorter.bytes() < span.bytes as usize);
     let _ = pack(datatype, count, heap.payload(), &mut again, tape.long() as i64);
     let _ = unpack(datatype, count, Payload::from(&contents[..]), &mut memory, tape.long() as i64);
+    move_external(datatype, count, &contents, &heap);
+}
+
+/// Any bytes are external32; what came out of it goes into it again, unless one element was written over another.
+fn move_external(datatype: &Datatype, count: i64, contents: &[u8], heap: &Heap) {
+    let bytes = datatype.external_bytes(count).expect("no more than packed bytes") as usize;
+    let foreign = Payload::from(&contents[..bytes]);
+    unpack_external(datatype, count, foreign, &mut heap.memory()).expect("the claims are whole");
+    let back = Heap::new(bytes);
+    let packed = pack_external(datatype, count, heap.payload(), &mut back.memory());
+    let total = datatype.packed_bytes(count).expect("known before");
+    assert!(packed.is_ok() || overlaps(datatype, count, total), "{packed:?}");
+    if bytes > 0 {
+        let short = Payload::from(&contents[..bytes - 1]);
+        assert!(unpack_external(datatype, count, short, &mut heap.memory()).is_err());
+    }
 }
 
 /// Whether two packed bytes stand at one place.
@@ -158,6 +207,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("hindexed", tape(&[of(4, 4, [0; 3], &[&[2, 3], &[50, 1]])])),
         ("indexed-block", tape(&[of(5, 4, [2, 0, 0], &[&[3, 0, 9]])])),
         ("subarray", tape(&[of(6, 4, [0; 3], &[&[4, 5], &[2, 2], &[1, 3]])])),
+        ("distributed", tape(&[of(96, 4, [1, 2, 0], &[&[7, 9], &[24, 1], &[2, 3]])])),
         ("resized", tape(&[of(1, 5, [3, 2, 4], &[]), of(7, 0, [-8, 100, 0], &[])])),
         ("structure", tape(&[of(8, 4, [0; 3], &[&[1, 2, 1], &[0, 16, 32]]), of(0, 0, [2, 0, 0], &[])])),
     ]
