@@ -70,14 +70,14 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// What runs, if it has nothing else to look after.
+/// What runs, if it has nothing else to look after, and no message is to be checked.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
-    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
+    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0 && !checks())
 }
 
-/// Does something short with a communicator of a running library that has nothing else to look after; `None` where there
-/// is none, or the work's answer is. The work begins no other call of MPI.
+/// Does something short with a communicator of a running library that has nothing else to look after and checks
+/// nothing; `None` where there is none, or the work's answer is. The work begins no other call of MPI.
 #[inline(always)]
 pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
     if comm != MPI_COMM_WORLD {
