@@ -1,5 +1,5 @@
 //! How many instructions a small message takes, counted by valgrind's callgrind and held against the
-//! numbers that are kept in `ci/instructions.json`.
+//! numbers that are kept in `ci/instructions.json`; and that none of them takes a lock, over any fabric.
 //!
 //! Times say what a user feels, and they move with the machine and its other users; instructions are
 //! the same in every run, so a path that has grown is found by a test. The numbers belong to cargo's
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use crate::c_tests::Tally;
 use crate::job;
+
+mod locked;
 
 /// Instructions per message by name, as `burst send`.
 type Counts = BTreeMap<String, u64>;
@@ -44,6 +46,7 @@ pub fn run(root: &Path, prefix: &Path, renew: bool) -> Result<Tally, String> {
         write(&path, &kept)?;
         return Ok(tally);
     }
+    place.count_locked(&mut tally)?;
     let before = kept.remove(std::env::consts::ARCH).unwrap_or_default();
     for (name, count) in &counted {
         let verdict = judge(before.get(name).copied(), *count);
@@ -72,26 +75,69 @@ impl Place {
 
     /// Runs the program under valgrind once; rank 0 has counted what sends take, rank 1 receives.
     fn count(&self, pattern: &str) -> Result<Counts, String> {
-        let step = self.folder.join(format!("{pattern}.step"));
-        fs::write(&step, [0; 64]).map_err(|error| format!("cannot write {}: {error}", step.display()))?;
-        let out = |rank: &str| self.folder.join(format!("{pattern}.callgrind.{rank}"));
-        let mut weftrun = Command::new(self.bin.join("weftrun"));
-        weftrun.args(["-n", "2", "--fabric", "shm", "valgrind", "--tool=callgrind", "--dump-instr=no"]);
-        weftrun.args(COUNTED.map(|(_, function)| format!("--toggle-collect={function}")));
-        weftrun.arg(format!("--callgrind-out-file={}", out("%q{PMI_RANK}").display()));
-        weftrun.arg(self.folder.join(PROGRAM)).arg(pattern).arg(&step);
-        let log = self.folder.join(format!("{pattern}.log"));
-        let finished = job::succeed("counting", &mut weftrun, LIMIT, &log).map_err(remedy)?;
+        let (finished, written) = self.run("shm", pattern, &["--dump-instr=no"])?;
         let messages = messages(&finished.output).map_err(remedy)?;
         let mut counts = Counts::new();
-        for (rank, (name, _)) in COUNTED.into_iter().enumerate() {
-            let path = out(&rank.to_string());
-            let text = fs::read_to_string(&path);
-            let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            let total = total(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        for ((name, _), text) in COUNTED.into_iter().zip(written) {
+            let total = total(&text).map_err(|error| format!("{pattern} {name}: {error}"))?;
             counts.insert(format!("{pattern} {name}"), total.div_ceil(messages));
         }
         Ok(counts)
+    }
+
+    /// Looks over each fabric whether sends or receives execute locked instructions of the library.
+    fn count_locked(&self, tally: &mut Tally) -> Result<(), String> {
+        if std::env::consts::ARCH != "x86_64" {
+            println!("LEFT OUT  locks of a small message: which instructions lock is known for x86-64 only");
+            return Ok(());
+        }
+        let mut objdump = Command::new("objdump");
+        objdump.args(["-d", "--no-show-raw-insn"]).arg(self.bin.join("../lib").join(LIBRARY));
+        let disassembled =
+            job::succeed("disassembling", &mut objdump, LIMIT, &self.folder.join("objdump.log"))?;
+        let locked = locked::locked(&disassembled.output);
+        for fabric in FABRICS {
+            let asked = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
+            // In turns no message comes before it is asked for, and none is kept.
+            let written = match self.run(fabric, "turns", &asked) {
+                Ok((_, written)) => written,
+                Err(account) if ABSENT.iter().any(|words| account.contains(words)) => {
+                    println!("LEFT OUT  locks of a small message over {fabric}: it is not here");
+                    continue;
+                }
+                Err(account) => return Err(account),
+            };
+            for ((name, _), text) in COUNTED.into_iter().zip(written) {
+                let verdict = locked::judge(&locked, &locked::executed(&text, LIBRARY));
+                tally.note(&format!("{name} over {fabric} takes no lock"), verdict.map(drop));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the program under valgrind once; what callgrind has written for each rank.
+    fn run(
+        &self,
+        fabric: &str,
+        pattern: &str,
+        asked: &[&str],
+    ) -> Result<(job::Finished, Vec<String>), String> {
+        let name = format!("{pattern}.{}", fabric.replace([':', ';'], "-"));
+        let step = self.folder.join(format!("{name}.step"));
+        fs::write(&step, [0; 64]).map_err(|error| format!("cannot write {}: {error}", step.display()))?;
+        let out = |rank: &str| self.folder.join(format!("{name}.callgrind.{rank}"));
+        let mut weftrun = Command::new(self.bin.join("weftrun"));
+        weftrun.args(["-n", "2", "--fabric", fabric, "valgrind", "--tool=callgrind"]).args(asked);
+        weftrun.args(COUNTED.map(|(_, function)| format!("--toggle-collect={function}")));
+        weftrun.arg(format!("--callgrind-out-file={}", out("%q{PMI_RANK}").display()));
+        weftrun.arg(self.folder.join(PROGRAM)).arg(pattern).arg(&step);
+        let log = self.folder.join(format!("{name}.log"));
+        let finished = job::succeed("counting", &mut weftrun, LIMIT, &log).map_err(remedy)?;
+        let written = (0..COUNTED.len()).map(|rank| {
+            let path = out(&rank.to_string());
+            fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        });
+        Ok((finished, written.collect::<Result<_, _>>()?))
     }
 }
 
@@ -178,10 +224,15 @@ fn remedy(account: String) -> String {
 /// Where the numbers are kept.
 const KEPT: &str = "ci/instructions.json";
 /// What the program is asked to do: its first argument.
-const PATTERNS: [&str; 3] = ["burst", "turns", "window"];
+const PATTERNS: [&str; 5] = ["burst", "turns", "window", "turns-made", "window-made"];
 /// What each rank counts, and in which functions.
 const COUNTED: [(&str, &str); 2] = [("send", "counted_send*"), ("receive", "counted_receive*")];
 const PROGRAM: &str = "instructions";
+/// Those over which a small message must take no lock.
+const FABRICS: [&str; 4] = ["shm", "tcp", "libfabric:tcp;ofi_rxm", "libfabric:shm"];
+/// What a job says where libfabric, or that provider of it, is not there.
+const ABSENT: [&str; 2] = ["libfabric.so.1 cannot be loaded", "libfabric: no provider"];
+const LIBRARY: &str = "libmpi_abi.so";
 const TOLERANCE_PERCENT: u64 = 5;
 /// Above the watchdog of the program, which takes a second or two.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -265,6 +265,9 @@ pub(crate) struct MessageObject {
 /// Everything with a handle that exists only between init and finalize.
 pub(crate) struct Objects {
     pub comms: Table<Arc<CommObject>>,
+    /// Communicators that were freed while receives were under way of which the engine alone knows, by their handles:
+    /// their contexts are not for others yet.
+    pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
     pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
     pub ops: Table<OpObject>,
@@ -284,6 +287,7 @@ impl Objects {
         debug_assert_eq!(sent, Some(SENT.value()));
         Objects {
             comms: Table::new(Kind::Comm),
+            lingering: Vec::new(),
             groups: Table::new(Kind::Group),
             datatypes: Table::new(Kind::Datatype),
             ops: Table::new(Kind::Op),

@@ -76,10 +76,19 @@ pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0 && !checks())
 }
 
+/// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
+/// taken in wherever it is called, and a closure cannot.
+pub(crate) trait Short {
+    type Answer;
+
+    /// `None` where nothing was done.
+    fn on(self, comm: &Communicator) -> Option<Self::Answer>;
+}
+
 /// Does something short with a communicator of a running library that has nothing else to look after and checks
-/// nothing; `None` where there is none, or the work's answer is. The work begins no other call of MPI.
+/// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
-pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     if comm != MPI_COMM_WORLD {
         return with_made_comm(comm, work);
     }
@@ -88,18 +97,25 @@ pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator
     if runtime.detached.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    work(&runtime.world.comm)
+    work.on(&runtime.world.comm)
 }
 
 #[inline(never)]
-fn with_made_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     let runtime = undistracted()?;
+    let (objects, shared);
     // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
-    if let Some(objects) = runtime.objects.hold_owned() {
-        return work(&objects.comms.find(comm.value())?.comm);
-    }
-    let object = runtime.objects().comms.find(comm.value())?.clone();
-    work(&object.comm)
+    let object = match runtime.objects.hold_owned() {
+        Some(kept) => {
+            objects = kept;
+            objects.comms.find(comm.value())?
+        }
+        None => {
+            shared = runtime.objects().comms.find(comm.value())?.clone();
+            &shared
+        }
+    };
+    work.on(&object.comm)
 }
 
 /// Whether `MPI_Init` was called.
@@ -378,6 +394,18 @@ impl Runtime {
             return Some(Held::Fixed(&self.alone));
         }
         self.objects().comms.find(comm.value()).cloned().map(Held::Shared)
+    }
+
+    /// The communicator of a context in which a receive is under way, and its handle, which may be freed.
+    #[cold]
+    pub(crate) fn comm_of(&'static self, context: u32) -> (MPI_Comm, Held) {
+        let objects = self.objects();
+        let living = objects.comms.entries().map(|(value, object)| (MPI_Comm::from_value(value), object));
+        let lingering = objects.lingering.iter().map(|(handle, object)| (*handle, object));
+        match living.chain(lingering).find(|(_, object)| object.comm.context() == context) {
+            Some((handle, object)) => (handle, Held::Shared(Arc::clone(object))),
+            None => (MPI_COMM_WORLD, Held::Fixed(&self.world)),
+        }
     }
 
     /// The communicator of a handle.

@@ -88,10 +88,12 @@ fn story(account: &LaneAccount) -> String {
             ""
         ),
         Large::Copied { why } => format!("asked for, then copied through shared memory (CMA {why})"),
+        Large::Read => "the receiver reads the sender's memory over the network".to_owned(),
         Large::Sent => "asked for, then sent".to_owned(),
     };
+    let over = account.over.as_ref().map(|over| format!("  {:<16} {over}\n", "over")).unwrap_or_default();
     let eager = format!("up to {} B", account.eager_bytes_max);
-    format!("{}\n  {eager:<16} sent at once (eager)\n  {:<16} {large}", account.fabric, "above")
+    format!("{}\n{over}  {eager:<16} sent at once (eager)\n  {:<16} {large}", account.fabric, "above")
 }
 
 fn head(world: &Communicator) -> String {
@@ -249,7 +251,16 @@ mod tests {
     use super::*;
 
     fn account(fabric: &'static str, large: Large) -> String {
-        story(&LaneAccount { fabric, eager_bytes_max: 8192, large })
+        let over = (fabric == "libfabric").then(|| "verbs;ofi_rxm on mlx5_0, helped by mlx5_1".to_owned());
+        story(&LaneAccount { fabric, over, eager_bytes_max: 8192, large })
+    }
+
+    #[test]
+    fn a_lane_over_libfabric_names_provider_and_cards() {
+        let text = account("libfabric", Large::Read);
+        let expected = "libfabric\n  over             verbs;ofi_rxm on mlx5_0, helped by mlx5_1\n  up to 8192 B     sent at \
+                        once (eager)\n  above            the receiver reads the sender's memory over the network";
+        assert_eq!(text, expected);
     }
 
     #[test]

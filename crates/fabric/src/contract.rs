@@ -176,8 +176,11 @@ pub trait Sink {
     /// A pull that was under way is over. `whole`: all bytes are in place; else nothing can be said of them.
     fn pulled(&mut self, _from: Peer, _ticket: u64, _whole: bool) {}
 
-    /// Nothing more will come from this peer or reach it; what was arriving will not land. Pulls from it that were
-    /// under way have been told of before.
+    /// An operation on memory of a peer that was under way is over ([`OneSided`](crate::OneSided)), well or not.
+    fn done(&mut self, _peer: Peer, _ticket: u64, _outcome: Result<(), FabricError>) {}
+
+    /// Nothing more will come from this peer or reach it; what was arriving will not land. Pulls from it and operations
+    /// on its memory that were under way have been told of before.
     fn lost(&mut self, peer: Peer, error: FabricError);
 }
 

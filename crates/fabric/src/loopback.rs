@@ -6,10 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Cost, Fabric, FabricError, Fault, Header, Limits, Payload, Peer, Posted, Sink, Unbelled};
+use crate::{
+    Abilities, Atomic, Attached, Begun, Cost, Elements, Fabric, FabricError, Fault, Header, Limits, OneSided,
+    Payload, Peer, Posted, Sink, Unbelled, UserMemory,
+};
 
 /// One direction of the wire: messages posted and not yet polled.
 type Wire = Arc<Mutex<VecDeque<(Header, Vec<u8>)>>>;
+/// The memory that one end has attached, by its numbers.
+type Memories = Arc<Mutex<Vec<Option<UserMemory>>>>;
 
 /// A fabric whose messages stay in this process.
 pub struct Loopback {
@@ -17,23 +22,29 @@ pub struct Loopback {
     there: Peer,
     outgoing: Wire,
     incoming: Wire,
+    /// What the other end may use.
+    attached: Memories,
+    /// What may be used of the other end.
+    theirs: Memories,
 }
 
 impl Loopback {
     /// The loopback of process `here`: what it posts, it polls.
     #[must_use]
     pub fn new(here: Peer) -> Loopback {
-        let wire = Wire::default();
-        Loopback { here, there: here, outgoing: wire.clone(), incoming: wire }
+        let (wire, attached) = (Wire::default(), Memories::default());
+        let (outgoing, theirs) = (wire.clone(), attached.clone());
+        Loopback { here, there: here, outgoing, incoming: wire, attached, theirs }
     }
 
     /// Two ends of one wire, for tests: peers 0 and 1.
     #[must_use]
     pub fn pair() -> (Loopback, Loopback) {
-        let (forth, back) = (Wire::default(), Wire::default());
-        let left =
-            Loopback { here: Peer(0), there: Peer(1), outgoing: forth.clone(), incoming: back.clone() };
-        let right = Loopback { here: Peer(1), there: Peer(0), outgoing: back, incoming: forth };
+        let mut left = Loopback::new(Peer(0));
+        let mut right = Loopback::new(Peer(1));
+        (left.there, right.there) = (Peer(1), Peer(0));
+        (left.outgoing, right.outgoing) = (right.incoming.clone(), left.incoming.clone());
+        (left.theirs, right.theirs) = (right.attached.clone(), left.attached.clone());
         (left, right)
     }
 }
@@ -99,19 +110,115 @@ impl Fabric for Loopback {
     }
 }
 
-/// The wire, also after a panic elsewhere: a queue is whole between any two calls on it.
-fn hold(wire: &Wire) -> MutexGuard<'_, VecDeque<(Header, Vec<u8>)>> {
-    wire.lock().unwrap_or_else(PoisonError::into_inner)
+/// Both ends are of one process, so each does at once what it wants of the other's memory.
+impl OneSided for Loopback {
+    type Remote = Remote;
+
+    fn abilities(&self, _lane: ()) -> Abilities {
+        Abilities { put: true, get: true }
+    }
+
+    fn atomic_count_max(&self, _lane: (), atomic: Atomic, _fetches: bool) -> usize {
+        if atomic.is_defined() { ELEMENTS_MAX } else { 0 }
+    }
+
+    fn attach(&mut self, memory: UserMemory) -> Result<(Attached, Vec<u8>), FabricError> {
+        let mut attached = hold(&self.attached);
+        let number = attached.len() as u32;
+        let key = [&number.to_le_bytes()[..], &(memory.bytes() as u64).to_le_bytes()].concat();
+        attached.push(Some(memory));
+        Ok((Attached(number), key))
+    }
+
+    fn detach(&mut self, attached: Attached) {
+        if let Some(place) = hold(&self.attached).get_mut(attached.0 as usize) {
+            *place = None;
+        }
+    }
+
+    fn remote(&self, _lane: (), key: &[u8]) -> Option<Remote> {
+        let (number, bytes) = key.split_first_chunk()?;
+        let bytes = usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()?;
+        Some(Remote { number: u32::from_le_bytes(*number), bytes })
+    }
+
+    fn put(&mut self, _lane: (), from: Payload<'_>, (to, offset): (Remote, usize), _ticket: u64) -> Begun {
+        self.with(to, (offset, from.bytes()), |mut part| {
+            part.write_at(0, from);
+        })
+    }
+
+    fn get(&mut self, _lane: (), (from, offset): (Remote, usize), mut into: UserMemory, _: u64) -> Begun {
+        self.with(from, (offset, into.bytes()), |part| {
+            into.write_at(0, part.payload());
+        })
+    }
+
+    fn atomic(
+        &mut self,
+        _lane: (),
+        atomic: Atomic,
+        mut elements: Elements<'_>,
+        (there, offset): (Remote, usize),
+        _ticket: u64,
+    ) -> Begun {
+        let element = atomic.scalar.bytes();
+        if !atomic.is_defined() || !elements.fit(atomic) || elements.count > ELEMENTS_MAX {
+            return Begun::Refused;
+        }
+        let (operand, compare) = (elements.operand.to_vec(), elements.compare.to_vec());
+        let mut is_aligned = false;
+        let begun = self.with(there, (offset, elements.count * element), |mut part| {
+            is_aligned = part.start().addr().is_multiple_of(element);
+            if is_aligned {
+                let mut found = part.payload().to_vec();
+                elements.fetched.write_at(0, Payload::from(&found[..]));
+                atomic.apply(&mut found, &operand, &compare);
+                part.write_at(0, Payload::from(&found[..]));
+            }
+        });
+        if is_aligned { begun } else { Begun::Refused }
+    }
+}
+
+impl Loopback {
+    /// Does something with a part of the other end's memory, if it has it.
+    fn with(&self, there: Remote, (offset, bytes): (usize, usize), act: impl FnOnce(UserMemory)) -> Begun {
+        let mut theirs = hold(&self.theirs);
+        let Some(Some(memory)) = theirs.get_mut(there.number as usize) else { return Begun::Refused };
+        // The key is a claim; what counts is how much is there.
+        let room = memory.bytes().min(there.bytes);
+        if offset > room || bytes > room - offset {
+            return Begun::Refused;
+        }
+        act(memory.part(offset, bytes));
+        Begun::Done
+    }
+}
+
+/// Memory of the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    number: u32,
+    bytes: usize,
+}
+
+/// What is shared by the two ends, also after a panic elsewhere: it is whole between any two calls on it.
+fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Beyond this many messages on the wire the answer is Busy, as it is everywhere else.
 const MESSAGES_MAX: usize = 256;
+/// Elements that one atomic changes.
+const ELEMENTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::Loopback;
 
     crate::conformance!(Loopback);
+    crate::conformance_one_sided!(Loopback);
 
     impl crate::conformance::Pair for Loopback {
         type Fabric = Loopback;

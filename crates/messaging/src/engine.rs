@@ -197,9 +197,19 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
-    /// from then on. False where the name is of none, or was taken back before.
-    pub fn reclaim(&mut self, request: RequestId) -> bool {
+    /// from then on, and its context the answer. `None` where the name is of none, or was taken back before.
+    pub fn reclaim(&mut self, request: RequestId) -> Option<u32> {
         self.core.requests.reclaim(request)
+    }
+
+    /// The context of a request of [`Engine::receive_later`]; `None` where the name is of none.
+    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
+        self.core.requests.lent_in(request)
+    }
+
+    /// Whether there is a request of [`Engine::receive_later`] in that context.
+    pub fn lends(&self, context: u32) -> bool {
+        self.core.requests.lends(context)
     }
 
     /// The request of [`Engine::receive_later`] at a place, if there is one.

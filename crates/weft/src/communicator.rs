@@ -252,6 +252,19 @@ impl Communicator {
         &self.inner.process
     }
 
+    /// What keeps its messages apart from those of other communicators, as the engine has it.
+    #[inline(always)]
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.inner.context * 2
+    }
+
+    /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
+    #[must_use]
+    pub fn lends(&self) -> bool {
+        self.process().with_engine(|engine| engine.lends(self.context()))
+    }
+
     pub(crate) fn attributes(&self) -> &Attributes {
         &self.inner.attributes
     }
@@ -286,7 +299,7 @@ impl Communicator {
     pub fn start_send(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         match inner.process.send(peer, envelope, payload, mode) {
             Ok(sending) => Ok(sending),
             Err(error) => Err(self.send_failed(error, to, tag)),
@@ -331,7 +344,7 @@ impl Communicator {
     #[must_use]
     pub fn send_at_once(&self, payload: Payload<'static>, to: Rank, tag: i32) -> Option<Sending> {
         let inner = &*self.inner;
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
     }
 
@@ -341,7 +354,7 @@ impl Communicator {
     #[must_use]
     pub fn receive_at_once(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
         let inner = &*self.inner;
-        let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
+        let pattern = Pattern { context: self.context(), source: Some(from), tag };
         let Probed { source, tag, bytes } =
             inner.process.receive_at_once(pattern, inner.group.peer(from)?, room)?;
         Some(Status { source, tag, bytes, cancelled: false })
@@ -361,7 +374,7 @@ impl Communicator {
             Some(rank) => Some(inner.group.peer(rank)?),
             None => None,
         };
-        let pattern = Pattern { context: inner.context * 2, source: from, tag };
+        let pattern = Pattern { context: self.context(), source: from, tag };
         Some(inner.process.receive_awaited(pattern, peer, memory))
     }
 
@@ -386,7 +399,7 @@ impl Communicator {
     #[must_use]
     pub fn receive_later(&self, room: Room, from: Rank, tag: i32) -> Option<RequestId> {
         let inner = &*self.inner;
-        let envelope = Envelope { context: inner.context * 2, source: from, tag };
+        let envelope = Envelope { context: self.context(), source: from, tag };
         inner.process.receive_later(envelope, inner.group.peer(from)?, room)
     }
 
@@ -540,7 +553,7 @@ impl Communicator {
 
     #[inline(always)]
     fn pattern(&self, from: Option<Rank>, tag: Option<i32>) -> Result<(Pattern, Option<Peer>)> {
-        let pattern = Pattern { context: self.inner.context * 2, source: from, tag };
+        let pattern = Pattern { context: self.context(), source: from, tag };
         match from {
             None => Ok((pattern, None)),
             Some(rank) => match self.inner.group.peer(rank) {

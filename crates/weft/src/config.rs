@@ -29,6 +29,10 @@ pub struct Config {
     pub libfabric_provider: Option<String>,
     /// The library of libfabric to load, if not the system's.
     pub libfabric: Option<OsString>,
+    /// The cards that libfabric may use, by the names of their domains; all where there are none.
+    pub libfabric_domains: Option<Vec<String>>,
+    /// Over how many cards large messages go by libfabric, as far as there are so many.
+    pub libfabric_rails: usize,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
@@ -205,6 +209,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "the library of libfabric to load where that fabric is asked for; default: libfabric.so.1",
     },
     Variable {
+        name: "WEFT_LIBFABRIC_DOMAINS",
+        meaning: "network cards that libfabric may use, a comma list as weft doctor names them; default: all",
+    },
+    Variable {
+        name: "WEFT_LIBFABRIC_RAILS",
+        meaning: "1 to 4: over how many cards a large message goes at once by libfabric; default 1, the nearest",
+    },
+    Variable {
         name: "WEFT_CONSTANTS",
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
@@ -240,7 +252,7 @@ impl Config {
             config.tcp_ports = Some(parse_ports(&value)?);
         }
         if let Some(value) = read("WEFT_TCP_INTERFACES") {
-            config.tcp_interfaces = Some(value.split(',').map(|name| name.trim().to_owned()).collect());
+            config.tcp_interfaces = Some(names(&value));
         }
         if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
             let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
@@ -283,7 +295,7 @@ impl Config {
             config.manager.protocol = Some(known);
         }
         config.manager.libpmix = read("WEFT_LIBPMIX").map(Into::into);
-        config.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
+        config.read_libfabric(&read)?;
         config.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
@@ -292,6 +304,20 @@ impl Config {
         config.machine = machine_from(variable);
         config.switches = switches_from(&read);
         Ok(config)
+    }
+
+    /// What libfabric may use.
+    fn read_libfabric(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
+        self.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
+        self.libfabric_domains = read("WEFT_LIBFABRIC_DOMAINS").as_deref().map(names);
+        if let Some(value) = read("WEFT_LIBFABRIC_RAILS") {
+            let rails = parse("WEFT_LIBFABRIC_RAILS", &value, "1 to 4")?;
+            if !(1..=4).contains(&rails) {
+                return Err(wrong("WEFT_LIBFABRIC_RAILS", &value, "1 to 4"));
+            }
+            self.libfabric_rails = rails;
+        }
+        Ok(())
     }
 
     /// Reads the process's own environment.
@@ -320,6 +346,8 @@ impl Default for Config {
             seeks_hardware: true,
             libfabric_provider: None,
             libfabric: None,
+            libfabric_domains: None,
+            libfabric_rails: 1,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
             cpus: None,
@@ -374,6 +402,11 @@ fn parse_fabrics(list: &str) -> Result<(Vec<FabricName>, Option<String>)> {
         });
     }
     Ok((names, provider))
+}
+
+/// The names of a comma list.
+fn names(list: &str) -> Vec<String> {
+    list.split(',').map(|name| name.trim().to_owned()).collect()
 }
 
 fn parse_ports(value: &str) -> Result<RangeInclusive<u16>> {
@@ -473,6 +506,9 @@ mod tests {
             assert!(read("WEFT_FABRIC", nonsense).is_err(), "{nonsense}");
         }
         assert_eq!(read("WEFT_LIBFABRIC", "/a/b").unwrap().libfabric, Some("/a/b".into()));
+        let domains = read("WEFT_LIBFABRIC_DOMAINS", "mlx5_0, mlx5_1").unwrap().libfabric_domains;
+        assert_eq!(domains, Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
+        assert_eq!(read("WEFT_LIBFABRIC_RAILS", "2").unwrap().libfabric_rails, 2);
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");
@@ -496,6 +532,9 @@ mod tests {
             ("WEFT_CONNECT_TIMEOUT", "-1"),
             ("WEFT_UNEXPECTED_BYTES", "much"),
             ("WEFT_WAIT", "never"),
+            ("WEFT_LIBFABRIC_RAILS", "0"),
+            ("WEFT_LIBFABRIC_RAILS", "5"),
+            ("WEFT_LIBFABRIC_RAILS", "many"),
             ("WEFT_CMA", "maybe"),
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),

@@ -7,8 +7,8 @@ pub use process_manager::{Seen, Survey};
 use crate::config::Config;
 use crate::error::Result;
 pub use crate::fabrics::{
-    AddressFormat, FoundByLibfabric, LibfabricSurvey, Link, Nature, Nic, PciAddress, Version, listening,
-    rdma_cards, share_memory, survey_libfabric,
+    AddressFormat, FoundByLibfabric, LibfabricSurvey, Link, Nature, Near, Nic, PciAddress, Version,
+    listening, rdma_cards, share_memory, survey_libfabric,
 };
 
 /// The process managers that this process's environment offers, and which one would be used.

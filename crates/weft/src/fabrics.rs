@@ -3,6 +3,7 @@
 //! [`Fabrics`] is a fabric itself, made of the others: each call is one `match` on the lane. Which fabric serves a
 //! peer is decided once, at the first message, by reach and cost.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +11,19 @@ use std::time::Duration;
 use collectives::Cores;
 use fabric::loopback::Loopback;
 use fabric::{
-    Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
-    Pulled, PulledShared, Sink, UserMemory,
+    Attached, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer,
+    Posted, Pulled, PulledShared, Sink, UserMemory,
 };
-use libfabric::Libfabric;
+use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
 use shm::{Segment, SegmentError, Shm};
 
+mod bell;
+mod cards;
+mod one_sided;
+
+pub use bell::FabricsBell;
 pub use libfabric::{
-    AddressFormat, Found as FoundByLibfabric, Link, Nature, Nic, PciAddress, Survey as LibfabricSurvey,
+    AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PciAddress, Survey as LibfabricSurvey,
     Version,
 };
 pub use shm::SharedHeap;
@@ -56,6 +62,8 @@ pub struct Fabrics {
     tcp_rests: u32,
     /// Messages in the loopback that were not polled yet.
     to_oneself: usize,
+    /// What peers may use, by the loopback's numbers, and libfabric's for the same.
+    attached: HashMap<Attached, Option<Attached>>,
 }
 
 /// How to reach one peer: over which fabric, and that fabric's own lane.
@@ -122,6 +130,7 @@ impl Fabrics {
             networks_rest: 0,
             tcp_rests: 0,
             to_oneself: 0,
+            attached: HashMap::new(),
         };
         if place.peers == 1 {
             let cores = wait::cores(1, wait::cpus(place.config));
@@ -182,15 +191,15 @@ impl Fabrics {
     /// Opens tcp, and libfabric where it was asked for, or where the job has ranks elsewhere and this host a card for it.
     fn open_networks(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<()> {
         let config = place.config;
-        let settings = libfabric_settings(config, place.peers);
+        let settings = || cards::settings(config, place.here.0, place.peers);
         if config.allows(FabricName::Libfabric) {
-            self.libfabric = Some(Libfabric::open(place.here, &settings)?);
+            self.libfabric = Some(Libfabric::open(place.here, &settings())?);
         } else if config.seeks_hardware
             && !rdma_cards().is_empty()
             && exchange.local_size()? != Some(place.peers)
         {
             // Whatever it lacks, `weft doctor` tells; tcp does without.
-            self.libfabric = Libfabric::open(place.here, &settings).ok();
+            self.libfabric = Libfabric::open(place.here, &settings()).ok();
         }
         if config.allows(FabricName::Tcp) {
             self.tcp = Some(Tcp::open(place.here, tcp_settings(config, place.peers))?);
@@ -245,9 +254,21 @@ impl Fabrics {
         [shm, tcp, self.libfabric.as_ref().map(Fabric::name)].into_iter().flatten().collect()
     }
 
+    /// What a fabric of others' making uses for a lane: the provider of libfabric, and its cards.
+    pub(crate) fn over(&self, lane: Lane) -> Option<String> {
+        let (Lane::Libfabric(_), Some(libfabric)) = (lane, &self.libfabric) else { return None };
+        let cards: Vec<&str> = libfabric.domains().collect();
+        let (first, others) = cards.split_first()?;
+        let helped =
+            if others.is_empty() { String::new() } else { format!(", helped by {}", others.join(", ")) };
+        Some(format!("{} on {first}{helped}", libfabric.provider()))
+    }
+
     /// How large messages go over a lane.
     pub(crate) fn large(&self, lane: Lane) -> Large {
-        let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else { return Large::Sent };
+        let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else {
+            return if self.limits(lane).pull { Large::Read } else { Large::Sent };
+        };
         let shm::Explained { shared_bytes_min, pull, .. } = shm.explain(lane);
         match pull {
             shm::PullExplained::Allowed => Large::Pulled { shared_bytes_min },
@@ -551,59 +572,6 @@ impl Fabric for Fabrics {
     }
 }
 
-/// What a process with these fabrics sleeps on.
-///
-/// With several open there is no one thing to sleep on: it sleeps on the first of shm, libfabric and tcp, in naps.
-#[derive(Clone)]
-pub struct FabricsBell {
-    shm: Option<<Shm as Fabric>::Bell>,
-    tcp: Option<<Tcp as Fabric>::Bell>,
-    libfabric: Option<<Libfabric as Fabric>::Bell>,
-}
-
-impl Bell for FabricsBell {
-    fn arm(&self) -> u32 {
-        match (&self.shm, &self.libfabric, &self.tcp) {
-            (Some(bell), ..) => bell.arm(),
-            (None, Some(bell), _) => bell.arm(),
-            (None, None, Some(bell)) => bell.arm(),
-            (None, None, None) => 0,
-        }
-    }
-
-    fn sleep(&self, armed: u32, at_most: Duration) {
-        match (&self.shm, &self.libfabric, &self.tcp) {
-            (Some(bell), None, None) => bell.sleep(armed, at_most),
-            (Some(bell), Some(libfabric), _) => match libfabric.nap() {
-                Some(nap) => bell.sleep(armed, at_most.min(nap)),
-                None => std::thread::yield_now(),
-            },
-            (Some(bell), ..) => bell.sleep(armed, at_most.min(NAP)),
-            (None, Some(bell), _) => bell.sleep(armed, at_most.min(NAP)),
-            (None, None, Some(bell)) => bell.sleep(armed, at_most),
-            (None, None, None) => std::thread::sleep(at_most.min(NAP)),
-        }
-    }
-
-    fn disarm(&self) {
-        match (&self.shm, &self.libfabric, &self.tcp) {
-            (Some(bell), ..) => bell.disarm(),
-            (None, Some(bell), _) => bell.disarm(),
-            (None, None, Some(bell)) => bell.disarm(),
-            (None, None, None) => {}
-        }
-    }
-
-    fn ring(&self) {
-        match (&self.shm, &self.libfabric, &self.tcp) {
-            (Some(bell), ..) => bell.ring(),
-            (None, Some(bell), _) => bell.ring(),
-            (None, None, Some(bell)) => bell.ring(),
-            (None, None, None) => {}
-        }
-    }
-}
-
 /// Shared memory for a job of `ranks` ranks on this node, to be handed down to them.
 ///
 /// # Errors
@@ -714,8 +682,7 @@ pub fn rdma_cards() -> Vec<String> {
 /// # Errors
 /// That there is no library, or none that fits, with the remedy.
 pub fn survey_libfabric(config: &Config) -> Result<libfabric::Survey> {
-    libfabric::Survey::make(config.libfabric.as_deref(), config.libfabric_provider.as_deref())
-        .map_err(|error| refused("libfabric", &error.what))
+    libfabric::Survey::make(&cards::settings(config, 0, 1)).map_err(|error| refused("libfabric", &error.what))
 }
 
 /// Measures shm between two processes of this node, on memory of its own: what the first of them does.
@@ -755,15 +722,6 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         connect_timeout: config.connect_timeout,
         interfaces: config.tcp_interfaces.clone(),
         peers,
-    }
-}
-
-fn libfabric_settings(config: &Config, peers: u32) -> libfabric::Settings {
-    libfabric::Settings {
-        library: config.libfabric.clone(),
-        provider: config.libfabric_provider.clone(),
-        peers,
-        strict_memory: false,
     }
 }
 

@@ -13,8 +13,10 @@ use crate::process::Process;
 /// The lane to one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneAccount {
-    /// The fabric that was chosen: `shm`, `tcp`, or `loopback` to oneself.
+    /// The fabric that was chosen: `shm`, `tcp`, `libfabric`, or `loopback` to oneself.
     pub fabric: &'static str,
+    /// What that fabric uses, where it has a choice: a provider, with its network cards.
+    pub over: Option<String>,
     /// Up to here a message is sent at once.
     pub eager_bytes_max: usize,
     /// How larger ones go, once their receiver is known.
@@ -34,6 +36,8 @@ pub enum Large {
         /// Why not.
         why: String,
     },
+    /// The receiver reads the sender's memory over the network.
+    Read,
     /// Sent when the receiver has asked.
     Sent,
 }
@@ -88,6 +92,7 @@ impl Process {
 fn account(fabrics: &Fabrics, lane: Lane) -> LaneAccount {
     LaneAccount {
         fabric: lane.fabric(),
+        over: fabrics.over(lane),
         eager_bytes_max: fabrics.limits(lane).eager_bytes_max,
         large: fabrics.large(lane),
     }

@@ -112,6 +112,10 @@ impl<S: Sink, K: Fn(Peer) -> bool> Sink for Watching<'_, S, K> {
         self.sink.pulled(from, ticket, whole);
     }
 
+    fn done(&mut self, peer: Peer, ticket: u64, outcome: Result<(), FabricError>) {
+        self.sink.done(peer, ticket, outcome);
+    }
+
     fn lost(&mut self, peer: Peer, error: FabricError) {
         if !(self.is_known)(peer) {
             self.sink.lost(peer, error);

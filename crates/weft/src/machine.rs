@@ -293,7 +293,7 @@ impl State {
             let text = std::fs::read_to_string(path).unwrap_or_default();
             text.lines().next().unwrap_or_default().trim().to_owned()
         };
-        State { owner: Owner::here(), boot: line(BOOT), online: line(ONLINE) }
+        State { owner: Owner::here(), boot: fabric::host::boot().unwrap_or_default(), online: line(ONLINE) }
     }
 
     fn head(&self) -> String {
@@ -324,7 +324,6 @@ fn path_in(folder: &Path) -> PathBuf {
 
 const MAGIC: &str = "weft kept 1";
 const END: &str = "end\n";
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const SWITCHES_BYTES_MAX: u64 = 16 << 20;

@@ -46,7 +46,7 @@ fn tcp_ends(ranks: u32) -> Vec<Tcp> {
 fn libfabric_ends(ranks: u32, provider: &str) -> Vec<Libfabric> {
     let library = std::env::var_os("WEFT_LIBFABRIC");
     let provider = Some(provider.to_owned());
-    let settings = libfabric::Settings { library, provider, peers: ranks, strict_memory: false };
+    let settings = libfabric::Settings { library, provider, peers: ranks, ..Default::default() };
     (0..ranks).map(|rank| Libfabric::open(Peer(rank), &settings).unwrap()).collect()
 }
 

@@ -1,11 +1,17 @@
 //! What a process tells the others so that they can reach it. Comes back as bytes from outside, and none of them is
 //! believed before it has been looked at. No input or output here.
 
+use fabric::HostIdentity;
+
+use crate::memory::RAILS_MAX;
+use crate::survey;
+
 /// The address of one process, for `reach` and `connect` of others.
 ///
 /// ```text
 /// 0 "WOFI"  4 version u16  6 seal u32  10 address format u32  14 host identity [16]
-///   then three times:  n u8  [n]     host name, provider, the endpoint's name
+///   then four times:   n u8  [n]     host name, provider, network, the endpoint's name
+///   then for each rail:  network u32  whether the network is the host itself u8  n u8  [n] name
 /// ```
 /// All numbers are little-endian.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,13 +20,43 @@ pub(crate) struct Card {
     pub(crate) seal: u32,
     /// What kind of name the endpoint has.
     pub(crate) address_format: u32,
-    /// Equal for processes of one running kernel.
-    pub(crate) host_identity: [u8; 16],
+    /// The host that it is on.
+    pub(crate) host_identity: HostIdentity,
     /// For messages to people.
     pub(crate) host_name: String,
     pub(crate) provider: String,
+    /// The network that the endpoint is on.
+    pub(crate) network: String,
     /// The endpoint's name, in the provider's own format.
     pub(crate) name: Vec<u8>,
+    /// The endpoints that help with large messages; as many of them as there is room for.
+    pub(crate) rails: Vec<Rail>,
+}
+
+/// An endpoint that helps with large messages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Rail {
+    /// The network that it is on, as a number that other networks rarely have.
+    pub(crate) network: u32,
+    /// That network does not leave the host.
+    pub(crate) within_host: bool,
+    /// Its name.
+    pub(crate) name: Vec<u8>,
+}
+
+impl Rail {
+    /// One on the network of that name.
+    pub(crate) fn new(network: &str, name: &[u8]) -> Rail {
+        // FNV-1a. Networks that are taken for one by mistake cost a transfer its rail, which is told.
+        let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        let within_host = survey::is_within_host(network);
+        Rail { network: network.bytes().fold(0x811c_9dc5, hash), within_host, name: name.to_vec() }
+    }
+
+    /// What it takes of a card.
+    fn bytes(&self) -> usize {
+        4 + 1 + 1 + self.name.len()
+    }
 }
 
 impl Card {
@@ -30,11 +66,20 @@ impl Card {
         card.extend(VERSION.to_le_bytes());
         card.extend(self.seal.to_le_bytes());
         card.extend(self.address_format.to_le_bytes());
-        card.extend(self.host_identity);
+        card.extend(self.host_identity.0);
         let host = self.host_name.as_bytes();
-        for text in [&host[..host.len().min(HOST_NAME_BYTES_MAX)], self.provider.as_bytes(), &self.name] {
+        let host = &host[..host.len().min(HOST_NAME_BYTES_MAX)];
+        for text in [host, self.provider.as_bytes(), self.network.as_bytes(), &self.name] {
             card.push(text.len() as u8);
             card.extend(text);
+        }
+        for rail in &self.rails {
+            if card.len() + rail.bytes() > CARD_BYTES_MAX {
+                break;
+            }
+            card.extend(rail.network.to_le_bytes());
+            card.extend([u8::from(rail.within_host), rail.name.len() as u8]);
+            card.extend(&rail.name);
         }
         card
     }
@@ -48,22 +93,38 @@ impl Card {
         if version != VERSION {
             return Err(BadCard::Version(version));
         }
-        let decoded = Card {
+        let mut decoded = Card {
             seal: u32::from_le_bytes(rest.take()?),
             address_format: u32::from_le_bytes(rest.take()?),
-            host_identity: rest.take()?,
+            host_identity: HostIdentity(rest.take()?),
             host_name: printable(rest.take_text()?),
             provider: printable(rest.take_text()?),
+            network: printable(rest.take_text()?),
             name: rest.take_text()?.to_vec(),
+            rails: Vec::new(),
         };
-        if decoded.fits() && rest.0.is_empty() { Ok(decoded) } else { Err(BadCard::Foreign) }
+        while !rest.0.is_empty() {
+            let network = u32::from_le_bytes(rest.take()?);
+            let within_host = match rest.take()? {
+                [0] => false,
+                [1] => true,
+                _ => return Err(BadCard::Foreign),
+            };
+            decoded.rails.push(Rail { network, within_host, name: rest.take_text()?.to_vec() });
+        }
+        if decoded.fits() { Ok(decoded) } else { Err(BadCard::Foreign) }
     }
 
     /// Whether all parts have lengths that a card can tell.
     pub(crate) fn fits(&self) -> bool {
-        let are_short =
-            self.host_name.len() <= HOST_NAME_BYTES_MAX && self.provider.len() <= PROVIDER_BYTES_MAX;
-        are_short && (1..=NAME_BYTES_MAX).contains(&self.name.len())
+        let are_short = self.host_name.len() <= HOST_NAME_BYTES_MAX
+            && self.provider.len() <= PROVIDER_BYTES_MAX
+            && self.network.len() <= NETWORK_BYTES_MAX;
+        let has_name = |name: &[u8]| (1..=NAME_BYTES_MAX).contains(&name.len());
+        are_short
+            && has_name(&self.name)
+            && self.rails.len() < RAILS_MAX
+            && self.rails.iter().all(|rail| has_name(&rail.name))
     }
 }
 
@@ -102,12 +163,13 @@ fn printable(text: &[u8]) -> String {
 
 const MAGIC: [u8; 4] = *b"WOFI";
 /// Grows with every change of what travels.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// Longer host names are cut.
 const HOST_NAME_BYTES_MAX: usize = 64;
 const PROVIDER_BYTES_MAX: usize = 64;
+const NETWORK_BYTES_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 255;
-/// What the contract of a fabric allows; the longest card has 33 + 64 + 64 + 255 bytes.
+/// What the contract of a fabric allows; the longest card without rails has 34 + 3 * 64 + 255 bytes.
 const CARD_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
@@ -119,28 +181,35 @@ mod tests {
         Card {
             seal: 7,
             address_format: 2,
-            host_identity: [9; 16],
+            host_identity: HostIdentity([9; 16]),
             host_name: "node7".to_owned(),
             provider: "tcp;ofi_rxm".to_owned(),
+            network: "192.0.2.0/24".to_owned(),
             name: vec![2, 0, 1, 2, 127, 0, 0, 1],
+            rails: vec![Rail::new("198.51.100.0/24", &[1; 16]), Rail::new("127.0.0.1/32", &[2; 16])],
         }
     }
 
     #[test]
     fn comes_back_as_it_was() {
         assert_eq!(Card::decode(&card().encode()), Ok(card()));
-        let long =
-            Card { host_name: "n".repeat(200), provider: "p".repeat(64), name: vec![1; 255], ..card() };
+        assert!(card().rails[1].within_host && !card().rails[0].within_host);
+        let (host_name, provider, network) = ("n".repeat(200), "p".repeat(64), "q".repeat(64));
+        let long = Card { host_name, provider, network, name: vec![1; 255], ..card() };
         assert!(long.encode().len() <= CARD_BYTES_MAX);
-        assert_eq!(Card::decode(&long.encode()).unwrap().name, long.name);
+        let decoded = Card::decode(&long.encode()).unwrap();
+        // Of the rails as many as have room.
+        assert_eq!((decoded.name, &decoded.rails[..]), (long.name, &long.rails[..1]));
         assert!(!Card { name: vec![1; 256], ..card() }.fits());
     }
 
     #[test]
     fn what_is_cut_short_or_goes_on_is_none() {
         let good = card().encode();
+        let rail = card().rails[0].bytes();
         for end in 0..good.len() {
-            assert!(Card::decode(&good[..end]).is_err(), "{end} bytes");
+            let is_whole = end == good.len() - rail || end == good.len() - 2 * rail;
+            assert_eq!(Card::decode(&good[..end]).is_ok(), is_whole, "{end} bytes");
         }
         let more = [&good[..], &[0]].concat();
         assert_eq!(Card::decode(&more), Err(BadCard::Foreign));

@@ -44,7 +44,7 @@ impl Vandal {
         let offers = Offer::find(library, Wanted::default()).expect("offers");
         let capacity = Capacity { operations: 1, message_bytes_max: 1000 };
         let mut endpoint = Endpoint::open(&offers[0], capacity).expect("an endpoint");
-        let card = victim.card().clone();
+        let card = victim.card.clone();
         let address = endpoint.insert(&card.name).expect("the victim's address");
         Vandal { endpoint, victim: address, card }
     }
@@ -58,8 +58,8 @@ impl Vandal {
     /// Sends a frame in the name of `from`, with a kind by number; true where it has gone. `seal` is added to what the
     /// card says: zero is right.
     pub fn frame(&mut self, from: Peer, (seal, sequence, kind): (u32, u32, u8), payload: &[u8]) -> bool {
-        const KINDS: [Kind; 6] =
-            [Kind::Hello, Kind::Message, Kind::Long, Kind::Piece, Kind::Nothing, Kind::Farewell];
+        const KINDS: [Kind; 7] =
+            [Kind::Hello, Kind::Message, Kind::Long, Kind::Piece, Kind::Nothing, Kind::Farewell, Kind::Keys];
         let kind = KINDS[usize::from(kind) % KINDS.len()];
         let seal = self.card.seal.wrapping_add(seal);
         let frame = Frame { seal, from, sequence, kind, header: Header::default() };

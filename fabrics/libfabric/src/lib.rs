@@ -11,7 +11,8 @@
 //!
 //! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses; `wire` and `card`
 //! say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is a peer; `libfabric` holds
-//! them together, with `pulls` for large messages and `trouble` for the words.
+//! them together, with `sending`, `receiving`, `transfers` for large messages, `one_sided` for memory of peers, and `trouble`
+//! for the words.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
@@ -25,14 +26,18 @@ mod hardware;
 mod libfabric;
 mod link;
 mod memory;
+mod one_sided;
 mod port;
-mod pulls;
+mod receiving;
+mod sending;
 mod survey;
+mod transfers;
 mod trouble;
 mod wire;
 
 pub use bell::LibfabricBell;
-pub use hardware::cards;
+pub use hardware::{are_cards_apart, cards};
 pub use libfabric::{Lane, Libfabric, Settings};
-pub use libfabric_sys::{AddressFormat, Found, Link, Nic, PciAddress, Version};
-pub use survey::{Nature, Survey};
+pub use libfabric_sys::{AddressFormat, Found, Library, Link, Nic, PciAddress, Version};
+pub use one_sided::Remote;
+pub use survey::{Around, Nature, Near, Survey};

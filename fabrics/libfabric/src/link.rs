@@ -1,11 +1,12 @@
 //! What is known of a peer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use fabric::{FabricError, Payload, Peer, Sink, UserMemory};
+use fabric::{Exposed, FabricError, Payload, Peer, Sink, UserMemory};
 use libfabric_sys::Address;
 
-use crate::wire::{Frame, length};
+use crate::memory::{Keys, RAILS_MAX};
+use crate::wire::{self, Frame, Kind, length};
 
 /// A peer.
 pub(crate) struct Link {
@@ -13,6 +14,8 @@ pub(crate) struct Link {
     pub(crate) state: State,
     /// Where it is; `None` while only messages have come that were sent after its hello.
     pub(crate) there: Option<There>,
+    /// What helps with large messages, where both have several cards.
+    pub(crate) rails: Option<Box<Rails>>,
     /// How many messages have gone there; the first is a hello.
     pub(crate) sent: u32,
     /// How many have come from there, in order.
@@ -23,6 +26,8 @@ pub(crate) struct Link {
     pub(crate) has_left: bool,
     /// It was told that this process leaves.
     pub(crate) knows_farewell: bool,
+    /// How often the provider has taken nothing since it has taken something; and how often nothing was tried since.
+    refusals: (u8, u8),
     /// A message that comes in pieces.
     pub(crate) incoming: Option<Box<Incoming>>,
     /// Messages of which the provider has told too early.
@@ -36,6 +41,30 @@ pub(crate) struct Link {
 pub(crate) struct There {
     pub(crate) address: Address,
     pub(crate) seal: u32,
+}
+
+/// The rails that lead to a peer.
+pub(crate) struct Rails {
+    /// For each of ours, but the first, which of theirs it leads to and where that is.
+    to: [Option<(u8, Address)>; RAILS_MAX],
+    /// Keys that the peer has told of what it shows, and that were not used yet.
+    keys: VecDeque<(Exposed, Keys)>,
+}
+
+impl Rails {
+    pub(crate) fn new(to: [Option<(u8, Address)>; RAILS_MAX]) -> Rails {
+        Rails { to, keys: VecDeque::new() }
+    }
+}
+
+/// What a frame is for besides the engine.
+pub(crate) enum Taken {
+    /// It was for the engine, or nothing.
+    Whole,
+    /// The peer tells where it is.
+    Card(Vec<u8>),
+    /// The peer sent what it must not.
+    Wrong(&'static str),
 }
 
 pub(crate) enum State {
@@ -54,19 +83,6 @@ pub(crate) struct Incoming {
     come: usize,
 }
 
-/// What a piece of a message has made of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Piece {
-    /// More is to come.
-    Part,
-    /// It is there.
-    Last,
-    /// It belongs to nothing.
-    Wrong,
-    /// It begins a message that has no length, or less than itself.
-    Endless,
-}
-
 /// When a message's turn is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
@@ -83,11 +99,13 @@ impl Link {
             peer,
             state: State::Open,
             there: None,
+            rails: None,
             sent: 0,
             heard: 0,
             confirmed: 0,
             has_left: false,
             knows_farewell: false,
+            refusals: (0, 0),
             incoming: None,
             early: BTreeMap::new(),
             host_name: "?".into(),
@@ -109,6 +127,27 @@ impl Link {
         if confirmed.wrapping_sub(self.confirmed) <= self.sent.wrapping_sub(self.confirmed) {
             self.confirmed = confirmed;
         }
+    }
+
+    /// The provider takes nothing for this peer now.
+    #[cold]
+    pub(crate) fn note_busy(&mut self) {
+        self.refusals = (self.refusals.0.saturating_add(1).min(RESTS_MAX), 0);
+    }
+
+    /// It has taken something.
+    #[inline]
+    pub(crate) fn note_taken(&mut self) {
+        self.refusals = (0, 0);
+    }
+
+    /// Whether the next try is better left out: as many as there were in vain, up to a few.
+    #[inline]
+    pub(crate) fn is_to_rest(&mut self) -> bool {
+        let (refused, rested) = self.refusals;
+        let rests = rested < refused;
+        self.refusals.1 = if rests { rested + 1 } else { rested };
+        rests
     }
 
     /// Whether anything that was sent must still arrive.
@@ -142,29 +181,95 @@ impl Link {
         !self.early.is_empty()
     }
 
+    /// Takes the next frame from this peer.
+    #[inline]
+    pub(crate) fn take(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
+        self.heard = self.heard.wrapping_add(1);
+        if frame.kind == Kind::Message && self.is_open() && self.incoming.is_none() {
+            sink.message(self.peer, &frame.header, payload);
+            return Taken::Whole;
+        }
+        self.take_other(frame, payload, sink)
+    }
+
+    /// The same for all but whole messages.
+    fn take_other(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
+        if !self.is_open() {
+            return Taken::Whole;
+        }
+        match frame.kind {
+            Kind::Hello => return Taken::Card(payload.to_vec()),
+            Kind::Nothing => {}
+            Kind::Piece => return self.take_piece(payload, sink),
+            Kind::Keys => return self.keep_keys(payload),
+            Kind::Farewell if self.incoming.is_some() => return Taken::Wrong("a farewell within a message"),
+            Kind::Farewell => self.has_left = true,
+            Kind::Message | Kind::Long if self.incoming.is_some() => {
+                return Taken::Wrong("a message within another");
+            }
+            Kind::Message => sink.message(self.peer, &frame.header, payload),
+            Kind::Long => return self.begin(frame, payload, sink),
+        }
+        Taken::Whole
+    }
+
     /// Begins with a message, and takes its first piece.
-    pub(crate) fn begin(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Piece {
+    fn begin(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
         let Some((bytes, first)) = length(payload).filter(|(bytes, first)| first.bytes() <= *bytes) else {
-            return Piece::Endless;
+            return Taken::Wrong("a message of no length");
         };
         let room = sink.arriving(self.peer, &frame.header, bytes);
         self.incoming = Some(Box::new(Incoming { room, bytes, come: 0 }));
-        if first.bytes() == 0 { Piece::Part } else { self.take_piece(first) }
+        if first.bytes() == 0 { Taken::Whole } else { self.take_piece(first, sink) }
     }
 
     /// Takes the next piece of a message.
-    pub(crate) fn take_piece(&mut self, piece: Payload<'_>) -> Piece {
-        let Some(incoming) = &mut self.incoming else { return Piece::Wrong };
+    fn take_piece(&mut self, piece: Payload<'_>, sink: &mut impl Sink) -> Taken {
+        const WRONG: Taken = Taken::Wrong("a piece of nothing");
+        let Some(incoming) = &mut self.incoming else { return WRONG };
         if piece.bytes() == 0 || piece.bytes() > incoming.bytes - incoming.come {
-            return Piece::Wrong;
+            return WRONG;
         }
         incoming.room.write_at(incoming.come, piece);
         incoming.come += piece.bytes();
-        if incoming.come < incoming.bytes {
-            return Piece::Part;
+        if incoming.come == incoming.bytes {
+            self.incoming = None;
+            sink.landed(self.peer);
         }
-        self.incoming = None;
-        Piece::Last
+        Taken::Whole
+    }
+
+    /// Where one of our rails leads to, if it leads to this peer; the first is none that only helps.
+    pub(crate) fn rail(&self, ours: usize) -> Option<Address> {
+        let (_, address) = self.rails.as_ref()?.to[ours]?;
+        Some(address)
+    }
+
+    /// Keeps keys until what they are of is read.
+    fn keep_keys(&mut self, payload: Payload<'_>) -> Taken {
+        let Some((exposed, told)) = wire::decode_keys(payload) else {
+            return Taken::Wrong("keys of nothing");
+        };
+        let Some(rails) = &mut self.rails else { return Taken::Whole };
+        // By our rails instead of theirs.
+        let lead = |ours: usize| match (ours, rails.to[ours]) {
+            (0, _) => told.0[0],
+            (_, Some((theirs, _))) => told.0[usize::from(theirs)],
+            (_, None) => None,
+        };
+        let keys = Keys(std::array::from_fn(lead));
+        if rails.keys.len() == KEYS_KEPT {
+            rails.keys.pop_front();
+        }
+        rails.keys.push_back((exposed, keys));
+        Taken::Whole
+    }
+
+    /// The keys of what is now read, if they were told.
+    pub(crate) fn take_keys(&mut self, exposed: Exposed) -> Option<Keys> {
+        let keys = &mut self.rails.as_mut()?.keys;
+        let place = keys.iter().position(|(other, _)| *other == exposed)?;
+        keys.remove(place).map(|(_, keys)| keys)
     }
 
     /// Forgets what has come and was not told, of a peer that is lost.
@@ -174,6 +279,10 @@ impl Link {
     }
 }
 
+/// So many tries in a row are left out at most.
+const RESTS_MAX: u8 = 16;
+/// Keys of so many pieces of memory are kept for each peer; the message of which older ones were is read over one rail.
+const KEYS_KEPT: usize = 64;
 /// How far ahead of its turn a message may be told of; no provider tells of so many out of order.
 const EARLY_MAX: u32 = 1024;
 

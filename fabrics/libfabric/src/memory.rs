@@ -1,63 +1,125 @@
 //! The only file of this crate that hands memory to a provider by its address.
 //!
 //! [`Memory`] is an endpoint with all the memory that its operations work on: slots that small messages are sent from,
-//! buffers that messages come into, and rooms of the engine that large ones are read into. It keeps each of them until the
-//! provider has done with it.
+//! buffers that messages come into, memory of the engine that large transfers go to and from, and memory that peers may use.
+//! It keeps each of them until the provider has done with it. Beside the endpoint there may be others, the rails, which do
+//! nothing but help with large transfers.
 
-use fabric::{Heap, Payload, UserMemory};
-use libfabric_sys::{Address, Answer, Completed, Endpoint, LibfabricError, Operation, Region, Remote, Use};
+use fabric::{Attached, Heap, Payload, UserMemory};
+use libfabric_sys::{
+    Address, Answer, Atomic, AtomicKind, Completed, Endpoint, LibfabricError, Local, Operation, Region,
+    Remote, Until, Use,
+};
+
+use crate::transfers::About;
 
 /// An endpoint, and what its operations work on.
 pub(crate) struct Memory {
     endpoint: Endpoint,
+    rails: Vec<Endpoint>,
     slots: Registered,
     buffers: Registered,
-    /// What is being read; the places of those that are over stay for others.
-    landings: Vec<Option<Landing>>,
+    transfers: Vec<Option<Transfer>>,
+    free_transfers: Vec<TransferId>,
+    attached: Vec<Option<(Region, UserMemory)>>,
     slot_bytes: usize,
 }
 
 /// Memory of our own, with its registration where the provider wants one.
 struct Registered {
     heap: Heap,
-    region: Option<Region>,
-}
-
-/// Room of the engine that the provider reads into.
-struct Landing {
+    /// All of it, to be written.
     room: UserMemory,
     region: Option<Region>,
-    /// Reads under way.
-    reads: u32,
 }
 
-/// The number of a room that is being read into.
+/// Memory of the engine that goes to or comes from that of a peer, and what the rest of the crate notes of it.
+pub(crate) struct Transfer {
+    near: Near,
+    regions: Regions,
+    /// Operations under way.
+    operations: u32,
+    pub(crate) about: About,
+}
+
+/// The near end of a transfer.
+enum Near {
+    /// Room that is read into.
+    Room(UserMemory),
+    /// What is written to the peer.
+    Source(Payload<'static>),
+}
+
+impl Near {
+    fn memory(&mut self) -> (*mut u8, usize) {
+        match self {
+            Near::Room(room) => (room.start(), room.bytes()),
+            Near::Source(source) => (source.start().cast_mut(), source.bytes()),
+        }
+    }
+}
+
+/// The number of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LandingId(u32);
+pub(crate) struct TransferId(u32);
 
-impl LandingId {
-    /// That of no room.
-    pub(crate) const NONE: LandingId = LandingId(u32::MAX);
+impl TransferId {
+    /// That of none.
+    pub(crate) const NONE: TransferId = TransferId(u32::MAX);
 }
+
+/// A registration at the endpoint and at each rail that has one.
+type Regions = [Option<Region>; RAILS_MAX];
 
 /// A payload that a peer may read.
 pub(crate) struct Shown {
-    region: Region,
+    regions: Regions,
     pub(crate) remote: Remote,
+    /// The key at each rail, that of the endpoint first; as many as there are.
+    pub(crate) keys: Keys,
 }
 
+/// A key for each rail that there is one for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Keys(pub(crate) [Option<u64>; RAILS_MAX]);
+
+/// A short operation on memory of a peer, whose data go through a slot.
+#[derive(Clone, Copy)]
+pub(crate) enum Deed<'a> {
+    Put(Payload<'a>),
+    Get(usize),
+    Atomic(AtomicKind, Atomic, [Payload<'a>; 2]),
+}
+
+/// The endpoint, and as many more as may help it.
+pub(crate) const RAILS_MAX: usize = 4;
 /// Receive buffers: enough that one is there while the others are used up and given back.
 pub(crate) const BUFFERS: usize = 4;
 /// With those that take the place of buffers which errors have made useless.
 pub(crate) const BUFFERS_MAX: usize = 8;
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+/// A slot holds what is taken from here, what is compared with, and what comes back.
+const PARTS: usize = 3;
+/// Each begins at a multiple of this.
+const PART_ALIGNMENT: usize = 64;
 
 impl Memory {
     /// Room for so many slots of so many bytes.
-    pub(crate) fn new(endpoint: Endpoint, slots: usize, slot_bytes: usize) -> Result<Memory, LibfabricError> {
-        let own = |bytes| Registered { heap: Heap::new(bytes), region: None };
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        rails: Vec<Endpoint>,
+        slots: usize,
+        slot_bytes: usize,
+    ) -> Result<Memory, LibfabricError> {
+        assert!(rails.len() < RAILS_MAX, "{} rails beside the endpoint", rails.len());
+        let own = |bytes| {
+            let heap = Heap::new(bytes);
+            Registered { room: heap.memory(), heap, region: None }
+        };
         let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS_MAX * BUFFER_BYTES));
-        let mut memory = Memory { endpoint, slots, buffers, landings: Vec::new(), slot_bytes };
+        let (transfers, free_transfers, attached) = Default::default();
+        let mut memory =
+            Memory { endpoint, rails, slots, buffers, transfers, free_transfers, attached, slot_bytes };
         if memory.endpoint.terms().memory.local {
             memory.slots.register(&mut memory.endpoint)?;
             memory.buffers.register(&mut memory.endpoint)?;
@@ -75,6 +137,24 @@ impl Memory {
         &self.endpoint
     }
 
+    /// How many endpoints there are.
+    pub(crate) fn rails(&self) -> usize {
+        1 + self.rails.len()
+    }
+
+    /// One of the endpoints; the first is that for everything.
+    pub(crate) fn rail(&mut self, rail: usize) -> &mut Endpoint {
+        match rail.checked_sub(1) {
+            None => &mut self.endpoint,
+            Some(place) => &mut self.rails[place],
+        }
+    }
+
+    /// The same, to look at.
+    pub(crate) fn rail_ref(&self, rail: usize) -> &Endpoint {
+        rail.checked_sub(1).map_or(&self.endpoint, |place| &self.rails[place])
+    }
+
     /// Sends head and payload out of a slot that is not in use. `operation` is the slot's.
     #[inline]
     pub(crate) fn send_slot(
@@ -86,15 +166,78 @@ impl Memory {
     ) -> Answer {
         let bytes = head.len() + payload.bytes();
         assert!(bytes <= self.slot_bytes, "{bytes} bytes do not fit into a slot");
-        let mut room = self.slots.heap.memory();
-        let start = slot * self.slot_bytes;
+        let (room, start) = (&mut self.slots.room, slot * self.slot_bytes);
         room.write_at(start, Payload::from(head));
         let written = room.write_at(start + head.len(), payload);
-        assert_eq!(written, payload.bytes(), "slot {slot} is not there");
-        let memory = (room.part(start, bytes).start().cast_const(), bytes);
+        assert!(written == payload.bytes() && start + bytes <= room.bytes(), "slot {slot} is not there");
+        let memory = (room.start().wrapping_add(start).cast_const(), bytes);
         // SAFETY: the slot lies in its heap, as the writes into it have shown, and the heap lives until the endpoint is
         // closed. Whoever calls keeps the slot, and with it its operation, aside until it has completed.
         unsafe { self.endpoint.send(operation, memory, self.slots.region.as_ref(), to) }
+    }
+
+    /// The longest data of a short operation.
+    pub(crate) fn short_bytes_max(&self) -> usize {
+        self.slot_bytes / PARTS / PART_ALIGNMENT * PART_ALIGNMENT
+    }
+
+    /// Begins a short operation through a slot that is not in use. `operation` is the slot's.
+    pub(crate) fn short(
+        &mut self,
+        operation: Operation,
+        slot: usize,
+        deed: Deed<'_>,
+        to: Address,
+        remote: Remote,
+    ) -> Answer {
+        let (taken, bytes) = match deed {
+            Deed::Put(data) => ([data, Payload::EMPTY], 0),
+            Deed::Get(bytes) => ([Payload::EMPTY; 2], bytes),
+            Deed::Atomic(_, atomic, taken) => (taken, atomic.count * atomic.scalar.bytes()),
+        };
+        let mut parts = [0, 1, 2].map(|part| self.part(slot, part));
+        for (part, data) in parts.iter_mut().zip(taken) {
+            assert_eq!(part.write_at(0, data), data.bytes(), "more data than a slot takes");
+        }
+        assert!(bytes <= self.short_bytes_max(), "more data than a slot takes");
+        let region = self.slots.region.as_ref();
+        let [source, compare, result] = parts.each_ref().map(|part| Local { start: part.start(), region });
+        let endpoint = &mut self.endpoint;
+        // SAFETY: the parts lie in the slot, which is kept aside until the operation has completed, in a heap that lives
+        // until the endpoint is closed; what is read, written or changed is no longer than a part, as was looked at.
+        unsafe {
+            match deed {
+                Deed::Put(data) => {
+                    let memory = (source.start.cast_const(), data.bytes());
+                    endpoint.write(operation, memory, region, to, remote, Until::Delivered)
+                }
+                Deed::Get(bytes) => endpoint.read(operation, (result.start, bytes), region, to, remote),
+                Deed::Atomic(AtomicKind::Update, atomic, _) => {
+                    endpoint.atomic(operation, source, atomic, to, remote, Until::Delivered)
+                }
+                Deed::Atomic(AtomicKind::Fetch, atomic, _) => {
+                    endpoint.fetch_atomic(operation, source, result, atomic, to, remote)
+                }
+                Deed::Atomic(AtomicKind::Compare, atomic, _) => {
+                    endpoint.compare_atomic(operation, [source, compare], result, atomic, to, remote)
+                }
+            }
+        }
+    }
+
+    /// Brings to where it goes what a short operation through that slot has fetched.
+    pub(crate) fn fetched(&self, slot: usize, into: &mut UserMemory) {
+        let mut part = self.part(slot, 2);
+        let bytes = into.bytes();
+        into.write_at(0, part.part(0, bytes).payload());
+    }
+
+    /// One of the parts of a slot.
+    fn part(&self, slot: usize, part: usize) -> UserMemory {
+        let bytes = self.short_bytes_max();
+        let room = self.slots.heap.memory().part(slot * self.slot_bytes + part * bytes, bytes);
+        assert_eq!(room.bytes(), bytes, "slot {slot} is not there");
+        room
     }
 
     /// Hands a receive buffer to the provider. `operation` is the buffer's.
@@ -116,90 +259,212 @@ impl Memory {
         let fits = offset <= BUFFER_BYTES && completed.bytes <= BUFFER_BYTES - offset;
         fits.then(|| all.part(offset, completed.bytes))
     }
+}
 
-    /// Lets peers read a payload that is being sent, until [`Memory::hide`].
-    pub(crate) fn show(&mut self, payload: Payload<'_>) -> Result<Shown, LibfabricError> {
+/// Memory that peers use.
+impl Memory {
+    /// Lets peers read a payload that is being sent, until [`Memory::hide`]; over the rails, too, if it is to be.
+    pub(crate) fn show(&mut self, payload: Payload<'_>, over_rails: bool) -> Result<Shown, LibfabricError> {
         let memory = (payload.start(), payload.bytes());
-        // SAFETY: the contract of `Fabric::post` keeps the payload's memory until the message is sent, and so it is hidden
-        // before; who drops the fabric earlier closes the endpoint first. Peers only read.
-        let region = unsafe { self.endpoint.register(memory, Use::Remote) }?;
-        let remote = self.endpoint.remote(&region, payload.start());
-        Ok(Shown { region, remote })
+        let rails = if over_rails { self.rails() } else { 1 };
+        let regions = self.register(memory, Use::Remote, rails)?;
+        let remotes = std::array::from_fn::<_, RAILS_MAX, _>(|rail| {
+            let region = regions[rail].as_ref()?;
+            Some(self.rail_ref(rail).remote(region, payload.start()))
+        });
+        let remote = remotes[0].expect("the endpoint has registered it");
+        // Rails are of one provider, so that memory has the same address for all of them.
+        let keys =
+            remotes.map(|other| other.filter(|other| other.address == remote.address).map(|other| other.key));
+        Ok(Shown { regions, remote, keys: Keys(keys) })
     }
 
     /// Ends what [`Memory::show`] began.
     pub(crate) fn hide(&mut self, shown: Shown) {
-        self.endpoint.deregister(shown.region);
+        self.deregister(shown.regions);
     }
 
-    /// Takes room that a payload will be read into.
-    pub(crate) fn land(&mut self, mut room: UserMemory) -> Result<LandingId, LibfabricError> {
-        let region = if self.endpoint.terms().memory.local {
-            let part = room.part(0, room.bytes());
-            // SAFETY: the room is kept until it is taken off, which ends the registration.
-            Some(unsafe { self.endpoint.register((part.start().cast_const(), part.bytes()), Use::Local) }?)
-        } else {
-            None
-        };
-        let landing = Landing { room, region, reads: 0 };
-        let free = self.landings.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
-            self.landings.push(None);
-            self.landings.len() - 1
-        });
-        self.landings[place] = Some(landing);
-        Ok(LandingId(place as u32))
-    }
-
-    /// Reads `bytes` bytes into the room, from `offset` on. `operation` is not under way.
-    pub(crate) fn read(
+    /// Lets peers use memory, until [`Memory::detach`].
+    pub(crate) fn attach(
         &mut self,
-        operation: Operation,
-        id: LandingId,
-        (offset, bytes): (usize, usize),
-        from: Address,
-        remote: Remote,
-    ) -> Answer {
-        let landing = self.landings[id.0 as usize].as_mut().expect("a room that is being read into");
-        let part = landing.room.part(offset, bytes);
-        assert_eq!(part.bytes(), bytes, "more is read than there is room");
-        let memory = (part.start(), bytes);
-        // SAFETY: the part lies in the room, which is kept until no read is under way any more. The caller counts operations.
-        let answer = unsafe { self.endpoint.read(operation, memory, landing.region.as_ref(), from, remote) };
-        landing.reads += u32::from(answer == Answer::Taken);
-        answer
+        mut memory: UserMemory,
+        purpose: Use,
+    ) -> Result<(Attached, Remote), LibfabricError> {
+        let bytes = memory.bytes();
+        let start = memory.part(0, bytes).start().cast_const();
+        // SAFETY: the contract of `OneSided::detach` keeps the memory until peers have done with it, and it is kept here
+        // until then; who drops the fabric earlier closes the endpoint first.
+        let region = unsafe { self.endpoint.register((start, bytes), purpose) }?;
+        let remote = self.endpoint.remote(&region, start);
+        let free = self.attached.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.attached.push(None);
+            self.attached.len() - 1
+        });
+        self.attached[place] = Some((region, memory));
+        Ok((Attached(place as u32), remote))
     }
 
-    /// A read has ended, well or not.
-    pub(crate) fn read_ended(&mut self, id: LandingId) {
-        if let Some(landing) = &mut self.landings[id.0 as usize] {
-            landing.reads = landing.reads.saturating_sub(1);
+    /// Ends what [`Memory::attach`] began.
+    pub(crate) fn detach(&mut self, attached: Attached) {
+        let place = self.attached.get_mut(attached.0 as usize);
+        let Some((region, memory)) = place.and_then(Option::take) else { return };
+        if !self.endpoint.deregister(region) {
+            // The provider goes on to let it be used; better to lose some memory than to have another's changed.
+            std::mem::forget(memory);
         }
     }
 
-    /// Gives the room back; false while reads are under way.
-    pub(crate) fn take_off(&mut self, id: LandingId) -> bool {
-        match self.landings[id.0 as usize].take() {
-            Some(landing) if landing.reads > 0 => {
-                self.landings[id.0 as usize] = Some(landing);
-                false
+    /// Whether there is memory that peers use at any time.
+    pub(crate) fn is_anything_attached(&self) -> bool {
+        self.attached.iter().any(Option::is_some)
+    }
+
+    /// Registers memory at the endpoint and at the rails that follow it, so many in all. A rail that refuses does not help.
+    fn register(
+        &mut self,
+        memory: (*const u8, usize),
+        purpose: Use,
+        rails: usize,
+    ) -> Result<Regions, LibfabricError> {
+        let mut regions = Regions::default();
+        for (rail, region) in regions.iter_mut().enumerate().take(rails) {
+            // SAFETY: whoever calls keeps the memory until he has given the regions back, or its endpoint is closed.
+            match unsafe { self.rail(rail).register(memory, purpose) } {
+                Ok(registered) => *region = Some(registered),
+                Err(error) if rail == 0 => return Err(error),
+                Err(_) => {}
             }
-            Some(Landing { region: Some(region), .. }) => {
-                self.endpoint.deregister(region);
-                true
+        }
+        Ok(regions)
+    }
+
+    /// Gives registrations back. One that the provider keeps does no harm here: nothing is written by it, and who reads
+    /// by it has been told that the message is over.
+    fn deregister(&mut self, regions: Regions) {
+        for (rail, region) in regions.into_iter().enumerate() {
+            if let Some(region) = region {
+                self.rail(rail).deregister(region);
             }
-            _ => true,
         }
     }
 }
 
+/// Large transfers.
 impl Memory {
-    /// Closes the endpoint, after which nobody touches the memory any more.
+    /// Takes room that a peer's memory will be read into; over the rails, too, if it is to be.
+    pub(crate) fn land(&mut self, room: UserMemory, about: About) -> Result<TransferId, LibfabricError> {
+        self.begin(Near::Room(room), about)
+    }
+
+    /// Takes what will be written to a peer's memory.
+    pub(crate) fn launch(&mut self, source: Payload<'_>, about: About) -> Result<TransferId, LibfabricError> {
+        // SAFETY: the contract of `OneSided::put` keeps the source until the operation has ended, and so longer than this.
+        let source = unsafe { Payload::claim(source.start(), source.bytes()) };
+        self.begin(Near::Source(source), about)
+    }
+
+    fn begin(&mut self, mut near: Near, about: About) -> Result<TransferId, LibfabricError> {
+        let regions = if self.endpoint.terms().memory.local {
+            let (start, bytes) = near.memory();
+            // The memory is kept until the transfer is over, which ends the registrations.
+            self.register((start, bytes), Use::Local, about.way.rails())?
+        } else {
+            Regions::default()
+        };
+        let id = self.free_transfers.pop().unwrap_or_else(|| {
+            self.transfers.push(None);
+            TransferId(self.transfers.len() as u32 - 1)
+        });
+        self.transfers[id.0 as usize] = Some(Transfer { near, regions, operations: 0, about });
+        Ok(id)
+    }
+
+    /// What is noted of a transfer that is not over.
+    pub(crate) fn about(&mut self, id: TransferId) -> Option<&mut About> {
+        self.transfers.get_mut(id.0 as usize)?.as_mut().map(|transfer| &mut transfer.about)
+    }
+
+    /// All transfers that are not over.
+    pub(crate) fn transfers(&self) -> impl Iterator<Item = (TransferId, &About)> {
+        let all = (0..).zip(&self.transfers);
+        all.filter_map(|(place, transfer)| Some((TransferId(place), &transfer.as_ref()?.about)))
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_transferring(&self) -> bool {
+        self.free_transfers.len() < self.transfers.len()
+    }
+
+    /// Moves `bytes` bytes, from `offset` on, over one of the rails. `operation` of that rail is not under way. The answer
+    /// is `Again` where that rail could not register the memory.
+    pub(crate) fn transfer(
+        &mut self,
+        (rail, operation): (usize, Operation),
+        id: TransferId,
+        (offset, bytes): (usize, usize),
+        peer: Address,
+        remote: Remote,
+    ) -> Answer {
+        let transfer = self.transfers[id.0 as usize].as_mut().expect("a transfer that is not over");
+        let (start, all) = transfer.near.memory();
+        assert!(offset <= all && bytes <= all - offset, "more is moved than there is");
+        let (start, region) = (start.wrapping_add(offset), transfer.regions[rail].as_ref());
+        let endpoint = match rail.checked_sub(1) {
+            None => &mut self.endpoint,
+            Some(place) => &mut self.rails[place],
+        };
+        // SAFETY: the part lies in the memory of the transfer, as was just looked at, which is kept until no operation is
+        // under way any more. The caller counts operations.
+        let answer = unsafe {
+            match transfer.near {
+                Near::Room(_) => endpoint.read(operation, (start, bytes), region, peer, remote),
+                Near::Source(_) => endpoint.write(
+                    operation,
+                    (start.cast_const(), bytes),
+                    region,
+                    peer,
+                    remote,
+                    Until::Delivered,
+                ),
+            }
+        };
+        transfer.operations += u32::from(answer == Answer::Taken);
+        answer
+    }
+
+    /// Whether that rail can move a transfer's memory.
+    pub(crate) fn can_move(&self, id: TransferId, rail: usize) -> bool {
+        let is_registered = |transfer: &Transfer| transfer.regions[rail].is_some();
+        let transfer = self.transfers.get(id.0 as usize).and_then(Option::as_ref);
+        !self.endpoint.terms().memory.local || transfer.is_some_and(is_registered)
+    }
+
+    /// An operation of a transfer has ended, well or not.
+    pub(crate) fn operation_ended(&mut self, id: TransferId) {
+        if let Some(Some(transfer)) = self.transfers.get_mut(id.0 as usize) {
+            transfer.operations = transfer.operations.saturating_sub(1);
+        }
+    }
+
+    /// Ends a transfer; `None` while operations are under way.
+    pub(crate) fn end(&mut self, id: TransferId) -> Option<About> {
+        let place = self.transfers.get_mut(id.0 as usize)?;
+        let Transfer { regions, about, .. } = place.take_if(|transfer| transfer.operations == 0)?;
+        self.free_transfers.push(id);
+        self.deregister(regions);
+        Some(about)
+    }
+}
+
+impl Memory {
+    /// Closes the endpoints, after which nobody touches the memory any more.
     pub(crate) fn close(&mut self) {
-        if !self.endpoint.close() {
+        let are_rails_closed = self.rails.iter_mut().fold(true, |all, rail| rail.close() & all);
+        if !self.endpoint.close() || !are_rails_closed {
             // The provider may still write; better to lose some memory than to have it written when it is another's.
             std::mem::forget((self.slots.heap.clone(), self.buffers.heap.clone()));
-            std::mem::forget(std::mem::take(&mut self.landings));
+            std::mem::forget((std::mem::take(&mut self.transfers), std::mem::take(&mut self.attached)));
         }
     }
 }
@@ -212,7 +477,7 @@ impl Drop for Memory {
 
 impl Registered {
     fn register(&mut self, endpoint: &mut Endpoint) -> Result<(), LibfabricError> {
-        let memory = (self.heap.memory().start().cast_const(), self.heap.bytes());
+        let memory = (self.room.start().cast_const(), self.room.bytes());
         // SAFETY: this is part of a `Memory`, which closes its endpoint before it gives up its heaps.
         self.region = Some(unsafe { endpoint.register(memory, Use::Local) }?);
         Ok(())

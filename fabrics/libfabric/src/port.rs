@@ -1,33 +1,55 @@
 //! The endpoint as the fabric uses it: which operations are under way, for whom, and what has become of them.
 
-use fabric::{Payload, UserMemory};
+use fabric::{Attached, Payload, UserMemory};
 use libfabric_sys::{
-    Address, Answer, Capacity, Completed, Endpoint, Failure, LibfabricError, Offer, Operation, Remote, Terms,
+    Address, Answer, Atomics, Capacity, Completed, Endpoint, Failure, LibfabricError, Offer, Operation,
+    Remote, Terms, Use,
 };
 
-use crate::memory::{BUFFERS, BUFFERS_MAX, LandingId, Memory, Shown};
-use crate::pulls::ReadingId;
+use crate::memory::{BUFFERS, BUFFERS_MAX, Deed, Memory, RAILS_MAX, Shown, TransferId};
+use crate::transfers::About;
 use crate::wire::FRAME_BYTES;
 
-/// An endpoint with its operations. Sends come first among them, then receive buffers, then reads.
+/// An endpoint with its operations. Sends come first among them, then receive buffers, then those of transfers; rails have
+/// only the last.
 pub(crate) struct Port {
     memory: Memory,
-    /// For each slot, whose message it held last, and its number.
-    slots: Vec<Stamp>,
+    /// What each slot was used for last.
+    slots: Vec<Task>,
     free_slots: Free,
-    /// For each read, where it goes and what it is part of.
-    reads: Vec<(ReadingId, LandingId)>,
-    free_reads: Free,
+    /// Slots that short operations are in.
+    short: u32,
+    /// For each rail and each of its operations, which transfer it is a part of.
+    moves: Vec<[TransferId; MOVES]>,
+    free_moves: [Free; RAILS_MAX],
     /// Receive buffers that the provider could not take yet.
     idle_buffers: Vec<u32>,
     /// How many receive buffers have been used so far; those of which an error has told are not used again.
     buffers: u32,
     /// What is injected is put together here.
     scratch: Box<[u8]>,
-    slot_bytes: usize,
-    read_bytes_max: usize,
-    /// Completions that have been read from the queue, and how many of them have been told.
+    /// The longest message.
+    frame_bytes_max: usize,
+    moved_bytes_max: usize,
+    /// Completions that have been read from a queue, and how many of them have been told.
     batch: (usize, usize),
+    /// Whose queue that is.
+    rail: usize,
+}
+
+/// What a slot is used for.
+enum Task {
+    /// A message.
+    Message(Stamp),
+    /// A short operation, with the room for what it fetches.
+    Short(Errand, UserMemory),
+}
+
+/// A short operation on memory of a peer: whose, and what the engine calls it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Errand {
+    pub(crate) link: u32,
+    pub(crate) ticket: u64,
 }
 
 /// What the queue told.
@@ -37,8 +59,10 @@ pub(crate) enum Event {
     Left(Stamp),
     /// A message has come; it lies in that buffer until [`Port::seen`].
     Came(Arrival),
-    /// A read has ended.
-    Read(ReadingId),
+    /// A part of a transfer has ended.
+    Moved(TransferId),
+    /// A short operation has ended.
+    Done(Errand),
     /// Something has failed.
     Failed(Failed, Box<Failure>),
 }
@@ -48,8 +72,10 @@ pub(crate) enum Event {
 pub(crate) enum Failed {
     /// A message for a link.
     Message(Stamp),
-    /// A read.
-    Read(ReadingId),
+    /// A part of a transfer.
+    Transfer(TransferId),
+    /// A short operation.
+    Short(Errand),
     /// A receive buffer, which belongs to nobody and in whose place another is; or what was told before.
     Nothing,
     /// The provider does not say.
@@ -104,24 +130,47 @@ pub(crate) struct Arrival {
 }
 
 impl Port {
-    pub(crate) fn open(offer: &Offer) -> Result<Port, LibfabricError> {
+    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. `injects`: messages
+    /// are as short as can be injected.
+    pub(crate) fn open(
+        offer: &Offer,
+        rails: &mut Vec<&Offer>,
+        injects: bool,
+    ) -> Result<Port, LibfabricError> {
         let terms = offer.terms();
-        let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES);
+        let inject_bytes = terms.inject_bytes_max.min(INJECT_BYTES_MAX);
+        let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
         let capacity =
-            Capacity { operations: (SLOTS + BUFFERS_MAX + READS) as u32, message_bytes_max: slot_bytes };
-        let memory = Memory::new(Endpoint::open(offer, capacity)?, SLOTS, slot_bytes)?;
+            Capacity { operations: (SLOTS + BUFFERS_MAX + MOVES) as u32, message_bytes_max: slot_bytes };
+        let endpoint = Endpoint::open(offer, capacity)?;
+        let for_moves = Capacity { operations: MOVES as u32, message_bytes_max: slot_bytes };
+        let mut opened = Vec::new();
+        rails.retain(|rail| {
+            let is_wanted = opened.len() < RAILS_MAX - 1 && rail.terms().memory == terms.memory;
+            let endpoint = if is_wanted { Endpoint::open(rail, for_moves).ok() } else { None };
+            let is_open = endpoint.is_some();
+            opened.extend(endpoint);
+            is_open
+        });
+        let memory = Memory::new(endpoint, opened, SLOTS, slot_bytes)?;
         let mut port = Port {
-            memory,
-            slots: vec![Stamp::default(); SLOTS],
+            slots: (0..SLOTS).map(|_| Task::Message(Stamp::default())).collect(),
             free_slots: Free::all(SLOTS),
-            reads: vec![(ReadingId::NONE, LandingId::NONE); READS],
-            free_reads: Free::all(READS),
+            short: 0,
+            moves: vec![[TransferId::NONE; MOVES]; memory.rails()],
+            free_moves: [Free::all(MOVES); RAILS_MAX],
+            memory,
             idle_buffers: (0..BUFFERS as u32).collect(),
             buffers: BUFFERS as u32,
-            scratch: vec![0; terms.inject_bytes_max.min(INJECT_BYTES_MAX)].into(),
-            slot_bytes,
-            read_bytes_max: terms.message_bytes_max.min(READ_BYTES_MAX),
+            scratch: vec![0; inject_bytes].into(),
+            frame_bytes_max: if injects && inject_bytes >= INJECT_BYTES_MAX {
+                inject_bytes
+            } else {
+                slot_bytes
+            },
+            moved_bytes_max: terms.message_bytes_max.min(MOVED_BYTES_MAX),
             batch: (0, 0),
+            rail: 0,
         };
         port.post_buffers();
         Ok(port)
@@ -131,8 +180,18 @@ impl Port {
         self.memory.endpoint_ref().terms()
     }
 
-    pub(crate) fn name(&self) -> &[u8] {
-        self.memory.endpoint_ref().name()
+    /// The name of the endpoint, or of one of the rails.
+    pub(crate) fn name(&self, rail: usize) -> &[u8] {
+        self.memory.rail_ref(rail).name()
+    }
+
+    /// How many endpoints there are, with those that only help.
+    pub(crate) fn rails(&self) -> usize {
+        self.memory.rails()
+    }
+
+    pub(crate) fn atomics(&self) -> &Atomics {
+        self.memory.endpoint_ref().atomics()
     }
 
     #[cfg(test)]
@@ -144,13 +203,13 @@ impl Port {
         self.memory.endpoint_ref().library().text(code)
     }
 
-    pub(crate) fn insert(&mut self, name: &[u8]) -> Result<Address, LibfabricError> {
-        self.memory.endpoint().insert(name)
+    pub(crate) fn insert(&mut self, rail: usize, name: &[u8]) -> Result<Address, LibfabricError> {
+        self.memory.rail(rail).insert(name)
     }
 
     /// The longest payload of a message that is copied.
     pub(crate) fn copied_bytes_max(&self) -> usize {
-        self.slot_bytes - FRAME_BYTES
+        self.frame_bytes_max - FRAME_BYTES
     }
 
     /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
@@ -182,9 +241,49 @@ impl Port {
         let answer = self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to);
         if answer == Answer::Taken {
             self.free_slots.take(slot);
-            self.slots[slot as usize] = stamp;
+            self.slots[slot as usize] = Task::Message(stamp);
         }
         answer
+    }
+
+    /// The longest data of a short operation.
+    pub(crate) fn short_bytes_max(&self) -> usize {
+        self.memory.short_bytes_max()
+    }
+
+    /// Begins a short operation on memory of a peer; what it fetches goes to `into`.
+    pub(crate) fn short(
+        &mut self,
+        errand: Errand,
+        deed: Deed<'_>,
+        into: UserMemory,
+        to: Address,
+        remote: Remote,
+    ) -> Answer {
+        let Some(slot) = self.free_slots.first().filter(|_| self.free_slots.count() > SLOTS_KEPT) else {
+            return Answer::Again;
+        };
+        let answer = self.memory.short(Operation(slot), slot as usize, deed, to, remote);
+        if answer == Answer::Taken {
+            self.free_slots.take(slot);
+            self.slots[slot as usize] = Task::Short(errand, into);
+            self.short += 1;
+        }
+        answer
+    }
+
+    /// For whom short operations have not ended.
+    pub(crate) fn errands(&self) -> impl Iterator<Item = u32> {
+        let slots = (0..).zip(&self.slots).filter(|_| self.short > 0);
+        slots.filter(|(slot, _)| !self.free_slots.has(*slot)).filter_map(|(_, task)| match task {
+            Task::Short(errand, _) => Some(errand.link),
+            Task::Message(_) => None,
+        })
+    }
+
+    /// Whether memory of peers is read or changed.
+    pub(crate) fn is_transferring(&self) -> bool {
+        self.short > 0 || self.memory.is_transferring()
     }
 
     /// Closes the endpoint. Nothing may be sent or looked for afterwards.
@@ -192,72 +291,115 @@ impl Port {
         self.memory.close();
     }
 
-    /// Whether another read may begin.
-    pub(crate) fn may_read(&self) -> bool {
-        self.free_reads.first().is_some()
+    /// Whether another part of a transfer may begin.
+    pub(crate) fn may_transfer(&self) -> bool {
+        self.free_moves[..self.rails()].iter().any(|free| free.first().is_some())
     }
 
     /// For whom something that was sent has not left yet.
     pub(crate) fn sending(&self) -> impl Iterator<Item = u32> {
         let slots = (0..).zip(&self.slots);
-        slots.filter(|(slot, _)| !self.free_slots.has(*slot)).map(|(_, stamp)| stamp.link)
+        slots.filter(|(slot, _)| !self.free_slots.has(*slot)).map(|(_, task)| match task {
+            Task::Message(stamp) => stamp.link,
+            Task::Short(errand, _) => errand.link,
+        })
     }
 
-    pub(crate) fn show(&mut self, payload: Payload<'_>) -> Result<Shown, LibfabricError> {
-        self.memory.show(payload)
+    pub(crate) fn show(&mut self, payload: Payload<'_>, over_rails: bool) -> Result<Shown, LibfabricError> {
+        self.memory.show(payload, over_rails)
     }
 
     pub(crate) fn hide(&mut self, shown: Shown) {
         self.memory.hide(shown);
     }
 
-    pub(crate) fn land(&mut self, room: UserMemory) -> Result<LandingId, LibfabricError> {
-        self.memory.land(room)
-    }
-
-    /// Gives room back that was read into; false while reads are under way.
-    pub(crate) fn take_off(&mut self, landing: LandingId) -> bool {
-        self.memory.take_off(landing)
-    }
-
-    /// Begins to read what is missing of `bytes` bytes from `offset` on; how much of it, or why nothing.
-    pub(crate) fn read(
+    pub(crate) fn attach(
         &mut self,
-        (reading, landing): (ReadingId, LandingId),
-        (offset, bytes): (usize, usize),
-        from: Address,
-        remote: Remote,
-    ) -> Result<usize, Answer> {
-        let Some(read) = self.free_reads.first() else { return Err(Answer::Again) };
-        let bytes = bytes.min(self.read_bytes_max);
-        let address = remote.address.wrapping_add(offset as u64);
-        let operation = Operation((SLOTS + BUFFERS_MAX) as u32 + read);
-        let remote = Remote { address, ..remote };
-        match self.memory.read(operation, landing, (offset, bytes), from, remote) {
-            Answer::Taken => {
-                self.free_reads.take(read);
-                self.reads[read as usize] = (reading, landing);
-                Ok(bytes)
-            }
-            refused => Err(refused),
-        }
+        memory: UserMemory,
+        purpose: Use,
+    ) -> Result<(Attached, Remote), LibfabricError> {
+        self.memory.attach(memory, purpose)
     }
 
-    /// The next thing that the queue tells; `at_most` says how many are wanted in all.
+    pub(crate) fn detach(&mut self, attached: Attached) {
+        self.memory.detach(attached);
+    }
+
+    pub(crate) fn is_anything_attached(&self) -> bool {
+        self.memory.is_anything_attached()
+    }
+
+    pub(crate) fn land(&mut self, room: UserMemory, about: About) -> Result<TransferId, LibfabricError> {
+        self.memory.land(room, about)
+    }
+
+    pub(crate) fn launch(&mut self, source: Payload<'_>, about: About) -> Result<TransferId, LibfabricError> {
+        self.memory.launch(source, about)
+    }
+
+    pub(crate) fn about(&mut self, id: TransferId) -> Option<&mut About> {
+        self.memory.about(id)
+    }
+
+    pub(crate) fn transfers(&self) -> impl Iterator<Item = (TransferId, &About)> {
+        self.memory.transfers()
+    }
+
+    pub(crate) fn can_move(&self, id: TransferId, rail: usize) -> bool {
+        self.memory.can_move(id, rail)
+    }
+
+    /// Ends a transfer; `None` while a part of it is under way.
+    pub(crate) fn end(&mut self, id: TransferId) -> Option<About> {
+        self.memory.end(id)
+    }
+
+    /// The longest part of a transfer.
+    pub(crate) fn moved_bytes_max(&self) -> usize {
+        self.moved_bytes_max
+    }
+
+    /// Begins to move a part of a transfer over one of the rails.
+    pub(crate) fn transfer(
+        &mut self,
+        rail: usize,
+        id: TransferId,
+        part: (usize, usize),
+        peer: Address,
+        remote: Remote,
+    ) -> Answer {
+        let Some(place) = self.free_moves[rail].first() else { return Answer::Again };
+        let operation = Operation(if rail == 0 { FIRST_MOVE as u32 + place } else { place });
+        let answer = self.memory.transfer((rail, operation), id, part, peer, remote);
+        if answer == Answer::Taken {
+            self.free_moves[rail].take(place);
+            self.moves[rail][place as usize] = id;
+        }
+        answer
+    }
+
+    /// The next thing that the queues tell; `at_most` says how many are wanted in all. Rails are looked at where
+    /// something may move over them.
     #[inline]
-    pub(crate) fn next(&mut self, at_most: usize) -> Option<Event> {
+    pub(crate) fn next(&mut self, at_most: usize, with_rails: bool) -> Option<Event> {
         loop {
             if self.batch.0 == self.batch.1 {
                 if !self.idle_buffers.is_empty() {
                     self.post_buffers();
                 }
-                match self.memory.endpoint().poll(at_most) {
+                self.rail = 0;
+                let mut answer = self.memory.endpoint().poll(at_most);
+                while with_rails && matches!(answer, Ok(0)) && self.rail + 1 < self.memory.rails() {
+                    self.rail += 1;
+                    answer = self.memory.rail(self.rail).poll(at_most);
+                }
+                match answer {
                     Ok(0) => return None,
                     Ok(count) => self.batch = (0, count),
                     Err(failure) => return Some(self.failed(failure)),
                 }
             }
-            let completed = self.memory.endpoint_ref().completed(self.batch.0);
+            let completed = self.memory.rail_ref(self.rail).completed(self.batch.0);
             self.batch.0 += 1;
             if let Some(event) = self.event(completed) {
                 return Some(event);
@@ -267,27 +409,43 @@ impl Port {
 
     #[inline]
     fn event(&mut self, completed: Completed) -> Option<Event> {
-        match Part::of(completed.operation?) {
+        match Part::of(self.rail, completed.operation?) {
             Part::Buffer(buffer) if completed.received => Some(Event::Came(Arrival { buffer, completed })),
             Part::Buffer(buffer) => {
                 self.release(buffer, completed.released);
                 None
             }
-            part => self.ended(part),
+            part => self.ended(part, true),
         }
     }
 
-    /// A send or a read is over, well or not. `None` for one that was over before: some providers tell of an error twice.
-    fn ended(&mut self, part: Part) -> Option<Event> {
+    /// A send, a short operation or a part of a transfer is over, well or not. `None` for one that was over before: some
+    /// providers tell of an error twice.
+    fn ended(&mut self, part: Part, well: bool) -> Option<Event> {
         match part {
-            Part::Slot(slot) => self.free_slots.give_back(slot as u32).then(|| Event::Left(self.slots[slot])),
-            Part::Read(read) => {
-                let (reading, landing) = self.reads[read];
-                if !self.free_reads.give_back(read as u32) {
+            Part::Slot(slot) => {
+                if !self.free_slots.give_back(slot as u32) {
                     return None;
                 }
-                self.memory.read_ended(landing);
-                Some(Event::Read(reading))
+                let done = match &mut self.slots[slot] {
+                    Task::Message(stamp) => return Some(Event::Left(*stamp)),
+                    Task::Short(errand, into) => {
+                        if well {
+                            self.memory.fetched(slot, into);
+                        }
+                        Event::Done(*errand)
+                    }
+                };
+                self.short -= 1;
+                self.slots[slot] = Task::Message(Stamp::default());
+                Some(done)
+            }
+            Part::Move(place) => {
+                let id = self.moves[self.rail][place];
+                self.free_moves[self.rail].give_back(place as u32).then(|| {
+                    self.memory.operation_ended(id);
+                    Event::Moved(id)
+                })
             }
             Part::Buffer(_) => None,
         }
@@ -327,16 +485,17 @@ impl Port {
     /// they are over.
     #[cold]
     fn failed(&mut self, failure: Box<Failure>) -> Event {
-        let Some(part) = failure.operation.map(Part::of) else {
+        let Some(part) = failure.operation.map(|operation| Part::of(self.rail, operation)) else {
             return Event::Failed(Failed::Something, failure);
         };
         match part {
             Part::Buffer(buffer) if failure.released => self.release(buffer, true),
             Part::Buffer(_) => self.replace_buffer(),
             part => {
-                let failed = match self.ended(part) {
+                let failed = match self.ended(part, false) {
                     Some(Event::Left(stamp)) => Failed::Message(stamp),
-                    Some(Event::Read(reading)) => Failed::Read(reading),
+                    Some(Event::Moved(id)) => Failed::Transfer(id),
+                    Some(Event::Done(errand)) => Failed::Short(errand),
                     _ => Failed::Nothing,
                 };
                 return Event::Failed(failed, failure);
@@ -359,29 +518,34 @@ impl Port {
 enum Part {
     Slot(usize),
     Buffer(usize),
-    Read(usize),
+    Move(usize),
 }
 
 impl Part {
     #[inline]
-    fn of(operation: Operation) -> Part {
+    fn of(rail: usize, operation: Operation) -> Part {
         match operation.0 as usize {
+            place if rail > 0 => Part::Move(place),
             slot if slot < SLOTS => Part::Slot(slot),
-            buffer if buffer < SLOTS + BUFFERS_MAX => Part::Buffer(buffer - SLOTS),
-            read => Part::Read(read - SLOTS - BUFFERS_MAX),
+            buffer if buffer < FIRST_MOVE => Part::Buffer(buffer - SLOTS),
+            place => Part::Move(place - FIRST_MOVE),
         }
     }
 }
 
-/// Messages that can be on their way out of slots.
+/// Messages and short operations that can be on their way out of slots.
 const SLOTS: usize = 64;
 /// Of these, so many are kept for what ends a link.
 const SLOTS_KEPT: u32 = 4;
 /// What a slot holds. The providers that stand on others (rxm) copy up to here, too.
 const SLOT_BYTES: usize = 16 << 10;
-/// Reads that can be under way.
-const READS: usize = 16;
-/// One read. Providers cut it as they need; this only bounds what one failure costs.
-const READ_BYTES_MAX: usize = 1 << 30;
+/// Slots begin at multiples of this.
+const SLOT_ALIGNMENT: usize = 64;
+/// Parts of transfers that can be under way over one rail.
+const MOVES: usize = 16;
+/// Their first operation at the endpoint.
+const FIRST_MOVE: usize = SLOTS + BUFFERS_MAX;
+/// One part. Providers cut it as they need; this only bounds what one failure costs.
+const MOVED_BYTES_MAX: usize = 1 << 30;
 /// Beyond this a copy into a slot costs no more than a copy to be injected.
 const INJECT_BYTES_MAX: usize = 4 << 10;

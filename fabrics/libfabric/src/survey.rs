@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use fabric::FabricError;
 use libfabric_sys::{Found, LibfabricError, Library, Link, Offer, SONAME, Version, Wanted};
 
+use crate::hardware;
+use crate::libfabric::Settings;
 use crate::trouble;
 
 /// What there is.
@@ -17,48 +19,157 @@ pub struct Survey {
     pub path: Option<PathBuf>,
     /// All ways with reliable-datagram endpoints, those that do not fit too, in the library's order.
     pub found: Vec<Found>,
-    /// The one that a job would take.
+    /// How near each of them is to this process.
+    pub near: Vec<Near>,
+    /// The one that a process would take that is bound as this one is.
     pub chosen: Option<Found>,
+    /// Those that would help it with large messages.
+    pub rails: Vec<Found>,
 }
 
-impl Survey {
-    /// Looks, with the library and the provider that are named, if they are. Takes as long as opening the fabric.
-    ///
-    /// # Errors
-    /// That there is no library, or none that fits, with the remedy. That nothing is offered is no error.
-    pub fn make(library: Option<&OsStr>, provider: Option<&str>) -> Result<Survey, FabricError> {
-        let library = Library::load(library.unwrap_or_else(|| OsStr::new(SONAME)));
-        let library = library.map_err(|error| trouble::no_library(&error))?;
-        let cannot_ask = |error| trouble::cannot_open(provider.unwrap_or("(any)"), &error);
-        let wanted = Wanted { provider, ..Wanted::default() };
-        let offered = offers(library, wanted).map_err(cannot_ask)?;
-        let chosen = choose(&offered, provider.is_some()).map(Offer::found);
-        let found = Found::all(library).map_err(cannot_ask)?;
-        Ok(Survey { version: library.version(), path: library.path(), found, chosen })
+/// How near a card is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Near {
+    /// The cpus that it is plugged in nearest to, in the kernel's words, where it tells.
+    pub local_cpus: Option<String>,
+    /// How far it is: the number of the smallest of [`Around::rings`] that holds these cpus.
+    pub distance: usize,
+}
+
+/// Where a process is among the cards of its host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Around {
+    /// The cpus of parts of the machine that hold the cpus of this process, the smallest part first. Where there are none all
+    /// cards are as near.
+    pub rings: Vec<Vec<usize>>,
+    /// The number of this process among those that are as near to the same cards: they take them in turn.
+    pub number: usize,
+    /// Where the kernel tells of cards, `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for Around {
+    fn default() -> Around {
+        Around { rings: Vec::new(), number: 0, sys: "/sys".into() }
     }
 }
 
-/// What the fabric can do with.
-pub(crate) fn offers(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
+impl Around {
+    /// How near a card is.
+    fn near(&self, found: &Found) -> Near {
+        let local_cpus = hardware::local_cpus(&self.sys, found);
+        let last = self.rings.len().saturating_sub(1);
+        let distance = local_cpus.as_deref().and_then(hardware::cpus).map_or(last, |cpus| {
+            let holds = |ring: &Vec<usize>| cpus.iter().all(|cpu| ring.contains(cpu));
+            self.rings.iter().position(holds).unwrap_or(last)
+        });
+        Near { local_cpus, distance }
+    }
+}
+
+impl Survey {
+    /// Looks at what a job with these settings would find. Takes as long as opening the fabric.
+    ///
+    /// # Errors
+    /// That there is no library, or none that fits, with the remedy. That nothing is offered is no error.
+    pub fn make(settings: &Settings) -> Result<Survey, FabricError> {
+        let library = Library::load(settings.library.as_deref().unwrap_or_else(|| OsStr::new(SONAME)));
+        Survey::with(library.map_err(|error| trouble::no_library(&error))?, settings)
+    }
+
+    /// The same, with a library that is loaded already.
+    ///
+    /// # Errors
+    /// As for [`Survey::make`].
+    pub fn with(library: Library, settings: &Settings) -> Result<Survey, FabricError> {
+        let provider = settings.provider.as_deref();
+        let cannot_ask = |error| trouble::cannot_open(provider.unwrap_or("(any)"), &error);
+        let offered = offers(library, settings).map_err(cannot_ask)?;
+        let choice = choose(&offered, settings);
+        let (chosen, rails) = choice.map(|(chosen, rails)| (chosen.found(), rails)).unzip();
+        let rails = rails.unwrap_or_default().into_iter().map(Offer::found).collect();
+        let found = Found::all(library).map_err(cannot_ask)?;
+        let near = found.iter().map(|found| settings.around.near(found)).collect();
+        Ok(Survey { version: library.version(), path: library.path(), found, near, chosen, rails })
+    }
+}
+
+/// What the fabric can do with, of what may be used.
+pub(crate) fn offers(library: Library, settings: &Settings) -> Result<Vec<Offer>, LibfabricError> {
+    let (provider, strict_memory) = (settings.provider.as_deref(), settings.strict_memory);
+    let wanted = Wanted { provider, strict_memory, one_sided: true, ..Wanted::default() };
     let mut offers = Offer::find(library, wanted)?;
     offers.retain(|offer| offer.terms().message_bytes_max >= MESSAGE_BYTES_MIN);
+    if let Some(domains) = &settings.domains {
+        offers.retain(|offer| domains.contains(&offer.domain()));
+    }
     Ok(offers)
 }
 
-/// The offer that is taken, if any serves.
-pub(crate) fn choose(offers: &[Offer], is_named: bool) -> Option<&Offer> {
+/// The offer that is taken, if any serves, and those that help it with large messages.
+pub(crate) fn choose<'a>(offers: &'a [Offer], settings: &Settings) -> Option<(&'a Offer, Vec<&'a Offer>)> {
     let found: Vec<Found> = offers.iter().map(Offer::found).collect();
-    place(&found, is_named).map(|place| &offers[place])
+    let distances: Vec<usize> = found.iter().map(|found| settings.around.near(found).distance).collect();
+    let (first, rails) = places(&found, &distances, settings)?;
+    Some((&offers[first], rails.into_iter().map(|place| &offers[place]).collect()))
 }
 
-/// The place of the one that is taken: the first, since the library brings the best first, of a card whose link is not
-/// down. Where nobody has named a provider, only those for hardware serve.
-fn place(offered: &[Found], is_named: bool) -> Option<usize> {
+/// The place of the one that is taken, and of those that help it.
+///
+/// The library brings the best provider first, so that, of a card whose link is not down, says on which network this host is.
+/// Of the cards on that network the nearest is taken, and of several that are as near each process takes another. Those
+/// that help are the nearest of the others, those on that network first, and one for each card.
+fn places(found: &[Found], distances: &[usize], settings: &Settings) -> Option<(usize, Vec<usize>)> {
+    let first = &found[first(found, settings.provider.is_some())?];
+    let is_alike = |other: &Found| {
+        other.provider == first.provider
+            && other.address_format == first.address_format
+            && (is_down(first) || !is_down(other))
+    };
+    let mut cards: Vec<usize> = Vec::new();
+    for place in (0..found.len()).filter(|&place| is_alike(&found[place])) {
+        if !cards.iter().any(|&other| found[other].domain == found[place].domain) {
+            cards.push(place);
+        }
+    }
+    let is_there = |place: usize| network(&found[place]) == network(first);
+    let nearest = cards.iter().filter(|&&place| is_there(place)).map(|&place| distances[place]).min()?;
+    let near: Vec<usize> =
+        cards.iter().copied().filter(|&place| is_there(place) && distances[place] == nearest).collect();
+    let turn = settings.around.number % near.len();
+    // The others in the order in which they follow, so that processes that take different ones are helped by different ones.
+    let mut others: Vec<usize> = near[turn + 1..].iter().chain(&near[..turn]).copied().collect();
+    let mut far: Vec<usize> = cards.into_iter().filter(|place| !near.contains(place)).collect();
+    far.sort_by_key(|&place| (is_within_host(&found[place].fabric), !is_there(place), distances[place]));
+    others.extend(far);
+    others.truncate(settings.rails.saturating_sub(1));
+    Some((near[turn], others))
+}
+
+/// The place of the first that serves. Where nobody has named a provider, only those for hardware serve.
+fn first(offered: &[Found], is_named: bool) -> Option<usize> {
     let serves = |found: &Found| is_named || Nature::of(found) == Nature::Hardware;
-    let is_down = |found: &Found| found.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
-    let serving = || offered.iter().enumerate().filter(|(_, found)| serves(found));
-    let up = serving().find(|(_, found)| !is_down(found));
-    up.or_else(|| serving().next()).map(|(place, _)| place)
+    let mut serving = offered.iter().enumerate().filter(|(_, found)| serves(found));
+    let best = serving.next()?;
+    let up = std::iter::once(best).chain(serving).find(|(_, found)| !is_down(found));
+    Some(up.unwrap_or(best).0)
+}
+
+fn is_down(found: &Found) -> bool {
+    found.nic.as_ref().is_some_and(|nic| nic.link == Link::Down)
+}
+
+/// The network that a way leads to. Older EFA providers give the card's own address for it, but all of them are on one.
+pub(crate) fn network(found: &Found) -> String {
+    match found.provider.split(';').next() {
+        Some("efa") => "efa".to_owned(),
+        _ => found.fabric.clone(),
+    }
+}
+
+/// Whether a network is the host itself, by the names that providers over sockets give it.
+pub(crate) fn is_within_host(network: &str) -> bool {
+    network.starts_with("127.") || network.starts_with("::1/")
 }
 
 /// What a provider stands on.
@@ -90,23 +201,83 @@ impl Nature {
 const MESSAGE_BYTES_MIN: usize = 1024;
 
 #[cfg(test)]
-mod tests {
-    use libfabric_sys::{AddressFormat, Nic, mock};
+pub(crate) mod tests {
+    use libfabric_sys::{AddressFormat, Nic, PciAddress, mock};
 
     use super::*;
 
-    fn found(provider: &str, domain: &str, link: Option<Link>) -> Found {
-        let nic = link.map(|link| Nic {
-            device: domain.to_owned(),
-            driver: String::new(),
-            pci: None,
-            bits_per_second: None,
-            link,
-            network: String::new(),
-        });
+    pub(crate) fn nic(device: &str, pci: Option<PciAddress>) -> Nic {
+        let (driver, network) = Default::default();
+        Nic { device: device.to_owned(), driver, pci, bits_per_second: None, link: Link::Unknown, network }
+    }
+
+    pub(crate) fn found(provider: &str, domain: &str, link: Option<Link>) -> Found {
+        let nic = link.map(|link| Nic { link, ..nic(domain, None) });
         let (provider, domain) = (provider.to_owned(), domain.to_owned());
         let fabric = "a network".to_owned();
         Found { provider, domain, fabric, address_format: AddressFormat(0), nic, fits: true }
+    }
+
+    /// The one that is taken where all are as near.
+    fn place(found: &[Found], is_named: bool) -> Option<usize> {
+        let provider = is_named.then(|| "x".to_owned());
+        let settings = Settings { provider, ..Settings::default() };
+        places(found, &vec![0; found.len()], &settings).map(|(place, _)| place)
+    }
+
+    #[test]
+    fn the_nearest_is_taken_and_of_several_each_process_takes_another() {
+        let mut cards: Vec<Found> =
+            (0..5).map(|card| found("verbs;ofi_rxm", &format!("mlx5_{card}"), Some(Link::Up))).collect();
+        let taken = |cards: &[Found], number, rails| {
+            let around = Around { number, ..Around::default() };
+            let settings = Settings { around, rails, ..Settings::default() };
+            places(cards, &[2, 0, 0, 1, 0][..cards.len()], &settings).unwrap()
+        };
+        assert_eq!([0, 1, 2, 3].map(|number| taken(&cards, number, 0).0), [1, 2, 4, 1]);
+        assert_eq!(taken(&cards, 1, 4), (2, vec![4, 1, 3]));
+        assert_eq!(taken(&cards, 0, 9), (1, vec![2, 4, 3, 0]));
+        // What is down or on another network is not taken, and only the other network helps.
+        cards[1].nic.as_mut().unwrap().link = Link::Down;
+        cards[2].fabric = "another".to_owned();
+        assert_eq!([0, 1].map(|number| taken(&cards, number, 0).0), [4, 4]);
+        assert_eq!(taken(&cards, 0, 9), (4, vec![3, 0, 2]));
+        // A card comes once for each of its addresses, and other providers with the same cards.
+        let mut again = vec![cards[0].clone(), cards[0].clone()];
+        again.push(found("tcp;ofi_rxm", "ib0", None));
+        assert_eq!(taken(&again, 1, 9), (0, vec![]));
+    }
+
+    #[test]
+    fn a_card_is_as_far_as_the_part_of_the_machine_that_holds_both() {
+        let sys = tempfile::tempdir().unwrap();
+        for (card, cpus) in [("a", "0-3"), ("b", "4-7"), ("c", "0-7"), ("d", "8-15"), ("e", "0-99")] {
+            let folder = sys.path().join("class/infiniband").join(card).join("device");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("local_cpulist"), cpus).unwrap();
+        }
+        let rings = [1..2, 0..4, 0..8, 0..16].map(Vec::from_iter).to_vec();
+        let around = Around { rings, number: 0, sys: sys.path().to_owned() };
+        let distance = |card: &str| around.near(&found("x", card, None)).distance;
+        assert_eq!(["a", "b", "c", "d", "e", "nowhere"].map(distance), [1, 2, 2, 3, 3, 3]);
+        assert_eq!(around.near(&found("x", "b", None)).local_cpus.as_deref(), Some("4-7"));
+        let nothing = Around { rings: Vec::new(), ..around };
+        assert!(["a", "d"].iter().all(|card| nothing.near(&found("x", card, None)).distance == 0));
+    }
+
+    #[test]
+    fn networks_are_told_apart_by_their_names_but_those_of_efa() {
+        let of = |provider, fabric: &str| {
+            network(&Found { fabric: fabric.to_owned(), ..found(provider, "a", None) })
+        };
+        assert_eq!(of("efa", "EFA-fe80::94:3dff:fe89:1b70"), of("efa", "efa"));
+        assert_ne!(
+            of("verbs;ofi_rxm", "IB-0xfe80000000000000"),
+            of("verbs;ofi_rxm", "IB-0xfe80000000000001")
+        );
+        assert!(
+            is_within_host("127.0.0.1/32") && is_within_host("::1/128") && !is_within_host("192.0.2.0/24")
+        );
     }
 
     #[test]
@@ -155,8 +326,8 @@ mod tests {
     fn what_holds_no_hello_is_not_taken() {
         let chosen = |message_bytes_max| {
             let library = mock::library(mock::Rules { message_bytes_max, ..mock::Rules::NONE });
-            let offers = offers(library, Wanted::default()).unwrap();
-            choose(&offers, false).map(Offer::provider)
+            let offers = offers(library, &Settings::default()).unwrap();
+            choose(&offers, &Settings::default()).map(|(offer, _)| offer.provider())
         };
         assert_eq!(chosen(MESSAGE_BYTES_MIN).as_deref(), Some(mock::PROVIDER));
         assert_eq!(chosen(MESSAGE_BYTES_MIN - 1), None);
@@ -164,7 +335,11 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_is_an_answer_with_a_remedy() {
-        let error = Survey::make(Some(OsStr::new("/nowhere/libfabric.so.1")), None).unwrap_err();
+        let error = Survey::make(&Settings {
+            library: Some("/nowhere/libfabric.so.1".into()),
+            ..Settings::default()
+        });
+        let error = error.unwrap_err();
         assert!(error.what.contains("/nowhere/libfabric.so.1 cannot be loaded"), "{error}");
         assert!(error.what.contains("\nInstall it"), "{error}");
     }

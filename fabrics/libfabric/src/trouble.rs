@@ -91,6 +91,24 @@ pub(crate) fn cannot_register(provider: &str, bytes: usize, error: &LibfabricErr
     trouble(Fault::Resources, what)
 }
 
+/// The provider did not do what was wanted of a peer's memory.
+pub(crate) fn denied(who: &str, provider: &str, said: &str) -> FabricError {
+    let what = format!(
+        "the memory of {who} cannot be used: provider {provider} says: {said}\nIt is not offered any more, or never was; if \
+         the process has ended, its own messages say why."
+    );
+    trouble(Fault::Protocol, what)
+}
+
+/// Memory is not registered that peers are to use.
+pub(crate) fn cannot_attach(provider: &str, bytes: usize, error: &LibfabricError) -> FabricError {
+    let what = format!(
+        "provider {provider} does not let peers use {bytes} bytes of memory: {error}\n{}",
+        remedy(error)
+    );
+    trouble(Fault::Resources, what)
+}
+
 /// Something is sent to a peer that has said farewell.
 pub(crate) fn has_left(who: &str) -> FabricError {
     let what = format!(

@@ -1,6 +1,8 @@
 //! What stands before each message on the way. No input or output here.
 
-use fabric::{Header, Payload, Peer};
+use fabric::{Exposed, Header, Payload, Peer};
+
+use crate::memory::{Keys, RAILS_MAX};
 
 /// The first 40 bytes of every message.
 ///
@@ -35,6 +37,8 @@ pub(crate) enum Kind {
     Nothing,
     /// The last: the sender leaves the job.
     Farewell,
+    /// The keys at several rails of memory that the next message tells of.
+    Keys,
 }
 
 impl Frame {
@@ -48,6 +52,7 @@ impl Frame {
             Kind::Piece => 4,
             Kind::Nothing => 5,
             Kind::Farewell => 6,
+            Kind::Keys => 7,
         };
         let first = [self.seal, self.from.0, self.sequence, kind];
         let words = first.into_iter().chain(self.header.words);
@@ -80,6 +85,7 @@ impl Frame {
             4 => Kind::Piece,
             5 => Kind::Nothing,
             6 => Kind::Farewell,
+            7 => Kind::Keys,
             _ => return None,
         };
         Some(Frame { seal, from: Peer(from), sequence, kind, header: Header { words: header } })
@@ -94,7 +100,42 @@ pub(crate) fn length(payload: Payload<'_>) -> Option<(usize, Payload<'_>)> {
     (is_whole && (1..=isize::MAX as usize).contains(&bytes)).then(|| (bytes, payload.after(LENGTH_BYTES)))
 }
 
+/// Keys of what is shown, as they travel:
+///
+/// ```text
+/// 0 address, key at the first rail: exposed 2 x u64   16 which there are: a bit for each u64   24 keys 4 x u64
+/// ```
+pub(crate) fn encode_keys(exposed: Exposed, keys: Keys) -> [u8; KEYS_BYTES] {
+    let mut words = [0; KEYS_BYTES / 8];
+    words[..2].copy_from_slice(&exposed.words);
+    for (rail, key) in keys.0.iter().enumerate() {
+        words[2] |= u64::from(key.is_some()) << rail;
+        words[3 + rail] = key.unwrap_or_default();
+    }
+    let mut bytes = [0; KEYS_BYTES];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// `None` for what no process of this version sends.
+pub(crate) fn decode_keys(payload: Payload<'_>) -> Option<(Exposed, Keys)> {
+    let mut bytes = [0; KEYS_BYTES];
+    if payload.bytes() != KEYS_BYTES || payload.copy_to(&mut bytes) != KEYS_BYTES {
+        return None;
+    }
+    let mut words = [0; KEYS_BYTES / 8];
+    for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(place.try_into().ok()?);
+    }
+    let [first, second, there, keys @ ..] = words;
+    let keys = std::array::from_fn(|rail| (there & 1 << rail != 0).then(|| keys[rail]));
+    Some((Exposed { words: [first, second] }, Keys(keys)))
+}
+
 pub(crate) const FRAME_BYTES: usize = 40;
+const KEYS_BYTES: usize = 24 + 8 * RAILS_MAX;
 /// A length before the first piece of a message.
 pub(crate) const LENGTH_BYTES: usize = 8;
 
@@ -103,14 +144,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn keys_come_as_they_went() {
+        let exposed = Exposed { words: [u64::MAX, 5] };
+        for keys in [[None; RAILS_MAX], [Some(5), None, Some(u64::MAX), Some(0)]] {
+            let bytes = encode_keys(exposed, Keys(keys));
+            assert_eq!(decode_keys(Payload::from(&bytes[..])), Some((exposed, Keys(keys))));
+            assert_eq!(decode_keys(Payload::from(&bytes[1..])), None);
+        }
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_are_a_frame_that_says_the_same_or_none(bytes: [u8; FRAME_BYTES], kind in 0u32..8) {
+        fn any_bytes_are_a_frame_that_says_the_same_or_none(bytes: [u8; FRAME_BYTES], kind in 0u32..9) {
             let mut bytes = bytes;
             bytes[12..16].copy_from_slice(&kind.to_le_bytes());
             match Frame::decode(&bytes) {
                 Some(frame) => prop_assert_eq!(frame.encode(), bytes),
-                None => prop_assert!(kind == 0 || kind > 6),
+                None => prop_assert!(kind == 0 || kind > 7),
             }
         }
     }

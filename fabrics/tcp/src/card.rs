@@ -5,8 +5,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use fabric::HostIdentity;
+
 use crate::handshake::{Secret, VERSION};
-use crate::host::{Host, Identity};
+use crate::host::Host;
 use crate::knock::Barred;
 
 /// The address of one process, for `reach` and `connect` of others.
@@ -14,7 +16,7 @@ use crate::knock::Barred;
 pub(crate) struct Card {
     /// The host's name, for messages to people.
     pub(crate) host_name: String,
-    pub(crate) host_identity: Identity,
+    pub(crate) host_identity: HostIdentity,
     pub(crate) secret: Secret,
     pub(crate) port: u16,
     /// Source ports from which the process lets nobody in.
@@ -62,7 +64,7 @@ impl Card {
         if version != VERSION {
             return Err(BadCard::Version { theirs: version, host_name });
         }
-        let host_identity = Identity(rest.take()?);
+        let host_identity = HostIdentity(rest.take()?);
         let secret = rest.take()?;
         let port = u16::from_le_bytes(rest.take()?);
         let barred = Barred::decode(u16::from_le_bytes(rest.take()?)).ok_or(BadCard::Foreign)?;
@@ -170,7 +172,7 @@ mod tests {
     fn card(addresses: Vec<IpAddr>) -> Card {
         Card {
             host_name: "node7".to_string(),
-            host_identity: Identity([1; 16]),
+            host_identity: HostIdentity([1; 16]),
             secret: [2; 16],
             port: 20_003,
             barred: Barred::From(12_345),
@@ -218,11 +220,11 @@ mod tests {
     #[test]
     fn loopback_is_first_on_the_same_host_and_absent_elsewhere() {
         let network = ("fd00::1".parse().expect("an address"), 64);
-        let mut here = Host { name: "here".into(), identity: Identity([1; 16]), networks: vec![network] };
+        let mut here = Host { name: "here".into(), identity: HostIdentity([1; 16]), networks: vec![network] };
         let shown = |dials: Vec<SocketAddr>| dials.iter().map(ToString::to_string).collect::<Vec<_>>();
         let same = shown(card(addresses()).dials_from(&here));
         assert_eq!(same, ["127.0.0.1:20003", "[fd00::7]:20003", "10.9.0.7:20003"]);
-        here.identity = Identity([9; 16]);
+        here.identity = HostIdentity([9; 16]);
         let other = shown(card(addresses()).dials_from(&here));
         assert_eq!(other, ["[fd00::7]:20003", "10.9.0.7:20003"]);
     }

@@ -35,7 +35,7 @@ pub fn card(bytes: &[u8]) -> bool {
 pub fn card_of(secret: Secret, address: SocketAddr) -> Vec<u8> {
     let card = Card {
         host_name: "fuzz".into(),
-        host_identity: crate::host::Identity([0; 16]),
+        host_identity: fabric::HostIdentity([0; 16]),
         secret,
         port: address.port(),
         barred: crate::knock::Barred::None,

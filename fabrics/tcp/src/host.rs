@@ -5,15 +5,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
+use fabric::HostIdentity;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send};
-use sha2::{Digest, Sha256};
 
 /// This host, as far as reaching others matters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Host {
     pub(crate) name: String,
-    pub(crate) identity: Identity,
+    pub(crate) identity: HostIdentity,
     /// Every address of the host with the length of its network's prefix in bits.
     pub(crate) networks: Vec<(IpAddr, u8)>,
 }
@@ -27,7 +27,7 @@ impl Host {
             .filter(|found| found.address.is_loopback() || is_wanted(found, interfaces))
             .map(|found| (found.address, found.prefix_bits))
             .collect();
-        Ok(Host { name, identity: Identity::read(), networks })
+        Ok(Host { name, identity: HostIdentity::here(), networks })
     }
 
     /// What others may dial: one loopback address, and all others that are good beyond one link.
@@ -40,40 +40,6 @@ impl Host {
     /// Whether `address` lies in a network that this host is on.
     pub(crate) fn shares_network(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|(own, prefix_bits)| is_in_network(address, *own, *prefix_bits))
-    }
-}
-
-/// Which host a process is on: 8 bytes for the boot of the kernel, 8 for the network namespace that it is seen
-/// through.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity(pub(crate) [u8; 16]);
-
-impl Identity {
-    /// Digests of what the kernel says. Where it says nothing, random bytes: then no other process is taken for a
-    /// neighbour, which costs time and breaks nothing.
-    fn read() -> Identity {
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id");
-        let namespace = std::fs::read_link("/proc/self/ns/net");
-        let mut identity = [0; 16];
-        if let (Ok(boot), Ok(namespace)) = (boot, namespace) {
-            let machine = Sha256::new().chain_update(boot);
-            let both = machine.clone().chain_update(namespace.as_os_str().as_encoded_bytes());
-            identity[..8].copy_from_slice(&machine.finalize()[..8]);
-            identity[8..].copy_from_slice(&both.finalize()[..8]);
-        } else if getrandom::fill(&mut identity).is_err() {
-            identity.copy_from_slice(&[std::process::id().to_le_bytes(); 4].concat());
-        }
-        Identity(identity)
-    }
-
-    /// Whether the two share a loopback: one kernel, one network namespace.
-    pub(crate) fn shares_loopback(self, other: Identity) -> bool {
-        self == other
-    }
-
-    /// Whether one kernel runs both, so that what one sends to the other meets no network.
-    pub(crate) fn shares_machine(self, other: Identity) -> bool {
-        self.0[..8] == other.0[..8]
     }
 }
 
@@ -233,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_namespace_of_its_own_is_the_same_machine_and_another_loopback() {
-        let here = Identity([1; 16]);
+        let here = HostIdentity([1; 16]);
         let mut container = here;
         container.0[15] = 9;
         assert!(here.shares_machine(container) && !here.shares_loopback(container));

@@ -423,13 +423,16 @@ impl Endpoint {
         Remote { address, key: unsafe { inline::fi_mr_key(self.regions[self.index(region)]) } }
     }
 
-    /// Ends a registration. Nobody reads or writes through it any more.
-    pub fn deregister(&mut self, region: Region) {
+    /// Ends a registration: nobody reads or writes through it any more. False where the provider does not end it yet; then it
+    /// lasts until the endpoint is closed, and with it what peers may do.
+    pub fn deregister(&mut self, region: Region) -> bool {
         let index = self.index(&region);
-        let mr = std::mem::replace(&mut self.regions[index], null_mut());
-        self.free_regions.push(index as u32);
         // SAFETY: the registration is open, and nobody has it any more.
-        unsafe { inline::fi_close(&raw mut (*mr).fid) };
+        let is_closed = unsafe { close(&mut self.regions[index]) };
+        if is_closed {
+            self.free_regions.push(index as u32);
+        }
+        is_closed
     }
 
     /// Reads the queue; the answer is how many completions [`Endpoint::completed`] tells of, at most `at_most`.

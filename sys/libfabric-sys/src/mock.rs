@@ -154,5 +154,11 @@ pub fn broken_rules() -> Vec<String> {
     NETWORK.with_borrow(|network| network.broken().to_vec())
 }
 
+/// How many bytes each endpoint, by its address, has read, written or changed in memory of others.
+#[must_use]
+pub fn moved_bytes() -> Vec<usize> {
+    NETWORK.with_borrow(|network| network.endpoints.iter().map(|endpoint| endpoint.moved_bytes).collect())
+}
+
 /// The name of the provider.
 pub const PROVIDER: &str = "mock";

@@ -1,6 +1,6 @@
 //! The doctor's section on network cards, and on libfabric, through which they are used.
 
-use weft::doctor::{self, FoundByLibfabric, LibfabricSurvey, Link, Nature, Nic};
+use weft::doctor::{self, FoundByLibfabric, LibfabricSurvey, Link, Nature, Near, Nic};
 use weft::{Config, FabricName};
 
 use super::{Check, State, trial};
@@ -75,7 +75,8 @@ fn no_library(error: &str, asked: &Asked, has_cards: bool) -> Check {
 fn chosen(survey: &LibfabricSurvey, asked: &Asked, has_cards: bool) -> Check {
     let good = |why: &str| {
         let way = survey.chosen.as_ref().map(|way| format!("{} on {}", way.provider, way.domain));
-        Check::new("chosen", State::Good, format!("{}: {why}", way.unwrap_or_default()))
+        let what = format!("{}: {why}{}", way.unwrap_or_default(), preference(survey));
+        Check::new("chosen", State::Good, what)
     };
     let check = |state: State, what: &str| Check::new("chosen", state, what);
     match (asked, survey.chosen.is_some()) {
@@ -107,6 +108,31 @@ fn chosen(survey: &LibfabricSurvey, asked: &Asked, has_cards: bool) -> Check {
     }
 }
 
+/// Why that card of several, and which help it.
+fn preference(survey: &LibfabricSurvey) -> String {
+    let Some(chosen) = &survey.chosen else { return String::new() };
+    let distance = |way: &FoundByLibfabric| {
+        let place = survey.found.iter().position(|found| found == way)?;
+        Some(survey.near.get(place)?.distance)
+    };
+    let is_down = |way: &FoundByLibfabric| way.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
+    let is_alike = |way: &FoundByLibfabric| way.provider == chosen.provider && way.fabric == chosen.fabric;
+    let is_rival =
+        |way: &&FoundByLibfabric| way.fits && !is_down(way) && is_alike(way) && way.domain != chosen.domain;
+    let rivals: Vec<&FoundByLibfabric> = survey.found.iter().filter(is_rival).collect();
+    let is_as_near = |way: &&&FoundByLibfabric| distance(way) == distance(chosen);
+    let mut text = match (rivals.len(), rivals.iter().filter(is_as_near).count()) {
+        (0, _) => String::new(),
+        (_, 0) => "; of its cards the nearest to the cpus that this process may run on".to_owned(),
+        (_, others) => format!("; {others} more as near, which the processes of a host take in turn"),
+    };
+    if !survey.rails.is_empty() {
+        let rails: Vec<&str> = survey.rails.iter().map(|rail| rail.domain.as_str()).collect();
+        text += &format!("; large messages go over {}, too (WEFT_LIBFABRIC_RAILS)", rails.join(", "));
+    }
+    text
+}
+
 /// What to do where nothing serves.
 fn remedy(survey: &LibfabricSurvey, has_cards: bool) -> String {
     if has_cards {
@@ -128,8 +154,13 @@ fn remedy(survey: &LibfabricSurvey, has_cards: bool) -> String {
 /// A line for each card, and one for all providers that work without.
 fn ways(survey: &LibfabricSurvey) -> Vec<Check> {
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for way in &survey.found {
-        let (item, line) = Line::of(way, survey.chosen.as_ref() == Some(way));
+    for (number, way) in survey.found.iter().enumerate() {
+        let usage = match (survey.chosen.as_ref() == Some(way), survey.rails.contains(way)) {
+            (true, _) => Usage::Chosen,
+            (false, true) => Usage::Helps,
+            (false, false) => Usage::None,
+        };
+        let (item, line) = Line::of(way, survey.near.get(number), usage);
         let place = lines.iter().position(|other| other.is_like(&line)).unwrap_or(lines.len());
         if place == lines.len() {
             lines.push(line);
@@ -151,13 +182,22 @@ struct Line<'a> {
     verdict: &'static str,
 }
 
+/// What a job would use a way for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    Chosen,
+    Helps,
+    None,
+}
+
 impl<'a> Line<'a> {
     /// The line that a way belongs on, and its word there.
-    fn of(way: &'a FoundByLibfabric, is_chosen: bool) -> (&'a str, Line<'a>) {
+    fn of(way: &'a FoundByLibfabric, near: Option<&Near>, usage: Usage) -> (&'a str, Line<'a>) {
         let is_down = way.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
         let (provider, domain) = (way.provider.as_str(), way.domain.as_str());
         let (name, item, state, verdict) = match Nature::of(way) {
-            _ if is_chosen => (provider, domain, State::Good, "would be used"),
+            _ if usage == Usage::Chosen => (provider, domain, State::Good, "would be used"),
+            _ if usage == Usage::Helps => (provider, domain, State::Good, "would help with large messages"),
             Nature::Sockets => {
                 ("over sockets", provider, State::Absent, "only where named: the tcp fabric has less between")
             }
@@ -170,7 +210,7 @@ impl<'a> Line<'a> {
             Nature::Hardware if is_down => (provider, domain, State::Slow, "its link is down"),
             Nature::Hardware => (provider, domain, State::Absent, "could be used; another comes first"),
         };
-        let card = if name == provider { card(way.nic.as_ref()) } else { String::new() };
+        let card = if name == provider { card(way.nic.as_ref(), near) } else { String::new() };
         (item, Line { name, items: Vec::new(), card, state, verdict })
     }
 
@@ -185,18 +225,23 @@ impl<'a> Line<'a> {
 }
 
 /// What is known of a card, in brackets.
-fn card(nic: Option<&Nic>) -> String {
-    let Some(nic) = nic else { return String::new() };
-    let link = match nic.link {
-        Link::Unknown => None,
-        Link::Down => Some("down".to_owned()),
-        Link::Up => Some("up".to_owned()),
-    };
-    let speed = nic.bits_per_second.map(|bits| format!("{} Gbit/s", bits as f64 / 1e9));
-    let texts = [&nic.device, &nic.network].map(|text| (!text.is_empty()).then(|| text.clone()));
-    let [device, network] = texts;
-    let parts: Vec<String> =
-        [device, nic.pci.map(|pci| pci.to_string()), network, speed, link].into_iter().flatten().collect();
+fn card(nic: Option<&Nic>, near: Option<&Near>) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(nic) = nic {
+        let link = match nic.link {
+            Link::Unknown => None,
+            Link::Down => Some("down".to_owned()),
+            Link::Up => Some("up".to_owned()),
+        };
+        let speed = nic.bits_per_second.map(|bits| format!("{} Gbit/s", bits as f64 / 1e9));
+        let texts = [&nic.device, &nic.network].map(|text| (!text.is_empty()).then(|| text.clone()));
+        let [device, network] = texts;
+        let told = [device, nic.pci.map(|pci| pci.to_string()), network, speed, link];
+        parts.extend(told.into_iter().flatten());
+    }
+    if let Some(Near { local_cpus: Some(cpus), distance }) = near {
+        parts.push(format!("nearest to cpus {cpus}, distance {distance}"));
+    }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
@@ -228,7 +273,9 @@ mod tests {
     fn survey(found: Vec<FoundByLibfabric>, chosen: Option<usize>) -> Result<LibfabricSurvey, String> {
         let chosen = chosen.map(|place| found[place].clone());
         let path = Some("/usr/lib/libfabric.so.1".into());
-        Ok(LibfabricSurvey { version: Version { major: 1, minor: 17 }, path, found, chosen })
+        let near = vec![Near { local_cpus: None, distance: 0 }; found.len()];
+        let version = Version { major: 1, minor: 17 };
+        Ok(LibfabricSurvey { version, path, found, near, chosen, rails: Vec::new() })
     }
 
     fn software() -> Vec<FoundByLibfabric> {
@@ -282,6 +329,38 @@ mod tests {
             assert!(chosen.state == state && chosen.what.contains(what), "{chosen:?}");
             assert_eq!(chosen.remedy.is_some(), state == State::Slow, "{chosen:?}");
         }
+    }
+
+    #[test]
+    fn of_several_cards_is_told_which_is_taken_and_why() {
+        let card = |number: u8| way("verbs;ofi_rxm", ["a", "b", "c"][usize::from(number)], Some(Link::Up));
+        let mut survey = survey(vec![card(0), card(1), card(2)], Some(1)).unwrap();
+        let near = |cpus: &str, distance| Near { local_cpus: Some(cpus.to_owned()), distance };
+        survey.near = vec![near("0-7", 2), near("8-15", 1), near("0-7", 2)];
+        let told = |survey: &LibfabricSurvey| checks(&Ok(survey.clone()), &Asked::Named(None), &[]);
+        let text = told(&survey);
+        let chosen = &find(&text, "chosen").what;
+        assert!(
+            chosen.ends_with("; of its cards the nearest to the cpus that this process may run on"),
+            "{chosen}"
+        );
+        let lines: Vec<&str> = text.iter().map(|check| check.what.as_str()).collect();
+        let of_b =
+            "b (0000:3b:00.0, InfiniBand, 200 Gbit/s, up, nearest to cpus 8-15, distance 1): would be used";
+        assert!(lines.contains(&of_b), "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line.starts_with("a, c ") && line.contains("distance 2")),
+            "{lines:?}"
+        );
+        survey.near[1] = near("8-15", 2);
+        survey.rails = vec![survey.found[2].clone()];
+        let text = told(&survey);
+        let chosen = &find(&text, "chosen").what;
+        assert!(
+            chosen.contains("; 2 more as near, which the processes of a host take in turn; large"),
+            "{chosen}"
+        );
+        assert!(text.iter().any(|check| check.what.ends_with("would help with large messages")), "{text:?}");
     }
 
     #[test]

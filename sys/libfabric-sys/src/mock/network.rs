@@ -35,6 +35,7 @@ pub(super) struct Endpoint {
     buffers: VecDeque<Buffer>,
     incoming: VecDeque<Message>,
     pub(super) works: VecDeque<Work>,
+    pub(super) moved_bytes: usize,
 }
 
 /// A receive buffer.
@@ -239,11 +240,9 @@ impl Network {
     }
 
     pub(super) fn close_region(&mut self, region: usize) -> i32 {
-        let Region { memory, domain, .. } = self.regions[region];
-        let is_used = |ep: &Endpoint| {
-            let uses = |work: &Work| work.used().any(|used| memory.covers(used));
-            !ep.is_closed && ep.domain == domain && self.rules.local && ep.works.iter().any(uses)
-        };
+        // Descriptors are counted from one.
+        let uses = |work: &Work| work.descriptors().any(|descriptor| descriptor == region + 1);
+        let is_used = |ep: &Endpoint| !ep.is_closed && self.rules.local && ep.works.iter().any(uses);
         if self.endpoints.iter().any(is_used) {
             return self.breaks("a registration lasts until what uses it is over");
         }

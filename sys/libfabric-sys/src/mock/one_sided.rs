@@ -19,6 +19,8 @@ pub(super) struct Work {
     address: u64,
     key: u64,
     context: usize,
+    /// Of what it uses on its own side; zero where nothing is registered.
+    descriptors: [usize; 3],
     /// The provider keeps what it takes, and is done when it has.
     only_leaves: bool,
 }
@@ -32,13 +34,9 @@ pub(super) enum Deed {
 }
 
 impl Work {
-    /// The memory of its own side that it uses.
-    pub(super) fn used(&self) -> impl Iterator<Item = Span> {
-        let (compare, result) = match self.deed {
-            Deed::Atomic { compare, result, .. } => (compare, result),
-            _ => (None, None),
-        };
-        std::iter::once(self.memory).chain(compare).chain(result)
+    /// The descriptors of the memory of its own side that it uses.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = usize> {
+        self.descriptors.iter().copied()
     }
 }
 
@@ -103,7 +101,9 @@ impl Network {
                 };
                 let only_leaves = is_kept && flags & FI_DELIVERY_COMPLETE == 0;
                 let (memory, to) = (used[0].0, to as usize);
-                let work = Work { deed, memory, to, address, key, context, only_leaves };
+                let descriptors =
+                    std::array::from_fn(|place| used.get(place).map_or(0, |used| used.1.addr()));
+                let work = Work { deed, memory, to, address, key, context, descriptors, only_leaves };
                 self.endpoints[ep].works.push_back(work);
                 0
             }
@@ -156,6 +156,7 @@ impl Network {
         let error = match self.find_remote(ep, &work) {
             Ok((region, start)) => {
                 self.perform(&work, region, start);
+                self.endpoints[ep].moved_bytes += work.memory.bytes;
                 0
             }
             Err(error) => error,

@@ -1,17 +1,26 @@
 //! What goes wrong: providers that fail, memory that is refused, and peers that send anything.
 
 use super::*;
+use crate::wire::{FRAME_BYTES, Frame};
 use fabric::{Heap, UserMemory};
-use libfabric_sys::{Answer, Capacity, Endpoint, Offer};
+use libfabric_sys::{Answer, Capacity, Endpoint, Offer, Wanted};
 use std::time::{Duration, Instant};
 
 /// Notes what comes.
 #[derive(Default)]
-struct Noting {
-    messages: Vec<Vec<u8>>,
+pub(super) struct Noting {
+    pub(super) messages: Vec<Vec<u8>>,
     arriving: Option<Heap>,
-    pulled: Vec<(u64, bool)>,
-    lost: Vec<(Peer, FabricError)>,
+    pub(super) pulled: Vec<(u64, bool)>,
+    pub(super) done: Vec<(u64, Result<(), FabricError>)>,
+    pub(super) lost: Vec<(Peer, FabricError)>,
+}
+
+impl Noting {
+    /// How many of those operations have ended.
+    pub(super) fn ended_of(&self, tickets: &[u64]) -> usize {
+        self.done.iter().filter(|(ticket, _)| tickets.contains(ticket)).count()
+    }
 }
 
 impl Sink for Noting {
@@ -30,20 +39,23 @@ impl Sink for Noting {
     fn pulled(&mut self, _: Peer, ticket: u64, whole: bool) {
         self.pulled.push((ticket, whole));
     }
+    fn done(&mut self, _: Peer, ticket: u64, outcome: Result<(), FabricError>) {
+        self.done.push((ticket, outcome));
+    }
     fn lost(&mut self, peer: Peer, error: FabricError) {
         self.lost.push((peer, error));
     }
 }
 
 /// Polls until it is done.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < Duration::from_secs(60), "{what} hangs");
     }
 }
 
-fn connect(from: &mut Libfabric, to: &Libfabric) -> Lane {
+pub(super) fn connect(from: &mut Libfabric, to: &Libfabric) -> Lane {
     from.connect(to.here, &to.address()).expect("a lane")
 }
 
@@ -101,7 +113,7 @@ fn a_peer_that_is_lost_takes_no_other_with_it() {
 }
 
 /// Three ends on one network of the mock provider.
-fn three(rules: Rules) -> [Libfabric; 3] {
+pub(super) fn three(rules: Rules) -> [Libfabric; 3] {
     let (left, right) = mocked(rules);
     let settings = Settings { provider: Some(mock::PROVIDER.to_owned()), peers: 8, ..Settings::default() };
     let third = Libfabric::open_with(Peer(2), *left.port.library(), &settings).expect("a fabric opens");
@@ -109,7 +121,7 @@ fn three(rules: Rules) -> [Libfabric; 3] {
 }
 
 /// Posts until it is taken.
-fn post(from: &mut Libfabric, lane: Lane, message: &[u8], heard: &mut Noting) {
+pub(super) fn post(from: &mut Libfabric, lane: Lane, message: &[u8], heard: &mut Noting) {
     until("a post", || {
         let posted = from.post(lane, &Header::default(), Payload::from(message));
         from.poll(heard, 16);
@@ -357,7 +369,7 @@ impl Vandal {
         let offers = Offer::find(*victim.port.library(), Wanted::default()).unwrap();
         let capacity = Capacity { operations: 1, message_bytes_max: 1000 };
         let mut endpoint = Endpoint::open(&offers[0], capacity).unwrap();
-        let address = endpoint.insert(victim.port.name()).unwrap();
+        let address = endpoint.insert(victim.port.name(0)).unwrap();
         Vandal { endpoint, victim: address, seal: victim.card.seal }
     }
 
