@@ -77,6 +77,13 @@ static void other_kinds(int count) {
     OK(MPI_Isend(out, count, MPI_INT, next, 1, MPI_COMM_WORLD, &requests[0]));
     CLASS(MPI_Recv(in, count, MPI_FLOAT, previous, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
     OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    section("recv in a communicator of the program's own");
+    MPI_Comm copy;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+    OK(MPI_Isend(out, count, MPI_INT, next, 1, copy, &requests[0]));
+    CLASS(MPI_Recv(in, count, MPI_FLOAT, previous, 1, copy, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    OK(MPI_Comm_free(&copy));
     section("irecv, posted first");
     OK(MPI_Irecv(in, count, MPI_FLOAT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[0]));
     OK(MPI_Barrier(MPI_COMM_WORLD));

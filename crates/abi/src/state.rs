@@ -70,10 +70,10 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// What runs, if it has nothing else to look after.
+/// What runs, if it has nothing else to look after, and no message is to be checked.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
-    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
+    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0 && !checks())
 }
 
 /// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
@@ -85,8 +85,8 @@ pub(crate) trait Short {
     fn on(self, comm: &Communicator) -> Option<Self::Answer>;
 }
 
-/// Does something short with a communicator of a running library that has nothing else to look after; `None` where there
-/// is none, or nothing was done.
+/// Does something short with a communicator of a running library that has nothing else to look after and checks
+/// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
 pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     if comm != MPI_COMM_WORLD {
