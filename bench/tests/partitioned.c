@@ -32,7 +32,7 @@ static void arrive(MPI_Request request, int partition) {
 
 /* `total` bytes in `out_parts` partitions here and `in_parts` there; every second round is looked at in parts. */
 static void ring(int out_parts, int in_parts, int total) {
-    unsigned char *out = malloc((size_t)total + 1), *in = malloc((size_t)total + 9);
+    unsigned char *out = calloc(1, (size_t)total + 1), *in = malloc((size_t)total + 9);
     int *order = malloc((size_t)(out_parts + in_parts) * sizeof *order);
     MPI_Request requests[2];
     MPI_Status statuses[2];

@@ -60,6 +60,48 @@ static void freed(void) {
     SAME(later, 71);
 }
 
+static void too_long(MPI_Comm comm, MPI_Request *request, int *value) {
+    MPI_Status status;
+    OK(MPI_Irecv(value, 1, MPI_INT, partner, 13, comm, request));
+    together();
+    int two[2] = {1, 2};
+    OK(MPI_Send(two, 2, MPI_INT, partner, 13, comm));
+    CLASS(MPI_Wait(request, &status), MPI_ERR_TRUNCATE);
+    CHECK(*request == MPI_REQUEST_NULL);
+    SAME(status.MPI_SOURCE, partner);
+}
+
+/* In a communicator that the program has made, a receive is nothing but a name as well. What fails belongs to that
+ * communicator's error handler (the world's would end the job), and one that is freed keeps its messages for itself as
+ * long as a receive waits for them. */
+static void made(void) {
+    enum { COPIES = 20 };
+    MPI_Comm other, copies[COPIES];
+    MPI_Request request;
+    int value = -1, late = 77, got = -1;
+    section("receives in communicators that were made");
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
+    OK(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    too_long(other, &request, &value);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    section("a communicator that is freed while a receive is under way");
+    OK(MPI_Irecv(&value, 1, MPI_INT, partner, 14, other, &request));
+    int sends = check_rank >= partner, receives = check_rank <= partner;
+    if (receives && !sends) OK(MPI_Comm_free(&other));
+    for (int i = 0; i < COPIES; i++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &copies[i]));
+    for (int i = 0; i < COPIES; i++) {
+        OK(MPI_Sendrecv(&i, 1, MPI_INT, partner, 14, &got, 1, MPI_INT, partner, 14, copies[i], MPI_STATUS_IGNORE));
+        SAME(got, i);
+        OK(MPI_Comm_free(&copies[i]));
+    }
+    if (sends) OK(MPI_Send(&late, 1, MPI_INT, partner, 14, other));
+    if (!receives) OK(MPI_Cancel(&request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    if (receives) SAME(value, late);
+    if (sends) OK(MPI_Comm_free(&other));
+}
+
 /* Usual receives among sends, receives with gaps, receives on another communicator, and nulls. */
 static void mixed(void) {
     MPI_Comm other;
@@ -192,6 +234,7 @@ int main(int argc, char **argv) {
     partner = (check_rank ^ 1) < check_size ? check_rank ^ 1 : check_rank;
     integers();
     freed();
+    made();
     mixed();
     truncated();
     stale();

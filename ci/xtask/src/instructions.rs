@@ -224,7 +224,7 @@ fn remedy(account: String) -> String {
 /// Where the numbers are kept.
 const KEPT: &str = "ci/instructions.json";
 /// What the program is asked to do: its first argument.
-const PATTERNS: [&str; 3] = ["burst", "turns", "window"];
+const PATTERNS: [&str; 5] = ["burst", "turns", "window", "turns-made", "window-made"];
 /// What each rank counts, and in which functions.
 const COUNTED: [(&str, &str); 2] = [("send", "counted_send*"), ("receive", "counted_receive*")];
 const PROGRAM: &str = "instructions";

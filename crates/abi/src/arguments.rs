@@ -9,6 +9,8 @@ use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
 use crate::objects::Unpack;
+use crate::reach::{self, Access};
+use crate::state;
 
 /// Where a message goes or comes from, once checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +106,9 @@ pub(crate) unsafe fn readable(
     datatype: &Datatype,
 ) -> Result<Payload<'static>> {
     let span = buffer_span(buffer, count, datatype)?;
+    if state::checks() {
+        reach::check(buffer, count, datatype, Access::Read)?;
+    }
     // SAFETY: the span is where the program's elements stand, which it promised to be readable.
     Ok(unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
 }
@@ -161,6 +166,9 @@ pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Dataty
 #[inline(always)]
 pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<UserMemory> {
     let span = buffer_span(buffer, count, datatype)?;
+    if state::checks() {
+        reach::check(buffer, count, datatype, Access::Write)?;
+    }
     // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
     Ok(unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
 }
@@ -168,7 +176,7 @@ pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Dataty
 /// Room for the data of elements that come to stand in `span`.
 #[inline(always)]
 pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    if datatype.is_dense() {
+    if datatype.is_dense() && !state::checks() {
         return Ok(Incoming { memory: span, unpack: None });
     }
     to_unpack(span, count, datatype)
@@ -176,9 +184,14 @@ pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Resul
 
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    let packed = pooled(bytes_of(count, datatype)?);
+    let datatype = datatype.clone();
+    if datatype.is_dense() {
+        let unpack = Unpack { packed: None, datatype, count, memory: UserMemory::EMPTY };
+        return Ok(Incoming { memory, unpack: Some(unpack) });
+    }
+    let packed = pooled(bytes_of(count, &datatype)?);
     let claim = packed.memory();
-    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed, datatype: datatype.clone(), count, memory }) })
+    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed: Some(packed), datatype, count, memory }) })
 }
 
 /// Memory for a packed message, to be written before it is read.
@@ -191,9 +204,25 @@ fn pooled(bytes: usize) -> Heap {
 }
 
 impl Unpack {
+    /// Whether the elements of a message are those that are expected; `signature` is what its sender says of them.
+    pub(crate) fn check(&self, signature: u32, bytes: usize) -> Result<()> {
+        let expected = self.datatype.digest(self.count, bytes as i64);
+        if signature == 0 || expected == 0 || signature == expected {
+            return Ok(());
+        }
+        let what = format!(
+            "the {bytes} bytes of the message are other elements than those of {} of {}",
+            self.count,
+            self.datatype.name()
+        );
+        Err(Error::new(Class::Type, what)
+            .remedy("give both ends datatypes with the same elements in the same order"))
+    }
+
     /// Brings `bytes` received bytes to their places.
     pub(crate) fn finish(&mut self, bytes: usize) -> Result<()> {
-        let packed = self.packed.payload().part(0, bytes);
+        let Some(packed) = &self.packed else { return Ok(()) };
+        let packed = packed.payload().part(0, bytes);
         datatype::unpack(&self.datatype, self.count, packed, &mut self.memory, 0)
             .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
         Ok(())

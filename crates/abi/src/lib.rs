@@ -17,6 +17,7 @@ pub mod generated;
 pub mod handles;
 mod objects;
 mod parts;
+mod reach;
 mod requests;
 mod state;
 mod status;

@@ -54,6 +54,8 @@ pub(crate) struct CommObject {
     pub attributes: Mutex<Vec<(i32, usize)>>,
     /// What its buffered sends may use.
     pub buffer: Slot,
+    /// The session that it was made in, if it was.
+    pub session: Option<MPI_Session>,
     /// The hints that are known, of those that the program gave.
     pub hints: Mutex<Pairs>,
 }
@@ -66,8 +68,14 @@ impl CommObject {
             handler,
             attributes: Mutex::default(),
             buffer: Slot::default(),
+            session: None,
             hints: Mutex::default(),
         }
+    }
+
+    /// The same as one of a session.
+    pub(crate) fn of_session(self, session: Option<MPI_Session>) -> CommObject {
+        CommObject { session, ..self }
     }
 
     /// The object for a communicator that this one has stood for while it was being made; what hangs on this one goes
@@ -75,7 +83,7 @@ impl CommObject {
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
         comm.rename(&self.comm.name());
         let (errhandler, handler) = self.errhandler();
-        let object = CommObject::new(comm, errhandler, handler);
+        let object = CommObject::new(comm, errhandler, handler).of_session(self.session);
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         object
@@ -129,6 +137,12 @@ impl WinObject {
     pub(crate) fn replace_errhandler(&self, errhandler: MPI_Errhandler, handler: Handler) -> MPI_Errhandler {
         std::mem::replace(&mut *lock(&self.handler), (errhandler, handler)).0
     }
+}
+
+/// A group, and the session that it comes from.
+pub(crate) struct GroupObject {
+    pub group: Group,
+    pub session: Option<MPI_Session>,
 }
 
 /// A communicator found by its handle: the world is always there, others are kept alive while in use.
@@ -232,9 +246,10 @@ pub(crate) enum RequestObject {
     Failed { errors_to: MPI_Comm, status: MPI_Status, error: Error },
 }
 
-/// Packed data on its way into a layout with gaps.
+/// Data on its way into a layout with gaps, or one whose elements are to be compared with the sender's.
 pub(crate) struct Unpack {
-    pub packed: Heap,
+    /// The data until it is spread; where there is none, it is in its place already.
+    pub packed: Option<Heap>,
     pub datatype: Datatype,
     pub count: i64,
     pub memory: UserMemory,
@@ -250,7 +265,10 @@ pub(crate) struct MessageObject {
 /// Everything with a handle that exists only between init and finalize.
 pub(crate) struct Objects {
     pub comms: Table<Arc<CommObject>>,
-    pub groups: Table<Group>,
+    /// Communicators that were freed while receives were under way of which the engine alone knows, by their handles:
+    /// their contexts are not for others yet.
+    pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
+    pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
     pub ops: Table<OpObject>,
     pub requests: Table<RequestObject>,
@@ -269,6 +287,7 @@ impl Objects {
         debug_assert_eq!(sent, Some(SENT.value()));
         Objects {
             comms: Table::new(Kind::Comm),
+            lingering: Vec::new(),
             groups: Table::new(Kind::Group),
             datatypes: Table::new(Kind::Datatype),
             ops: Table::new(Kind::Op),

@@ -1,14 +1,14 @@
 //! Request handles, and what they stand for.
 //!
 //! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
-//! is entered here when it begins, and nothing looked up when it ends. Every send that is over when it was begun has the
+//! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is. Every send that is over when it was begun has the
 //! same handle. Only what needs more than the engine knows, a communicator of its own, data to be unpacked, several
 //! messages, has an object in the table.
 //!
 //! ```text
 //! kind            index                        generation
 //! Request         place in the table here      of that place
-//! Receive         place in the engine's table  of that place; always a receive in MPI_COMM_WORLD
+//! Receive         place in the engine's table  of that place
 //! Persistent      place in a table of its own  of that place
 //! ```
 //! A persistent request holds the operation that it has begun, if any. Whoever completes one takes that operation out;
@@ -141,7 +141,7 @@ impl Runtime {
     }
 
     /// Takes the request out of the table, or the operation out of a persistent one; whoever does so concludes it.
-    pub(crate) fn take_request(&self, request: MPI_Request) -> Result<RequestObject> {
+    pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<RequestObject> {
         if request == SENT {
             return Ok(RequestObject::Over(status::EMPTY));
         }
@@ -154,11 +154,9 @@ impl Runtime {
         let Some(id) = named_receive(request) else {
             return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
         };
-        if !self.process().reclaim(id) {
-            return Err(no_request(request));
-        }
-        let comm = self.world().clone();
-        Ok(RequestObject::Receive { comm, errors_to: MPI_COMM_WORLD, id, unpack: None })
+        let context = self.process().reclaim(id).ok_or_else(|| no_request(request))?;
+        let (errors_to, held) = self.comm_of(context);
+        Ok(RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None })
     }
 
     /// The living request whose handle has that integer.

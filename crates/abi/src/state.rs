@@ -47,7 +47,9 @@ static USERS: Mutex<Users> = Mutex::new(Users { world: false, sessions: 0, had_s
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// The runtime while somebody uses it; null before and after.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
-/// The runtime while the world model does, found in one load by sends and receives.
+/// Whether messages bring what their elements are, and receives look.
+static CHECKS: AtomicBool = AtomicBool::new(false);
+/// The runtime while the world model does and nothing is checked, found in one load by sends and receives.
 static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
@@ -68,16 +70,25 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// What runs, if it has nothing else to look after.
+/// What runs, if it has nothing else to look after, and no message is to be checked.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
-    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
+    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0 && !checks())
 }
 
-/// Does something short with a communicator of a running library that has nothing else to look after; `None` where there
-/// is none, or the work's answer is. The work begins no other call of MPI.
+/// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
+/// taken in wherever it is called, and a closure cannot.
+pub(crate) trait Short {
+    type Answer;
+
+    /// `None` where nothing was done.
+    fn on(self, comm: &Communicator) -> Option<Self::Answer>;
+}
+
+/// Does something short with a communicator of a running library that has nothing else to look after and checks
+/// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
-pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     if comm != MPI_COMM_WORLD {
         return with_made_comm(comm, work);
     }
@@ -86,18 +97,25 @@ pub(crate) fn with_usual_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator
     if runtime.detached.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    work(&runtime.world.comm)
+    work.on(&runtime.world.comm)
 }
 
 #[inline(never)]
-fn with_made_comm<R>(comm: MPI_Comm, work: impl FnOnce(&Communicator) -> Option<R>) -> Option<R> {
+fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     let runtime = undistracted()?;
+    let (objects, shared);
     // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
-    if let Some(objects) = runtime.objects.hold_owned() {
-        return work(&objects.comms.find(comm.value())?.comm);
-    }
-    let object = runtime.objects().comms.find(comm.value())?.clone();
-    work(&object.comm)
+    let object = match runtime.objects.hold_owned() {
+        Some(kept) => {
+            objects = kept;
+            objects.comms.find(comm.value())?
+        }
+        None => {
+            shared = runtime.objects().comms.find(comm.value())?.clone();
+            &shared
+        }
+    };
+    work.on(&object.comm)
 }
 
 /// Whether `MPI_Init` was called.
@@ -108,6 +126,12 @@ pub(crate) fn is_initialized() -> bool {
 /// Whether `MPI_Finalize` was called.
 pub(crate) fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == AFTER
+}
+
+/// Whether `WEFT_CHECK` is set.
+#[inline]
+pub(crate) fn checks() -> bool {
+    CHECKS.load(Ordering::Relaxed)
 }
 
 fn is_world_open() -> bool {
@@ -179,7 +203,9 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    if !checks() {
+        WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    }
     Ok(level)
 }
 
@@ -235,6 +261,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     }
     crate::bodies::datatypes::prepare();
     let session = Session::start_for(threads)?;
+    CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
     let runtime = Runtime {
@@ -369,6 +396,18 @@ impl Runtime {
         self.objects().comms.find(comm.value()).cloned().map(Held::Shared)
     }
 
+    /// The communicator of a context in which a receive is under way, and its handle, which may be freed.
+    #[cold]
+    pub(crate) fn comm_of(&'static self, context: u32) -> (MPI_Comm, Held) {
+        let objects = self.objects();
+        let living = objects.comms.entries().map(|(value, object)| (MPI_Comm::from_value(value), object));
+        let lingering = objects.lingering.iter().map(|(handle, object)| (*handle, object));
+        match living.chain(lingering).find(|(_, object)| object.comm.context() == context) {
+            Some((handle, object)) => (handle, Held::Shared(Arc::clone(object))),
+            None => (MPI_COMM_WORLD, Held::Fixed(&self.world)),
+        }
+    }
+
     /// The communicator of a handle.
     #[inline(always)]
     pub(crate) fn comm(&'static self, comm: MPI_Comm) -> Result<Held> {
@@ -385,11 +424,11 @@ impl Runtime {
         self.find_win(win).ok_or_else(|| no_win(win))
     }
 
-    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3).
+    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3), and its session.
     pub(crate) fn adopt_comm(&self, comm: Communicator, parent: &CommObject) -> Result<MPI_Comm> {
         let (errhandler, handler) = parent.errhandler();
         crate::bodies::error_handlers::retain(errhandler);
-        let object = Arc::new(CommObject::new(comm, errhandler, handler));
+        let object = Arc::new(CommObject::new(comm, errhandler, handler).of_session(parent.session));
         self.objects().comms.insert(object).map(MPI_Comm::from_value).ok_or_else(too_many)
     }
 }

@@ -68,9 +68,10 @@ impl<T> Table<T> {
         self.entries[place].object.as_mut()
     }
 
-    /// All objects.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.iter().filter_map(|entry| entry.object.as_ref())
+    /// All objects, with the values of their handles.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, &T)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((self.value(index as u32), entry.object.as_ref()?)))
     }
 
     /// Takes the object out; its handle is dead from now on.

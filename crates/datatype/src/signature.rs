@@ -3,6 +3,8 @@
 //!
 //! Kept as a tree that repeats parts instead of writing them out, so that a million structs cost one node.
 
+mod digest;
+
 use std::sync::Arc;
 
 use crate::Predefined;

@@ -57,7 +57,12 @@ pub enum Lent {
     /// It has received that message, and is gone now.
     Received(Probed),
     /// It is over in any other way, and gone now.
-    Over(Outcome),
+    Over {
+        /// How it ended.
+        outcome: Outcome,
+        /// The context that it was in.
+        context: u32,
+    },
 }
 
 /// How a send completes (MPI 5.0 §3.4).
@@ -241,8 +246,8 @@ struct Entry {
 enum Owner {
     /// Whoever has begun it.
     Caller,
-    /// Its name was given away, and may come back from anywhere.
-    Lent,
+    /// Its name was given away, and may come back from anywhere. What its messages are kept apart by.
+    Lent { context: u32 },
     /// Another request, of which it is a part: nobody ends it.
     Whole,
 }
@@ -278,7 +283,7 @@ impl Requests {
         let entry = &mut self.entries[index as usize];
         let Envelope { context, source, tag } = envelope;
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
-        entry.owner = Owner::Lent;
+        entry.owner = Owner::Lent { context };
         entry.put(State::Posted { pattern, from: Some(from), memory: room.memory() });
         RequestId { index, generation: entry.generation }
     }
@@ -302,20 +307,32 @@ impl Requests {
     /// Whether that names a request whose name was given away.
     #[inline(always)]
     pub(crate) fn is_lent(&self, id: RequestId) -> bool {
-        let entry = self.entries.get(id.index as usize);
-        entry.is_some_and(|entry| {
-            entry.owner == Owner::Lent && entry.generation == id.generation && entry.state.is_some()
-        })
+        self.lent_in(id).is_some()
+    }
+
+    /// The context of a request whose name was given away; `None` where it is none.
+    #[inline(always)]
+    pub(crate) fn lent_in(&self, id: RequestId) -> Option<u32> {
+        let entry = self.entries.get(id.index as usize)?;
+        match entry.owner {
+            Owner::Lent { context } if entry.generation == id.generation && entry.state.is_some() => {
+                Some(context)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the name of a request of that context was given away.
+    pub(crate) fn lends(&self, context: u32) -> bool {
+        self.entries.iter().any(|entry| entry.owner == Owner::Lent { context } && entry.state.is_some())
     }
 
     /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
-    /// this. False where it names none, or not any more.
-    pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
-        let lent = self.is_lent(id);
-        if lent {
-            self.entries[id.index as usize].owner = Owner::Caller;
-        }
-        lent
+    /// this and learns the context. `None` where it names none, or not any more.
+    pub(crate) fn reclaim(&mut self, id: RequestId) -> Option<u32> {
+        let context = self.lent_in(id)?;
+        self.entries[id.index as usize].owner = Owner::Caller;
+        Some(context)
     }
 
     /// The living request at a place, if its name was given away.
@@ -328,7 +345,8 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn end_lent(&mut self, id: RequestId) -> Lent {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return Lent::Unknown };
-        if entry.generation != id.generation || entry.owner != Owner::Lent {
+        let Owner::Lent { context } = entry.owner else { return Lent::Unknown };
+        if entry.generation != id.generation {
             return Lent::Unknown;
         }
         if let Some(State::Received(probed)) = &entry.state {
@@ -338,18 +356,18 @@ impl Requests {
             self.free.push(id.index);
             return Lent::Received(probed);
         }
-        self.end_lent_slowly(id)
+        self.end_lent_slowly(id, context)
     }
 
     #[inline(never)]
-    fn end_lent_slowly(&mut self, id: RequestId) -> Lent {
+    fn end_lent_slowly(&mut self, id: RequestId, context: u32) -> Lent {
         match self.find(id) {
             Some(State::Done(_)) => {}
             Some(_) => return Lent::Under,
             None => return Lent::Unknown,
         }
         match self.remove(id) {
-            Some(State::Done(outcome)) => Lent::Over(outcome),
+            Some(State::Done(outcome)) => Lent::Over { outcome, context },
             _ => Lent::Unknown,
         }
     }

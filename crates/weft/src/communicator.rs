@@ -116,6 +116,8 @@ pub struct Received {
     pub status: Status,
     /// Why it is not as it should be.
     pub error: Option<Error>,
+    /// What the sender said of its elements; 0 where it said nothing.
+    pub signature: u32,
 }
 
 /// A context number, by who uses it.
@@ -250,6 +252,19 @@ impl Communicator {
         &self.inner.process
     }
 
+    /// What keeps its messages apart from those of other communicators, as the engine has it.
+    #[inline(always)]
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.inner.context * 2
+    }
+
+    /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
+    #[must_use]
+    pub fn lends(&self) -> bool {
+        self.process().with_engine(|engine| engine.lends(self.context()))
+    }
+
     pub(crate) fn attributes(&self) -> &Attributes {
         &self.inner.attributes
     }
@@ -284,11 +299,31 @@ impl Communicator {
     pub fn start_send(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         match inner.process.send(peer, envelope, payload, mode) {
             Ok(sending) => Ok(sending),
             Err(error) => Err(self.send_failed(error, to, tag)),
         }
+    }
+
+    /// The same, and says what the elements of the message are: a number that [`Received`] has at the other end. 0 says
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Communicator::start_send`].
+    pub fn start_send_signed(
+        &self,
+        payload: Payload<'static>,
+        to: Rank,
+        tag: i32,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending> {
+        let inner = &*self.inner;
+        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
+        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let sending = inner.process.send_signed(peer, envelope, payload, mode, signature);
+        sending.map_err(|error| self.send_failed(error, to, tag))
     }
 
     /// Sends and waits until the buffer is free.
@@ -309,7 +344,7 @@ impl Communicator {
     #[must_use]
     pub fn send_at_once(&self, payload: Payload<'static>, to: Rank, tag: i32) -> Option<Sending> {
         let inner = &*self.inner;
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
     }
 
@@ -319,7 +354,7 @@ impl Communicator {
     #[must_use]
     pub fn receive_at_once(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
         let inner = &*self.inner;
-        let pattern = Pattern { context: inner.context * 2, source: Some(from), tag };
+        let pattern = Pattern { context: self.context(), source: Some(from), tag };
         let Probed { source, tag, bytes } =
             inner.process.receive_at_once(pattern, inner.group.peer(from)?, room)?;
         Some(Status { source, tag, bytes, cancelled: false })
@@ -339,7 +374,7 @@ impl Communicator {
             Some(rank) => Some(inner.group.peer(rank)?),
             None => None,
         };
-        let pattern = Pattern { context: inner.context * 2, source: from, tag };
+        let pattern = Pattern { context: self.context(), source: from, tag };
         Some(inner.process.receive_awaited(pattern, peer, memory))
     }
 
@@ -364,7 +399,7 @@ impl Communicator {
     #[must_use]
     pub fn receive_later(&self, room: Room, from: Rank, tag: i32) -> Option<RequestId> {
         let inner = &*self.inner;
-        let envelope = Envelope { context: inner.context * 2, source: from, tag };
+        let envelope = Envelope { context: self.context(), source: from, tag };
         inner.process.receive_later(envelope, inner.group.peer(from)?, room)
     }
 
@@ -459,7 +494,8 @@ impl Communicator {
     #[inline]
     pub fn conclude_receive(&self, outcome: &Outcome) -> Received {
         let status = Status::of(outcome);
-        Received { status, error: outcome.failure.as_ref().map(|_| self.receive_failed(outcome)) }
+        let error = outcome.failure.as_ref().map(|_| self.receive_failed(outcome));
+        Received { status, error, signature: outcome.signature }
     }
 
     #[cold]
@@ -517,7 +553,7 @@ impl Communicator {
 
     #[inline(always)]
     fn pattern(&self, from: Option<Rank>, tag: Option<i32>) -> Result<(Pattern, Option<Peer>)> {
-        let pattern = Pattern { context: self.inner.context * 2, source: from, tag };
+        let pattern = Pattern { context: self.context(), source: from, tag };
         match from {
             None => Ok((pattern, None)),
             Some(rank) => match self.inner.group.peer(rank) {

@@ -190,7 +190,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_CHECK",
-        meaning: "1 compares collective calls between ranks and reports those that differ; for debugging; default 0",
+        meaning: "1 compares collective calls between ranks, and the elements of messages with those of their receives; default 0",
     },
     Variable {
         name: "WEFT_EXPLAIN",

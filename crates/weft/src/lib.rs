@@ -21,6 +21,9 @@
 //! # Ok::<(), weft::Error>(())
 //! ```
 //!
+//! Structs are messages too, by `derive(`[`Datatype`](trait@Datatype)`)`; columns of a matrix are [`Strided`]; requests own
+//! their values and are futures, which [`block_on`] or any executor waits for.
+//!
 //! Errors are values: what C reports to an error handler is the `Err` of a call here, with its [`Class`] and a
 //! sentence for a person; nothing ends the job but a panic or [`Process::abort`]. A library hangs its own data on a
 //! communicator under a [`Key`], and asks a session for [another](Session::another). `WEFT_CHECK=1` compares collective
@@ -44,6 +47,7 @@ pub mod doctor;
 mod error;
 mod exchange;
 mod fabrics;
+mod future;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -60,8 +64,10 @@ mod process;
 mod recent;
 mod session;
 pub mod sets;
+mod strided;
 mod tell;
 mod typed;
+mod values;
 mod wait;
 mod window;
 
@@ -75,23 +81,32 @@ pub use communicator::{
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
+pub use derive::Datatype;
 pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
+pub use future::block_on;
 pub use group::{Comparison, Group, Peers, RankRange};
 pub use lock::{Guard, Lock, Threads};
-pub use memory::{Allocation, Shareable, Transferable};
+pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::Rank;
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use session::{Session, run_threads};
+pub use strided::{Strided, StridedMut};
 pub use tell::tell;
 pub use topology::{
     Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Offset, Placement, Stencil, WEIGHT_MAX,
     Weights, dims_create,
 };
-pub use typed::Request;
+pub use typed::{FromMessage, Request};
+
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
+
+/// What a type holds, for those who implement [`Datatype`] by hand.
+pub mod shape {
+    pub use datatype::{Part, Predefined, Shape};
+}
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {

@@ -7,17 +7,76 @@ use std::sync::atomic::{
     AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
 };
 
-use datatype::Predefined;
+use datatype::{Predefined, Shape};
 use fabric::{Payload, UserMemory};
 
 use crate::error::{Class, Error, Result};
 use crate::fabrics::SharedHeap;
 
-/// Types whose values can be sent as they stand in memory: numbers and bytes.
+/// Types whose values messages are made of: numbers, arrays of such types, and structs of them.
 ///
-/// Every bit pattern is a value and there is no padding, so bytes from another process are never an invalid value.
-/// Sealed: the list is closed, since a wrong entry would break the promise.
-pub trait Transferable: sealed::Sealed + Copy + Default + Send + 'static {
+/// For a struct it is derived. The layout is a constant; there is nothing to commit. Gaps between fields are neither sent
+/// nor written, so a message has the same bytes as one that C sends by `MPI_Type_create_struct`.
+///
+/// ```
+/// use weft::{Config, Datatype, Rank, run_threads};
+///
+/// #[repr(C)]
+/// #[derive(Datatype, Clone, Copy, Debug, PartialEq)]
+/// struct Atom {
+///     kind: u16,
+///     place: [f64; 3],
+/// }
+///
+/// assert_eq!((Atom::SHAPE.bytes(), size_of::<Atom>()), (26, 32));
+/// run_threads(2, &Config::default(), |session| {
+///     let world = session.world();
+///     let atoms = [Atom { kind: 1, place: [0.5, 1.5, 2.5] }, Atom { kind: 2, place: [3.0; 3] }];
+///     if world.rank() == Rank(0) {
+///         world.send(&atoms, Rank(1), 7).unwrap();
+///     } else {
+///         let (came, status) = world.recv::<Vec<Atom>>(Rank(0), 7).unwrap();
+///         assert_eq!((&came[..], status.bytes), (&atoms[..], 52));
+///     }
+/// })?;
+/// # Ok::<(), weft::Error>(())
+/// ```
+///
+/// What is no datatype does not compile: a struct whose layout the compiler may change,
+/// ```compile_fail
+/// #[derive(weft::Datatype, Clone, Copy)]
+/// struct Unordered { kind: u16, weight: f64 }
+/// ```
+/// one with a field of which not every bit pattern is a value,
+/// ```compile_fail
+/// #[repr(C)]
+/// #[derive(weft::Datatype, Clone, Copy)]
+/// struct Doubtful { sure: bool }
+/// ```
+/// and what has no fields.
+/// ```compile_fail
+/// #[repr(C)]
+/// #[derive(weft::Datatype, Clone, Copy)]
+/// enum Choice { First, Second }
+/// ```
+///
+/// # Safety
+/// Any bytes are a value of the type, in the places that the shape names and in those that it does not. The shape has the
+/// size of the type as its extent, and its numbers lie inside and do not overlap.
+pub unsafe trait Datatype: Copy + Send + 'static {
+    /// What a value holds, and where.
+    const SHAPE: &'static Shape;
+}
+
+// SAFETY: as for its elements, which stand in a row.
+unsafe impl<T: Datatype, const COUNT: usize> Datatype for [T; COUNT] {
+    const SHAPE: &'static Shape = &Shape::Row { of: T::SHAPE, count: COUNT };
+}
+
+/// Numbers and bytes: what operators combine.
+///
+/// Sealed: the list is that of the predefined datatypes.
+pub trait Transferable: sealed::Sealed + Datatype + Default {
     /// The predefined datatype of one value.
     const DATATYPE: Predefined;
 }
@@ -119,6 +178,11 @@ macro_rules! transferable {
     ($($rust:ty => $mpi:ident),* $(,)?) => {
         $(
             impl sealed::Sealed for $rust {}
+            // SAFETY: every bit pattern is a number.
+            unsafe impl Datatype for $rust {
+                const SHAPE: &'static Shape =
+                    &Shape::Number { predefined: Predefined::$mpi, bytes: size_of::<$rust>() };
+            }
             impl Transferable for $rust {
                 const DATATYPE: Predefined = Predefined::$mpi;
             }
@@ -135,20 +199,30 @@ transferable! {
 /// The bytes of values that stay where they are until the operation is over.
 ///
 /// The caller of this crate-private function blocks, or owns the values in the request, so that they do.
-pub(crate) fn reading<T: Transferable>(values: &[T]) -> Payload<'static> {
+pub(crate) fn reading<T: Datatype>(values: &[T]) -> Payload<'static> {
     // SAFETY: the slice is allocated; every caller in this crate keeps it so until the operation that the claim is
     // given to is over (blocking calls return after it, requests own the vector and wait in their `Drop`).
     unsafe { Payload::claim(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// Room for values that stays where it is, and is not looked at, until the operation is over.
-pub(crate) fn writing<T: Transferable>(values: &mut [T]) -> UserMemory {
+pub(crate) fn writing<T: Datatype>(values: &mut [T]) -> UserMemory {
     // SAFETY: as in `reading`; exclusive, since the slice is borrowed mutably or owned by the request. Any bytes
-    // are valid values of a transferable type.
+    // are values of a datatype.
     unsafe { UserMemory::claim(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// Bytes per value.
-pub(crate) fn value_bytes<T: Transferable>() -> usize {
-    size_of::<T>()
+/// Values that are to be overwritten.
+pub(crate) fn blank<T: Datatype>(count: usize) -> Vec<T> {
+    // SAFETY: any bytes are a value of a datatype, so zeroes are.
+    vec![unsafe { std::mem::zeroed() }; count]
+}
+
+/// Bytes of a value in a message: its data without gaps.
+pub(crate) const fn value_bytes<T: Datatype>() -> usize {
+    const {
+        assert!(T::SHAPE.extent() == size_of::<T>(), "the shape has the size of the type");
+        assert!(T::SHAPE.bytes() > 0, "a value without data is no message: it cannot be counted");
+        T::SHAPE.bytes()
+    }
 }

@@ -121,9 +121,9 @@ impl Process {
         self.surroundings.get_or_init(Surroundings::default)
     }
 
-    /// Whether members compare what collective operations they call.
+    /// Whether members compare what collective operations they call, and messages bring what their elements are.
     #[inline]
-    pub(crate) fn checks(&self) -> bool {
+    pub fn checks(&self) -> bool {
         self.checks.load(Ordering::Relaxed)
     }
 
@@ -143,6 +143,22 @@ impl Process {
     ) -> Result<Sending, Box<FabricError>> {
         let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
         // What goes to this process itself waits for whoever looks next, and all may be asleep.
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        sending
+    }
+
+    /// Sends without waiting, and says what the elements of the message are.
+    pub(crate) fn send_signed(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        payload: Payload<'static>,
+        mode: Mode,
+        signature: u32,
+    ) -> Result<Sending, Box<FabricError>> {
+        let sending = self.with(|engine| engine.send_signed(to, envelope, payload, mode, signature));
         if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
         }
@@ -274,10 +290,16 @@ impl Process {
     }
 
     /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
-    /// told that it has it.
+    /// told that it has it: the answer is its context.
     #[must_use]
-    pub fn reclaim(&self, request: RequestId) -> bool {
+    pub fn reclaim(&self, request: RequestId) -> Option<u32> {
         self.hold().reclaim(request)
+    }
+
+    /// The context of a receive of that kind; `None` where it is none.
+    #[must_use]
+    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
+        self.hold().lent_in(request)
     }
 
     /// The receive of that kind at a place in the engine's table, if there is one.
@@ -310,13 +332,13 @@ impl Process {
 
     /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
     /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
-    /// nothing where it had ended before, or `ended` in what other way it has ended.
+    /// nothing where it had ended before, or `ended` in what other way it has ended, and in what context.
     #[inline(always)]
     pub fn wait_lent(
         &self,
         mut name: impl FnMut(usize) -> Wanted,
         mut received: impl FnMut(usize, Option<Status>),
-        mut ended: impl FnMut(usize, Outcome),
+        mut ended: impl FnMut(usize, Outcome, u32),
     ) -> usize {
         let mut place = 0;
         self.until(|engine| {
@@ -330,8 +352,8 @@ impl Process {
                         }
                         Lent::Under => return None,
                         Lent::Unknown => None,
-                        Lent::Over(outcome) => {
-                            ended(place, outcome);
+                        Lent::Over { outcome, context } => {
+                            ended(place, outcome, context);
                             place += 1;
                             continue;
                         }
@@ -378,6 +400,19 @@ impl Process {
     #[must_use]
     pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
         self.until(|engine| Some(over(engine, requests)).filter(|ready| !ready.is_empty()))
+    }
+
+    /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.
+    pub(crate) fn wait_ready_or(&self, requests: &[Option<RequestId>], woken: &AtomicBool) -> Vec<usize> {
+        self.until(|engine| {
+            let ready = over(engine, requests);
+            (woken.load(Ordering::SeqCst) || !ready.is_empty()).then_some(ready)
+        })
+    }
+
+    /// Wakes the threads of this process that sleep in a call.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
     }
 
     /// One turn of progress, then whether a message is there.

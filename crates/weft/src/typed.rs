@@ -1,71 +1,79 @@
-//! Operations on slices and vectors of numbers: the communicator as a Rust program sees it.
+//! Operations on slices and vectors of values: the communicator as a Rust program sees it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use collectives::{Collective, Each, Operator as Shaped, Reduction, Rooted};
 use datatype::Operator;
-use fabric::{Payload, UserMemory};
-use messaging::{Mode, Outcome, Rank, Receiving, RequestId, Sending};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::{Message, Mode, Outcome, Rank, Receiving, RequestId, Sending};
 
 use crate::communicator::{Communicator, Status};
 use crate::error::{Class, Error, Result};
-use crate::memory::{Transferable, reading, value_bytes, writing};
+use crate::future::{forget, wake_later};
+use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
+use crate::values::{Landing, inbound, outbound, values_in};
 
 impl Communicator {
     /// Sends `values` to a rank; returns when they are on their way (MPI 5.0 §3.2).
     ///
     /// # Errors
     /// [`Class::Rank`], [`Class::Tag`], or that the peer is gone.
-    pub fn send<T: Transferable>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
+    pub fn send<T: Datatype>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
-        self.send_claim(reading(values), to, tag, Mode::Standard)
+        let outbound = outbound(values)?;
+        self.send_claim(outbound.payload, to, tag, Mode::Standard)
     }
 
     /// Sends `values`, and returns when their receive has begun.
     ///
     /// # Errors
     /// As [`Communicator::send`].
-    pub fn send_synchronous<T: Transferable>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
+    pub fn send_synchronous<T: Datatype>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
-        self.send_claim(reading(values), to, tag, Mode::Synchronous)
+        let outbound = outbound(values)?;
+        self.send_claim(outbound.payload, to, tag, Mode::Synchronous)
     }
 
     /// Receives values of a message of any length. `None` as source or tag takes any.
     ///
     /// # Errors
     /// [`Class::Rank`]; [`Class::Type`] where the message does not end with a whole value; a lost peer.
-    pub fn receive<T: Transferable>(
+    pub fn receive<T: Datatype>(
         &self,
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
     ) -> Result<(Vec<T>, Status)> {
+        self.recv(from, tag)
+    }
+
+    /// Receives a message as something that makes room for all of it: a vector, a boxed slice, a string.
+    ///
+    /// # Errors
+    /// As [`Communicator::receive`]; [`Class::Type`] where bytes are no text.
+    pub fn recv<R: FromMessage>(
+        &self,
+        from: impl Into<Option<Rank>>,
+        tag: impl Into<Option<i32>>,
+    ) -> Result<(R, Status)> {
         let message = self.take(from.into(), tag.into())?;
-        let bytes = message.probed().bytes;
-        if !bytes.is_multiple_of(value_bytes::<T>()) {
-            let what = format!(
-                "{}: {bytes} bytes are no whole number of values of {}",
-                self.place(),
-                value_bytes::<T>()
-            );
-            return Err(Error::new(Class::Type, what).remedy("receive as the type that was sent, or as u8"));
-        }
-        let mut values = vec![T::default(); bytes / value_bytes::<T>()];
-        let outcome = match self.start_receive_taken(message, writing(&mut values)) {
-            Receiving::Done(outcome) => outcome,
-            Receiving::Pending(request) => self.wait(request),
-        };
-        self.checked(&outcome).map(|status| (values, status))
+        R::from_message(self, message)
     }
 
     /// Receives into `room`, which may be longer than the message: the status tells its length in bytes.
     ///
     /// # Errors
     /// [`Class::Truncated`] where the message is longer; as [`Communicator::receive`] otherwise.
-    pub fn receive_into<T: Transferable>(
+    pub fn receive_into<T: Datatype>(
         &self,
         room: &mut [T],
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
     ) -> Result<Status> {
-        let received = self.receive_claim(writing(room), from.into(), tag.into())?;
+        let (memory, landing) = inbound(room)?;
+        let received = self.receive_claim(memory, from.into(), tag.into())?;
+        landing.land(room, received.status.bytes)?;
         received.error.map_or(Ok(received.status), Err)
     }
 
@@ -73,7 +81,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Those of the send and of the receive.
-    pub fn exchange<T: Transferable>(
+    pub fn exchange<T: Datatype>(
         &self,
         values: &[T],
         to: Rank,
@@ -82,8 +90,10 @@ impl Communicator {
         tag: i32,
     ) -> Result<Status> {
         check_tag(tag)?;
-        let receiving = self.start_receive(writing(room), from.into(), Some(tag))?;
-        let sending = self.start_send(reading(values), to, tag, Mode::Standard);
+        let outbound = outbound(values)?;
+        let (memory, landing) = inbound(room)?;
+        let receiving = self.start_receive(memory, from.into(), Some(tag))?;
+        let sending = self.start_send(outbound.payload, to, tag, Mode::Standard);
         let outcome = match (receiving, &sending) {
             (Receiving::Done(outcome), _) => outcome,
             (Receiving::Pending(request), Err(_)) => {
@@ -95,38 +105,47 @@ impl Communicator {
         if let Sending::Pending(request) = sending? {
             self.conclude_send(&self.wait(request), to, tag)?;
         }
-        self.checked(&outcome)
+        let status = self.checked(&outcome)?;
+        landing.land(room, status.bytes)?;
+        Ok(status)
     }
 
     /// Begins to send a vector, which comes back when it is sent.
     ///
     /// # Errors
     /// As [`Communicator::send`].
-    pub fn isend<T: Transferable>(&self, values: Vec<T>, to: Rank, tag: i32) -> Result<Request<T>> {
+    pub fn isend<T: Datatype>(&self, values: Vec<T>, to: Rank, tag: i32) -> Result<Request<T>> {
         check_tag(tag)?;
-        let state = match self.start_send(reading(&values), to, tag, Mode::Standard)? {
+        let outbound = outbound(&values)?;
+        let state = match self.start_send(outbound.payload, to, tag, Mode::Standard)? {
             Sending::Done => State::Over(Outcome::sent()),
             Sending::Pending(id) => State::Under(id),
         };
-        Ok(Request { communicator: self.clone(), values, state, send: Some((to, tag)) })
+        Ok(Request {
+            communicator: self.clone(),
+            values,
+            state,
+            way: Way::Out { to, tag, _keeps: outbound.keeps },
+        })
     }
 
     /// Begins to receive up to `count` values.
     ///
     /// # Errors
     /// [`Class::Rank`].
-    pub fn ireceive<T: Transferable>(
+    pub fn ireceive<T: Datatype>(
         &self,
         count: usize,
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
     ) -> Result<Request<T>> {
-        let mut values = vec![T::default(); count];
-        let state = match self.start_receive(writing(&mut values), from.into(), tag.into())? {
+        let mut values = blank::<T>(count);
+        let (memory, landing) = inbound(&mut values)?;
+        let state = match self.start_receive(memory, from.into(), tag.into())? {
             Receiving::Done(outcome) => State::Over(outcome),
             Receiving::Pending(id) => State::Under(id),
         };
-        Ok(Request { communicator: self.clone(), values, state, send: None })
+        Ok(Request { communicator: self.clone(), values, state, way: Way::In(landing) })
     }
 
     fn checked(&self, outcome: &Outcome) -> Result<Status> {
@@ -147,24 +166,30 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Root`].
-    pub fn broadcast<T: Transferable>(&self, values: &mut [T], root: Rank) -> Result<()> {
+    pub fn broadcast<T: Datatype>(&self, values: &mut [T], root: Rank) -> Result<()> {
         self.check_root(root)?;
         self.check(|| format!("broadcast, root {}, {}", root.0, amount::<T>(values.len())))?;
-        let bcast = Collective::Bcast { root, bytes: size_of_val(values) };
-        self.perform(bcast, Payload::EMPTY, writing(values), &mut |_, _| {})
+        let bytes = values.len() * value_bytes::<T>();
+        let (memory, landing) = inbound(values)?;
+        if self.rank() == root {
+            landing.load(values)?;
+        }
+        self.perform(Collective::Bcast { root, bytes }, Payload::EMPTY, memory, &mut |_, _| {})?;
+        landing.land(values, bytes)
     }
 
     /// Brings everybody's values to the root, in rank order; `None` elsewhere (MPI 5.0 §6.5).
     ///
     /// # Errors
     /// [`Class::Root`].
-    pub fn gather<T: Transferable>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
+    pub fn gather<T: Datatype>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
         self.check_root(root)?;
         self.check(|| format!("gather, root {}, {}", root.0, amount::<T>(values.len())))?;
-        let gather = Collective::Gather(Rooted { root, bytes: size_of_val(values), in_place: false });
+        let bytes = values.len() * value_bytes::<T>();
+        let gather = Collective::Gather(Rooted { root, bytes, in_place: false });
         let everywhere = if self.rank() == root { self.size() as usize } else { 0 };
-        let mut all = vec![T::default(); values.len() * everywhere];
-        self.perform(gather, reading(values), writing(&mut all), &mut |_, _| {})?;
+        let mut all = blank(values.len() * everywhere);
+        self.move_values(gather, values, &mut all)?;
         Ok((self.rank() == root).then_some(all))
     }
 
@@ -172,11 +197,11 @@ impl Communicator {
     ///
     /// # Errors
     /// See [`Communicator::barrier`].
-    pub fn all_gather<T: Transferable>(&self, values: &[T]) -> Result<Vec<T>> {
+    pub fn all_gather<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
         self.check(|| format!("all_gather, {}", amount::<T>(values.len())))?;
-        let allgather = Collective::Allgather(Each { bytes: size_of_val(values), in_place: false });
-        let mut all = vec![T::default(); values.len() * self.size() as usize];
-        self.perform(allgather, reading(values), writing(&mut all), &mut |_, _| {})?;
+        let bytes = values.len() * value_bytes::<T>();
+        let mut all = blank(values.len() * self.size() as usize);
+        self.move_values(Collective::Allgather(Each { bytes, in_place: false }), values, &mut all)?;
         Ok(all)
     }
 
@@ -185,7 +210,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Root`]; [`Class::Count`] where the root has not `count` values for each rank.
-    pub fn scatter<T: Transferable>(&self, values: &[T], count: usize, root: Rank) -> Result<Vec<T>> {
+    pub fn scatter<T: Datatype>(&self, values: &[T], count: usize, root: Rank) -> Result<Vec<T>> {
         self.check_root(root)?;
         if self.rank() == root && values.len() != count * self.size() as usize {
             let what =
@@ -195,9 +220,8 @@ impl Communicator {
         self.check(|| format!("scatter, root {}, {}", root.0, amount::<T>(count)))?;
         let bytes = count * value_bytes::<T>();
         let scatter = Collective::Scatter(Rooted { root, bytes, in_place: false });
-        let mut mine = vec![T::default(); count];
-        let input = if self.rank() == root { reading(values) } else { Payload::EMPTY };
-        self.perform(scatter, input, writing(&mut mine), &mut |_, _| {})?;
+        let mut mine = blank(count);
+        self.move_values(scatter, if self.rank() == root { values } else { &[] }, &mut mine)?;
         Ok(mine)
     }
 
@@ -205,17 +229,24 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Count`] where the values cannot be dealt out evenly.
-    pub fn all_to_all<T: Transferable>(&self, values: &[T]) -> Result<Vec<T>> {
+    pub fn all_to_all<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
         if !values.len().is_multiple_of(self.size() as usize) {
             let what = format!("{}: {} values for {} ranks", self.place(), values.len(), self.size());
             return Err(Error::new(Class::Count, what));
         }
         self.check(|| format!("all_to_all, {}", amount::<T>(values.len())))?;
-        let bytes = size_of_val(values) / self.size() as usize;
-        let alltoall = Collective::Alltoall(Each { bytes, in_place: false });
-        let mut all = vec![T::default(); values.len()];
-        self.perform(alltoall, reading(values), writing(&mut all), &mut |_, _| {})?;
+        let bytes = values.len() * value_bytes::<T>() / self.size() as usize;
+        let mut all = blank(values.len());
+        self.move_values(Collective::Alltoall(Each { bytes, in_place: false }), values, &mut all)?;
         Ok(all)
+    }
+
+    /// A collective operation that brings values from all to all, and combines none.
+    fn move_values<T: Datatype>(&self, collective: Collective, values: &[T], all: &mut [T]) -> Result<()> {
+        let outbound = outbound(values)?;
+        let (memory, landing) = inbound(all)?;
+        self.perform(collective, outbound.payload, memory, &mut |_, _| {})?;
+        landing.land(all, all.len() * value_bytes::<T>())
     }
 
     /// Combines everybody's values element by element; all get the result (MPI 5.0 §6.9.6).
@@ -293,11 +324,14 @@ impl Communicator {
 }
 
 /// How much of what, for the comparison of calls.
-fn amount<T: Transferable>(count: usize) -> String {
-    format!("{count} of {}", T::DATATYPE)
+fn amount<T: Datatype>(count: usize) -> String {
+    match T::SHAPE {
+        datatype::Shape::Number { predefined, .. } => format!("{count} of {predefined}"),
+        shape => format!("{count} of {} bytes", shape.bytes()),
+    }
 }
 
-fn check_tag(tag: i32) -> Result<()> {
+pub(crate) fn check_tag(tag: i32) -> Result<()> {
     if tag >= 0 {
         Ok(())
     } else {
@@ -307,15 +341,24 @@ fn check_tag(tag: i32) -> Result<()> {
 
 /// A send or receive under way, which owns its values until it is over.
 ///
+/// It is waited for by [`Request::wait`], or as a future under any executor: it gets on while it is polled, and
+/// [`block_on`](crate::block_on) waits for it as politely as `wait` does.
+///
 /// Dropping it waits: a send goes to its end, a receive is cancelled unless its message has come. So no buffer is
 /// ever given back while the library may still touch it; one that is leaked stays allocated.
 #[must_use = "a request that is dropped waits for its end"]
-pub struct Request<T: Transferable> {
+pub struct Request<T: Datatype> {
     communicator: Communicator,
     values: Vec<T>,
     state: State,
-    /// Where a send goes.
-    send: Option<(Rank, i32)>,
+    way: Way,
+}
+
+enum Way {
+    /// A send, with what is packed where the values have gaps.
+    Out { to: Rank, tag: i32, _keeps: Option<Heap> },
+    /// A receive, and where its data belongs.
+    In(Landing),
 }
 
 enum State {
@@ -324,26 +367,38 @@ enum State {
     Taken,
 }
 
-impl<T: Transferable> Request<T> {
+impl<T: Datatype> Request<T> {
     /// Waits. A send gives its vector back; a receive gives what came, cut to its length.
     ///
     /// # Errors
     /// [`Class::Truncated`], or that the peer is gone.
     pub fn wait(mut self) -> Result<(Vec<T>, Status)> {
-        let outcome = match std::mem::replace(&mut self.state, State::Taken) {
-            State::Under(id) => self.communicator.wait(id),
-            State::Over(outcome) => outcome,
-            State::Taken => return Err(Error::new(Class::Request, "the request is over")),
+        if let State::Under(id) = self.state {
+            self.state = State::Over(self.communicator.wait(id));
+        }
+        self.conclude()
+    }
+
+    /// What a request that is over gives.
+    fn conclude(&mut self) -> Result<(Vec<T>, Status)> {
+        let State::Over(outcome) = std::mem::replace(&mut self.state, State::Taken) else {
+            return Err(Error::new(Class::Request, "the request has given its values before"));
         };
         let mut values = std::mem::take(&mut self.values);
-        if let Some((to, tag)) = self.send {
-            self.communicator.conclude_send(&outcome, to, tag)?;
-            let status = Status { source: self.communicator.rank(), tag, bytes: 0, cancelled: false };
-            return Ok((values, status));
+        match &self.way {
+            Way::Out { to, tag, .. } => {
+                self.communicator.conclude_send(&outcome, *to, *tag)?;
+                let status =
+                    Status { source: self.communicator.rank(), tag: *tag, bytes: 0, cancelled: false };
+                Ok((values, status))
+            }
+            Way::In(landing) => {
+                let status = self.communicator.checked(&outcome)?;
+                landing.land(&mut values, status.bytes)?;
+                values.truncate(status.bytes / value_bytes::<T>());
+                Ok((values, status))
+            }
         }
-        let status = self.communicator.checked(&outcome)?;
-        values.truncate(status.bytes / value_bytes::<T>());
-        Ok((values, status))
     }
 
     /// Makes one turn of progress; true when [`Request::wait`] would not wait.
@@ -358,13 +413,84 @@ impl<T: Transferable> Request<T> {
     }
 }
 
-impl<T: Transferable> Drop for Request<T> {
+impl<T: Datatype> Future for Request<T> {
+    type Output = Result<(Vec<T>, Status)>;
+
+    /// Makes one turn of progress. See [`Request::wait`] for what comes out.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let was = if let State::Under(id) = self.state { Some(id) } else { None };
+        if self.test() {
+            if let Some(id) = was {
+                forget(self.communicator.process(), id);
+            }
+            return Poll::Ready(self.conclude());
+        }
+        if let Some(id) = was {
+            wake_later(self.communicator.process(), id, context);
+        }
+        Poll::Pending
+    }
+}
+
+// Nothing points into it but the claims on its values, which stand on the heap.
+impl<T: Datatype> Unpin for Request<T> {}
+
+impl<T: Datatype> Drop for Request<T> {
     fn drop(&mut self) {
         if let State::Under(id) = self.state {
-            if self.send.is_none() {
+            forget(self.communicator.process(), id);
+            if matches!(self.way, Way::In(_)) {
                 self.communicator.cancel(id);
             }
             self.communicator.wait(id);
         }
+    }
+}
+
+/// What a message of any length can be received as.
+///
+/// Sealed: all of them make their room by the length of the message.
+pub trait FromMessage: sealed::Sealed + Sized {
+    /// Receives a message that was taken.
+    #[doc(hidden)]
+    fn from_message(communicator: &Communicator, message: Message) -> Result<(Self, Status)>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T: Datatype> sealed::Sealed for Vec<T> {}
+impl<T: Datatype> FromMessage for Vec<T> {
+    fn from_message(communicator: &Communicator, message: Message) -> Result<(Vec<T>, Status)> {
+        let count = values_in::<T>(message.probed().bytes, || communicator.place().to_string())?;
+        let mut values = blank::<T>(count);
+        let (memory, landing) = inbound(&mut values)?;
+        let outcome = match communicator.start_receive_taken(message, memory) {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(request) => communicator.wait(request),
+        };
+        let status = communicator.checked(&outcome)?;
+        landing.land(&mut values, status.bytes)?;
+        Ok((values, status))
+    }
+}
+
+impl<T: Datatype> sealed::Sealed for Box<[T]> {}
+impl<T: Datatype> FromMessage for Box<[T]> {
+    fn from_message(communicator: &Communicator, message: Message) -> Result<(Box<[T]>, Status)> {
+        Vec::from_message(communicator, message).map(|(values, status)| (values.into(), status))
+    }
+}
+
+impl sealed::Sealed for String {}
+impl FromMessage for String {
+    fn from_message(communicator: &Communicator, message: Message) -> Result<(String, Status)> {
+        let (bytes, status) = Vec::<u8>::from_message(communicator, message)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let what = format!("{}: the message is no text: {error}", communicator.place());
+            Error::new(Class::Type, what).remedy("receive it as Vec<u8>")
+        })?;
+        Ok((text, status))
     }
 }

@@ -88,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "collectives",
             "datatype",
+            "derive",
             "topology",
             "messaging",
             "fabric",
@@ -100,6 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("collectives", &["messaging", "datatype", "fabric"]),
     ("messaging", &["fabric"]),
     ("datatype", &["fabric"]),
+    ("derive", &[]),
     ("topology", &["fabric", "hwloc"]),
     ("process-manager", &["pmix-sys"]),
     ("fabric", &[]),

@@ -5,6 +5,7 @@
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::sync::Mutex;
 
 use weft::{Allocation, Class, Error, Result};
@@ -17,7 +18,13 @@ use crate::state::call;
 use crate::types::*;
 
 /// What is handed out, by address.
-static ALLOCATED: Mutex<Option<HashMap<usize, Allocation>>> = Mutex::new(None);
+static ALLOCATED: Mutex<Option<HashMap<usize, Piece>>> = Mutex::new(None);
+
+/// Memory that was handed out.
+struct Piece {
+    memory: Allocation,
+    bytes: usize,
+}
 
 /// Allocates memory, at least at the beginning of a cache line, or aligned as the info key
 /// `mpi_minimum_memory_alignment` asks.
@@ -28,12 +35,20 @@ pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void
     call("MPI_Alloc_mem", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(baseptr.cast::<*mut c_void>(), "baseptr")? };
-        let memory = Allocation::new(layout(size, &info::pairs(info)?)?, runtime.process().shared_heap())?;
-        let start = memory.start();
-        lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), memory);
+        let layout = layout(size, &info::pairs(info)?)?;
+        let memory = Allocation::new(layout, runtime.process().shared_heap())?;
+        let (start, bytes) = (memory.start(), layout.size());
+        lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), Piece { memory, bytes });
         place.set(start.cast());
         Ok(())
     })
+}
+
+/// The memory handed out that an address lies in.
+pub(crate) fn piece_of(address: usize) -> Option<Range<usize>> {
+    let allocated = lock(&ALLOCATED);
+    let mut pieces = allocated.iter().flatten().map(|(&start, piece)| start..start + piece.bytes);
+    pieces.find(|piece| piece.contains(&address))
 }
 
 /// How memory is aligned where the program gives these hints.
@@ -63,7 +78,7 @@ pub unsafe fn mpi_free_mem(base: *mut c_void) -> c_int {
         }
         let allocation = lock(&ALLOCATED).as_mut().and_then(|allocated| allocated.remove(&base.addr()));
         let what = || format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
-        allocation.map(drop).ok_or_else(|| Error::new(Class::Base, what()))
+        allocation.map(|piece| drop(piece.memory)).ok_or_else(|| Error::new(Class::Base, what()))
     })
 }
 

@@ -4,7 +4,8 @@
 //! standard prescribes. The copies themselves are kept in memory of the library, each until its message is gone, so
 //! that no ring of free and used parts is needed.
 //!
-//! A send uses the buffer of its communicator, if that has one, and otherwise that of the process or of a session.
+//! A send uses the buffer of its communicator, if that has one, else that of the communicator's session, else that of the
+//! process.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -331,19 +332,19 @@ pub(super) fn send(
 ) -> Result<()> {
     let Some(to) = planned.partner() else { return Ok(()) };
     let copy = planned.copy()?;
-    // MPI 5.0 §3.6: the buffer of the communicator is the only one that its sends use, if there is one.
+    // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of the process.
     if lock(&object.buffer).is_some() {
-        return buffer(runtime, &object.buffer, object, errors_to, copy, to);
+        return buffer(runtime, &object.buffer, object, errors_to, (planned, copy), to);
     }
-    match session_with_buffer(runtime) {
-        Some(slot) => buffer(runtime, &slot, object, errors_to, copy, to),
-        None => buffer(runtime, &runtime.buffer, object, errors_to, copy, to),
+    match of_session(object) {
+        Some(slot) => buffer(runtime, &slot, object, errors_to, (planned, copy), to),
+        None => buffer(runtime, &runtime.buffer, object, errors_to, (planned, copy), to),
     }
 }
 
-/// The buffer of a session, where the process has none.
-fn session_with_buffer(runtime: &'static Runtime) -> Option<Arc<Slot>> {
-    if lock(&runtime.buffer).is_some() { None } else { sessions::slot_in_use() }
+/// The buffer of the session of a communicator, where it has one.
+fn of_session(object: &Held) -> Option<Arc<Slot>> {
+    sessions::slot(object.session?).ok().filter(|slot| lock(slot).is_some())
 }
 
 /// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads that send
@@ -353,14 +354,14 @@ fn buffer(
     slot: &Slot,
     object: &Held,
     errors_to: MPI_Comm,
-    copy: Heap,
+    (planned, copy): (PlannedSend, Heap),
     (to, tag): (Rank, c_int),
 ) -> Result<()> {
     let cost_bytes = copy.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();
-    let sending = comm.start_send(copy.memory().reading(), to, tag, Mode::Standard);
+    let sending = planned.start(&comm, copy.memory().reading(), (to, tag), Mode::Standard);
     let unplaced = {
         let mut attached = lock(slot);
         if let Some(attached) = &mut *attached {

@@ -120,7 +120,7 @@ pub unsafe fn mpi_comm_create_from_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     call("MPI_Comm_create_from_group", Target::Handler(errhandler), |runtime| {
-        let group = groups::resolve(runtime, group)?;
+        let (group, session) = (groups::resolve(runtime, group)?, groups::session_of(runtime, group));
         // SAFETY: the program's promises are handed on.
         let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newcomm, "newcomm")?) };
         communicator_hints::check(info)?;
@@ -128,7 +128,7 @@ pub unsafe fn mpi_comm_create_from_group(
         let new = runtime.process().communicator_of(&group, &tag)?;
         place.set(match new {
             Some(new) => {
-                let made = adopt(runtime, new, errhandler, handler)?;
+                let made = adopt(runtime, new, session, errhandler, handler)?;
                 runtime.comm(made)?.add_hints(info)?;
                 made
             }
@@ -142,11 +142,12 @@ pub unsafe fn mpi_comm_create_from_group(
 pub(crate) fn adopt(
     runtime: &'static Runtime,
     new: Communicator,
+    session: Option<MPI_Session>,
     errhandler: MPI_Errhandler,
     handler: crate::objects::Handler,
 ) -> Result<MPI_Comm> {
     error_handlers::retain(errhandler);
-    let object = CommObject::new(new, errhandler, handler);
+    let object = CommObject::new(new, errhandler, handler).of_session(session);
     runtime.objects().comms.insert(object.into()).map(MPI_Comm::from_value).ok_or_else(too_many)
 }
 

@@ -257,10 +257,21 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     match object {
         Some(object) => {
             error_handlers::release(object.errhandler().0);
+            linger(runtime, handle, object);
             Ok(())
         }
         None => Err(Error::new(Class::Communicator, "the communicator was freed by another thread")),
     }
+}
+
+/// Keeps what was freed as long as receives are under way in it that only the engine knows of.
+fn linger(runtime: &'static Runtime, handle: MPI_Comm, object: Arc<CommObject>) {
+    let mut lingering = std::mem::take(&mut runtime.objects().lingering);
+    lingering.push((handle, object));
+    // What is given up here is dropped when nothing is held.
+    let (stay, gone): (Vec<_>, Vec<_>) = lingering.into_iter().partition(|(_, object)| object.comm.lends());
+    runtime.objects().lingering.extend(stay);
+    drop(gone);
 }
 
 /// Names a communicator.

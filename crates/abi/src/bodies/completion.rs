@@ -45,11 +45,11 @@ fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ende
         runtime.process().wait_lent(
             wanted,
             |_, status| received = status,
-            |_, outcome| failed = Some(outcome),
+            |_, outcome, context| failed = Some((outcome, context)),
         );
         return match (received, failed) {
             (Some(status), _) => Ok(Ended { status: status::of(&status), error: None }),
-            (_, Some(outcome)) => Ok(end_receive(runtime, &outcome)),
+            (_, Some((outcome, context))) => Ok(end_receive(runtime, &outcome, context)),
             (None, None) => Err(no_request(request)),
         };
     }
@@ -151,9 +151,10 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
 
 /// What a usual receive that is over comes to.
 #[inline(always)]
-fn end_receive(runtime: &'static Runtime, outcome: &Outcome) -> Ended {
-    let received = runtime.world().conclude_receive(outcome);
-    let error = received.error.map(|error| (error, MPI_COMM_WORLD));
+fn end_receive(runtime: &'static Runtime, outcome: &Outcome, context: u32) -> Ended {
+    let (handle, held) = runtime.comm_of(context);
+    let received = held.comm.conclude_receive(outcome);
+    let error = received.error.map(|error| (error, handle));
     Ended { status: status::of(&received.status), error }
 }
 
@@ -166,7 +167,7 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
                 let status = weft::Status { source, tag, bytes, cancelled: false };
                 Ok(Some(Ended { status: status::of(&status), error: None }))
             }
-            Lent::Over(outcome) => Ok(Some(end_receive(runtime, &outcome))),
+            Lent::Over { outcome, context } => Ok(Some(end_receive(runtime, &outcome, context))),
             Lent::Unknown => Err(no_request(request)),
         };
     }
@@ -357,10 +358,10 @@ unsafe fn end_all(
                     }
                 }
             },
-            |place, outcome| unusual.push((index + place, outcome)),
+            |place, outcome, context| unusual.push((index + place, outcome, context)),
         );
-        for (index, outcome) in unusual.drain(..) {
-            end(index, end_receive(runtime, &outcome));
+        for (index, outcome, context) in unusual.drain(..) {
+            end(index, end_receive(runtime, &outcome, context));
         }
         index += ended;
         if index < list.count {

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::Mode;
 use weft::{Communicator, Error, Result};
 
-use crate::bodies::point_to_point::{Begun, Receive, Send, check_request, conclude};
+use crate::bodies::point_to_point::{Begun, Receive, Send, check_request, conclude, conclude_sent};
 use crate::entry::Target;
 use crate::objects::RequestObject;
 use crate::state::{Runtime, call};
@@ -185,22 +185,10 @@ unsafe fn conclude_both(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let (received, error) = conclude_begun(comm, receiving);
-    let sent = conclude_send(comm, sending);
+    let sent = conclude_sent(comm, sending);
     // SAFETY: the caller promised that it is null or writable.
     unsafe { status::write(status, &received) };
     error.map_or(sent, Err)
-}
-
-fn conclude_send(comm: &Communicator, begun: Begun) -> Result<()> {
-    match begun {
-        Begun::Sending { id, to, tag, outgoing } => {
-            let outcome = comm.wait(id);
-            drop(outgoing);
-            comm.conclude_send(&outcome, to, tag)
-        }
-        Begun::Failed(_, error) => Err(error),
-        Begun::Sent | Begun::Over(_) | Begun::Receiving { .. } => Ok(()),
-    }
 }
 
 /// Waits for a receive that was begun.

@@ -10,6 +10,7 @@ use weft::{Class, Comparison, Error, Group, Rank, RankRange, Result};
 use crate::bodies::pointers::{Place, array, check_array};
 use crate::entry::Target;
 use crate::generated::constants::*;
+use crate::objects::GroupObject;
 use crate::state::{Runtime, call, too_many};
 use crate::types::*;
 
@@ -18,7 +19,13 @@ pub(crate) fn resolve(runtime: &'static Runtime, group: MPI_Group) -> Result<Gro
     if group == MPI_GROUP_EMPTY {
         return Ok(Group::empty());
     }
-    runtime.objects().groups.find(group.value()).cloned().ok_or_else(|| no_group(group))
+    let objects = runtime.objects();
+    objects.groups.find(group.value()).map(|object| object.group.clone()).ok_or_else(|| no_group(group))
+}
+
+/// The session that a group comes from, if it does.
+pub(crate) fn session_of(runtime: &'static Runtime, group: MPI_Group) -> Option<MPI_Session> {
+    runtime.objects().groups.find(group.value())?.session
 }
 
 /// What the groups of some handles come to. A program of one thread has them looked at where they are; otherwise other
@@ -32,7 +39,8 @@ fn look<R, const N: usize>(
     let mut found = [&empty; N];
     for (place, handle) in found.iter_mut().zip(handles) {
         if handle != MPI_GROUP_EMPTY {
-            *place = objects.groups.find(handle.value()).ok_or_else(|| no_group(handle))?;
+            let found = objects.groups.find(handle.value());
+            *place = &found.ok_or_else(|| no_group(handle))?.group;
         }
     }
     if !runtime.is_shared() {
@@ -51,12 +59,17 @@ fn no_group(group: MPI_Group) -> Error {
     Error::new(Class::Group, format!("{:#x} is not a group, or not any more", group.value()))
 }
 
-/// A handle for a new group.
-pub(crate) fn adopt(runtime: &'static Runtime, group: Group) -> Result<MPI_Group> {
+/// A handle for a new group, and the session that it comes from.
+pub(crate) fn adopt(
+    runtime: &'static Runtime,
+    group: Group,
+    session: Option<MPI_Session>,
+) -> Result<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
     }
-    runtime.objects().groups.insert(group).map(MPI_Group::from_value).ok_or_else(too_many)
+    let object = GroupObject { group, session };
+    runtime.objects().groups.insert(object).map(MPI_Group::from_value).ok_or_else(too_many)
 }
 
 /// The members of a communicator.
@@ -68,7 +81,7 @@ pub unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(group, "group")? };
-        place.set(adopt(runtime, object.comm.group().clone())?);
+        place.set(adopt(runtime, object.comm.group().clone(), object.session)?);
         Ok(())
     })
 }
@@ -183,7 +196,8 @@ unsafe fn combine(
             Ok((place?, combination(first, second)))
         });
         let (place, group) = made??;
-        place.set(adopt(runtime, group)?);
+        let session = groups.iter().find_map(|&group| session_of(runtime, group));
+        place.set(adopt(runtime, group, session)?);
         Ok(())
     })
 }
@@ -231,8 +245,8 @@ unsafe fn choose(
         // SAFETY: the caller's promise is handed on.
         let place = unsafe { Place::new(newgroup, "newgroup") };
         let made = look(runtime, [group], |[group]| -> Result<_> { Ok((place?, choice(group)?)) });
-        let (place, group) = made??;
-        place.set(adopt(runtime, group)?);
+        let (place, chosen) = made??;
+        place.set(adopt(runtime, chosen, session_of(runtime, group))?);
         Ok(())
     })
 }
@@ -354,7 +368,7 @@ mod tests {
 
     fn of(peers: &[u32]) -> MPI_Group {
         let ranks: Vec<Rank> = peers.iter().copied().map(Rank).collect();
-        adopt(testing::start(), everybody().include(&ranks).unwrap()).unwrap()
+        adopt(testing::start(), everybody().include(&ranks).unwrap(), None).unwrap()
     }
 
     fn peers(group: MPI_Group) -> Vec<u32> {

@@ -75,7 +75,7 @@ pub unsafe fn mpi_intercomm_create_from_groups(
         let remote_leader = self::leader(remote_leader).unwrap_or(NOBODY);
         let remote = remote.as_ref().map(|group| (group, remote_leader));
         let new = runtime.process().connect(&local, leader, remote, &tag)?;
-        let made = adopt(runtime, new, errhandler, handler)?;
+        let made = adopt(runtime, new, groups::session_of(runtime, local_group), errhandler, handler)?;
         runtime.comm(made)?.add_hints(info)?;
         place.set(made);
         Ok(())
@@ -120,7 +120,7 @@ pub unsafe fn mpi_comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(group, "group")? };
         let remote = object.comm.remote_group().cloned().unwrap_or_else(Group::empty);
-        place.set(groups::adopt(runtime, remote)?);
+        place.set(groups::adopt(runtime, remote, object.session)?);
         Ok(())
     })
 }

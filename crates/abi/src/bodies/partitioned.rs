@@ -164,7 +164,9 @@ impl Sender {
             return Err(Error::new(Class::Argument, what));
         }
         if self.pieces.packed.is_some() {
-            for partition in partitions.clone() {
+            // What is under way is not packed again.
+            let fresh = |partition: &c_int| !self.side.is_ready(*partition as usize);
+            for partition in partitions.clone().filter(fresh) {
                 // SAFETY: the program says by this call that the partition is filled.
                 unsafe { self.pieces.pack(partition as usize)? };
             }

@@ -179,7 +179,8 @@ fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_
         return Ok(None);
     }
     if let Some(id) = named_receive(request) {
-        return Ok(received(runtime.world(), id));
+        let context = runtime.process().lent_in(id).ok_or_else(|| no_request(request))?;
+        return Ok(received(&runtime.comm_of(context).1.comm, id));
     }
     // What was found is asked when nothing is held any more: a generalized request calls the program.
     let found = found(&runtime.objects(), request)?;

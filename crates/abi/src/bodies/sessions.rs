@@ -56,12 +56,6 @@ pub(crate) fn slot(session: MPI_Session) -> Result<Arc<Slot>> {
     look(session, |object| object.buffer.clone())
 }
 
-/// The buffer of a session that has one.
-pub(crate) fn slot_in_use() -> Option<Arc<Slot>> {
-    let sessions = lock(&SESSIONS);
-    sessions.iter().map(|object| &object.buffer).find(|buffer| lock(buffer).is_some()).cloned()
-}
-
 fn look<R>(session: MPI_Session, ask: impl FnOnce(&mut SessionObject) -> R) -> Result<R> {
     lock(&SESSIONS).find_mut(session.value()).map(ask).ok_or_else(|| no_session(session))
 }
@@ -288,7 +282,7 @@ pub unsafe fn mpi_group_from_session_pset(
             place.set(MPI_GROUP_NULL);
             return Err(no_set(runtime));
         };
-        place.set(groups::adopt(runtime, set.group().clone())?);
+        place.set(groups::adopt(runtime, set.group().clone(), Some(session))?);
         Ok(())
     })
 }

@@ -17,7 +17,7 @@ use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject};
 use crate::requests::{SENT, receive_handle};
-use crate::state::{self, with_usual_comm};
+use crate::state::{self, Short, with_usual_comm};
 use crate::status;
 use crate::types::*;
 
@@ -26,6 +26,51 @@ use crate::types::*;
 fn usual(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
     let bytes = row_bytes(datatype, count)?;
     is_plain(buffer).then_some(bytes)
+}
+
+struct SendAtOnce {
+    payload: Payload<'static>,
+    to: Rank,
+    tag: c_int,
+}
+
+impl Short for SendAtOnce {
+    type Answer = Sending;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<Sending> {
+        comm.send_at_once(self.payload, self.to, self.tag)
+    }
+}
+
+struct ReceiveAtOnce {
+    room: Room,
+    from: Rank,
+    tag: Option<c_int>,
+}
+
+impl Short for ReceiveAtOnce {
+    type Answer = weft::Status;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<weft::Status> {
+        comm.receive_at_once(self.room, self.from, self.tag)
+    }
+}
+
+struct ReceiveLater {
+    room: Room,
+    from: Rank,
+    tag: c_int,
+}
+
+impl Short for ReceiveLater {
+    type Answer = RequestId;
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<RequestId> {
+        comm.receive_later(self.room, self.from, self.tag)
+    }
 }
 
 /// The rank of a number; one that is no rank, and `MPI_PROC_NULL` and `MPI_ANY_SOURCE` with it, is no member of any
@@ -55,7 +100,7 @@ pub(crate) unsafe fn send(
     let to = rank(to);
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    match with_usual_comm(comm, |object| object.send_at_once(payload, to, tag))? {
+    match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => Some(MPI_SUCCESS),
         Sending::Pending(request) => Some(finish_send(request, to, tag, comm)),
     }
@@ -94,7 +139,7 @@ pub(crate) unsafe fn isend(
     let to = rank(to);
     // SAFETY: the program's promise.
     let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
-    let begun = match with_usual_comm(comm, |object| object.send_at_once(payload, to, tag))? {
+    let begun = match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => {
             // SAFETY: not null, and the caller promised that it is writable.
             unsafe { request.write(SENT) };
@@ -127,10 +172,8 @@ pub(crate) unsafe fn irecv(
     }
     // SAFETY: the program's promise.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
-    let id = with_usual_comm(comm, |object| object.receive_later(room, rank(from), tag))?;
-    if comm == MPI_COMM_WORLD
-        && let Some(handle) = receive_handle(id)
-    {
+    let id = with_usual_comm(comm, ReceiveLater { room, from: rank(from), tag })?;
+    if let Some(handle) = receive_handle(id) {
         // SAFETY: not null, and the caller promised that it is writable.
         unsafe { request.write(handle) };
         return Some(MPI_SUCCESS);
@@ -146,7 +189,7 @@ fn enter_send(comm: MPI_Comm, id: RequestId, to: Rank, tag: c_int) -> Result<MPI
     enter(RequestObject::Send { comm: known(comm).comm.clone(), errors_to: comm, id, to, tag, keeps: None })
 }
 
-/// A receive that is not one of the world, or one more than there are handles of their kind.
+/// More receives than there are handles of their kind.
 #[cold]
 fn enter_receive(comm: MPI_Comm, id: RequestId) -> Result<MPI_Request> {
     enter(RequestObject::Receive { comm: known(comm).comm.clone(), errors_to: comm, id, unpack: None })
@@ -201,7 +244,7 @@ pub(crate) unsafe fn receive(
     // SAFETY: the program's promise; the buffer is in use no longer than this call.
     let room = unsafe { Room::claim(buffer.cast(), bytes) };
     if let Some(from) = from
-        && let Some(received) = with_usual_comm(comm, |object| object.receive_at_once(room, from, tag))
+        && let Some(received) = with_usual_comm(comm, ReceiveAtOnce { room, from, tag })
     {
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write_received(status, &received) };

@@ -260,7 +260,7 @@ pub unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
         let object = runtime.win(win)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(group, "group")? };
-        place.set(groups::adopt(runtime, object.window.group().clone())?);
+        place.set(groups::adopt(runtime, object.window.group().clone(), None)?);
         Ok(())
     })
 }

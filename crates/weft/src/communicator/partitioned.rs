@@ -190,6 +190,12 @@ impl PartitionedSend {
         Ok(whole)
     }
 
+    /// Whether a partition was said to be ready in this round.
+    #[must_use]
+    pub fn is_ready(&self, partition: usize) -> bool {
+        self.ready.get(partition).is_some_and(|ready| ready.load(Ordering::Relaxed))
+    }
+
     /// Says that partitions are ready; they travel at once. Several threads may do so at the same time: one of them hands
     /// over what others have noted down meanwhile.
     ///
