@@ -72,7 +72,7 @@ fn int_forms_come_back_as_integers_and_addresses() {
         assert_eq!(found, ints(MPI_COMBINER_SUBARRAY, &[2, 5, 7, 1, 2, 1, 2, MPI_ORDER_C], &[]));
         let (kinds, blocks, grid) =
             ([MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK], [3, MPI_DISTRIBUTE_DFLT_DARG], [2, 3]);
-        let (order, dealt) = (MPI_ORDER_FORTRAN, [kinds, blocks, grid].map(|list| list.as_ptr()));
+        let (order, dealt) = (MPI_ORDER_FORTRAN, [&kinds, &blocks, &grid].map(|list| list.as_ptr()));
         let [a, b, c] = dealt;
         let found = of(|new| mpi_type_create_darray(6, 4, 2, places, a, b, c, order, MPI_INT, new));
         let integers = [&[6, 4, 2, 5, 7][..], &kinds, &blocks, &grid, &[order]].concat();
