@@ -25,7 +25,8 @@ pub(crate) struct Runtime {
     model: OnceLock<WorldModel>,
     /// What buffered sends may use.
     pub buffer: Slot,
-    /// Requests that were freed before they were over; whoever calls next looks after them.
+    /// Requests that were freed before they were over; whoever calls next looks after them. One more where messages are
+    /// checked: while there are any, no message takes the short way.
     pub detached: AtomicUsize,
 }
 
@@ -49,7 +50,7 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether messages bring what their elements are, and receives look.
 static CHECKS: AtomicBool = AtomicBool::new(false);
-/// The runtime while the world model does and nothing is checked, found in one load by sends and receives.
+/// The runtime while the world model does, found in one load by sends and receives.
 static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
@@ -73,7 +74,7 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
 /// What runs, if it has nothing else to look after, and no message is to be checked.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
-    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0 && !checks())
+    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
 }
 
 /// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
@@ -203,9 +204,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    if !checks() {
-        WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
-    }
+    WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     Ok(level)
 }
 
@@ -272,7 +271,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
         objects: Lock::new(threads, Objects::new()),
         model: OnceLock::new(),
         buffer: Slot::default(),
-        detached: AtomicUsize::new(0),
+        detached: AtomicUsize::new(usize::from(checks())),
     };
     Ok(RUNTIME.get_or_init(|| runtime))
 }
