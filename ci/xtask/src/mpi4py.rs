@@ -215,13 +215,21 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 31] = [
+const MODULES: [&str; 39] = [
     "group",
     "comm",
     "comm_inter",
     "comm_topo",
+    "cco_buf",
+    "cco_vec",
+    "cco_obj",
+    "cco_nb_buf",
+    "cco_nb_vec",
+    "cco_pr_buf",
+    "cco_pr_vec",
     "cco_ngh_buf",
     "cco_ngh_obj",
+    "cco_pr_ngh_buf",
     "attributes",
     "buffer",
     "info",

@@ -62,11 +62,6 @@ pub(crate) struct Input {
 }
 
 impl Output {
-    /// Nothing: a rank that gets nothing.
-    pub(crate) fn none() -> Output {
-        Output { memory: UserMemory::EMPTY, blocks: Blocks::Listed(Vec::new()), scattered: None }
-    }
-
     /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
     ///
     /// # Safety
@@ -99,6 +94,13 @@ impl Output {
         self.memory.part(0, self.memory.bytes())
     }
 
+    /// Leaves the places as they are when the operation is over.
+    pub(crate) fn keep(&mut self) {
+        if let Some(scattered) = &mut self.scattered {
+            scattered.places.clear();
+        }
+    }
+
     /// Brings the packed bytes to their places.
     pub(crate) fn finish(self) -> Result<()> {
         let Some(Scattered { packed, places }) = self.scattered else { return Ok(()) };
@@ -112,9 +114,9 @@ impl Output {
 }
 
 impl Input {
-    /// Nothing: a rank that gives nothing, or whose contribution stands in the output.
-    pub(crate) fn none() -> Input {
-        Input { payload: Payload::EMPTY, blocks: Blocks::Listed(Vec::new()), _keeps: None }
+    /// Whether the pieces of a buffer can be where they are said to be.
+    pub(crate) fn check(buffer: *const c_void, pieces: &[Piece]) -> Result<()> {
+        Extent::of(buffer, pieces).map(drop)
     }
 
     /// The pieces of a buffer.

@@ -2,6 +2,8 @@
 //!
 //! A body is a function whose line begins with `pub fn mpi_x(` or `pub unsafe fn mpi_x(` (`pub(crate)` serves too),
 //! where `mpi_x` is the C name in lower case. Modules on the way to it must be `pub` or `pub(crate)`.
+//!
+//! One whose last parameter is `way: Way` serves the blocking call, the nonblocking one and the persistent one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,6 +22,8 @@ pub struct Body {
     pub path: String,
     /// It is declared `unsafe`.
     pub is_unsafe: bool,
+    /// It takes a `Way`.
+    pub has_ways: bool,
 }
 
 impl Bodies {
@@ -30,11 +34,11 @@ impl Bodies {
             let text =
                 fs::read_to_string(&file).map_err(|source| file_error(&file.to_string_lossy(), source))?;
             let module = module_path(file.strip_prefix(root.join(FOLDER)).unwrap_or(&file));
-            for (line, name, is_unsafe) in declarations(&text) {
+            for Declaration { line, name, is_unsafe, has_ways } in declarations(&text) {
                 let place = format!("{}:{line}", file.strip_prefix(root).unwrap_or(&file).display());
                 let known = tables.functions.iter().any(|function| function.body_name() == name);
                 let path = format!("crate::bodies{module}::{name}");
-                let earlier = found.insert(name.to_string(), Body { path, is_unsafe });
+                let earlier = found.insert(name.to_string(), Body { path, is_unsafe, has_ways });
                 check(&place, name, known, earlier.as_ref())?;
             }
         }
@@ -46,10 +50,16 @@ impl Bodies {
         self.0.get(name)
     }
 
+    /// Of these names; those that end with a star take a `Way`.
     #[cfg(test)]
     pub fn of(names: &[&str]) -> Bodies {
-        let body = |name: &&str| Body { path: format!("crate::bodies::{name}"), is_unsafe: true };
-        Bodies(names.iter().map(|name| (name.to_string(), body(name))).collect())
+        let body =
+            |name: &str, has_ways| Body { path: format!("crate::bodies::{name}"), is_unsafe: true, has_ways };
+        let named = |name: &&str| {
+            let plain = name.trim_end_matches('*');
+            (plain.to_string(), body(plain, name.ends_with('*')))
+        };
+        Bodies(names.iter().map(named).collect())
     }
 }
 
@@ -68,9 +78,23 @@ fn check(place: &str, name: &str, known: bool, earlier: Option<&Body>) -> Result
     Err(Error::Body { place: place.to_string(), problem, remedy })
 }
 
-/// `(line, name, is_unsafe)` of every body declared in a source text.
-fn declarations(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
-    text.lines().enumerate().filter_map(|(index, line)| {
+/// A body as it is declared.
+#[derive(Debug, PartialEq, Eq)]
+struct Declaration<'a> {
+    line: usize,
+    name: &'a str,
+    is_unsafe: bool,
+    has_ways: bool,
+}
+
+/// Every body declared in a source text.
+fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
+    let mut start = 0;
+    let lines = text.split_inclusive('\n').enumerate().map(move |(index, line)| {
+        start += line.len();
+        (index, line, &text[start - line.len()..])
+    });
+    lines.filter_map(|(index, line, from_here)| {
         let rest = line.trim_start();
         let rest = rest.strip_prefix("pub(crate) ").or_else(|| rest.strip_prefix("pub "))?;
         let (rest, is_unsafe) = match rest.strip_prefix("unsafe ") {
@@ -78,7 +102,12 @@ fn declarations(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
             None => (rest, false),
         };
         let name = rest.strip_prefix("fn ")?.split(['(', '<']).next()?;
-        name.starts_with("mpi_").then_some((index + 1, name, is_unsafe))
+        let has_ways = || {
+            let parameters = from_here.split_once(") ->").map_or("", |(parameters, _)| parameters);
+            parameters.trim_end().trim_end_matches(',').ends_with("way: Way")
+        };
+        let declaration = || Declaration { line: index + 1, name, is_unsafe, has_ways: has_ways() };
+        name.starts_with("mpi_").then(declaration)
     })
 }
 
@@ -114,8 +143,14 @@ mod tests {
     fn finds_declarations_and_nothing_else() {
         let text = "pub unsafe fn mpi_send(\n    pub fn mpi_wtime() -> f64 {\n// pub fn mpi_no(\nfn mpi_private() {}\n\
                     pub(crate) fn mpi_barrier(comm: MPI_Comm) {}\npub fn other() {}\n";
+        let declared = |line, name, is_unsafe, has_ways| Declaration { line, name, is_unsafe, has_ways };
         let found: Vec<_> = declarations(text).collect();
-        assert_eq!(found, [(1, "mpi_send", true), (2, "mpi_wtime", false), (5, "mpi_barrier", false)]);
+        let others = [declared(2, "mpi_wtime", false, false), declared(5, "mpi_barrier", false, false)];
+        assert_eq!(found[0], declared(1, "mpi_send", true, false));
+        assert_eq!(found[1..], others);
+        let ways = "pub unsafe fn mpi_bcast(\n    n: c_int,\n    way: Way,\n) -> c_int {\npub fn mpi_x(way: Way) -> c_int {";
+        let found: Vec<_> = declarations(ways).collect();
+        assert_eq!(found, [declared(1, "mpi_bcast", true, true), declared(5, "mpi_x", false, true)]);
     }
 
     #[test]
@@ -127,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_or_doubled_body_is_an_error() {
-        let earlier = Body { path: "crate::bodies::a::mpi_send".into(), is_unsafe: true };
+        let earlier = Body { path: "crate::bodies::a::mpi_send".into(), is_unsafe: true, has_ways: false };
         assert!(check("f.rs:1", "mpi_send", true, None).is_ok());
         let doubled = check("f.rs:1", "mpi_send", true, Some(&earlier)).unwrap_err().to_string();
         assert!(doubled.contains("crate::bodies::a::mpi_send"), "{doubled}");

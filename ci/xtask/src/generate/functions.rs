@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::bodies::{Bodies, Body};
 use super::chapters::{CHAPTERS, Chapter};
-use super::signature::{Conversion, Route, body_parameters, route};
+use super::signature::{Conversion, Route, Way, body_parameters, route};
 use super::tables::{Function, Tables};
 use super::{Error, MARK};
 
@@ -38,7 +38,7 @@ pub fn chapters_module() -> String {
 pub fn text(tables: &Tables, bodies: &Bodies, chapter: &Chapter) -> Result<String, Error> {
     let mut text = format!(
         "{MARK}//! {}.\n\nuse std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
-         use crate::convert::*;\nuse crate::entry::{{Entry, Target}};\nuse crate::types::*;\n",
+         use crate::bodies::ways::Way;\nuse crate::convert::*;\nuse crate::entry::{{Entry, Target}};\nuse crate::types::*;\n",
         chapter.title
     );
     for function in tables.chapter(chapter.key) {
@@ -57,7 +57,7 @@ pub fn body_signatures(tables: &Tables, bodies: &Bodies, prefixes: &[String]) ->
     let mut text = String::new();
     for function in tables.functions.iter().filter(wanted) {
         let state = match route(tables, bodies, function) {
-            Route::Plain(body) | Route::Shared(body, _) => format!("served by {}", body.path),
+            Route::To(body, ..) => format!("served by {}", body.path),
             Route::Missing => "no body yet".to_string(),
         };
         let parameters = body_parameters(tables, bodies, function);
@@ -104,10 +104,8 @@ fn remarks(function: &Function) -> String {
 
 /// The statement in the braces.
 fn call(function: &Function, route: Route<'_>) -> Result<String, Error> {
-    let plain = vec![Conversion::Same; function.parameters.len()];
     match route {
-        Route::Plain(body) => Ok(body_call(function, body, &plain)),
-        Route::Shared(body, conversions) => Ok(body_call(function, body, &conversions)),
+        Route::To(body, conversions, way) => Ok(body_call(function, body, &conversions, way)),
         Route::Missing if function.result.key() == "int" => Ok(unsupported_call(function)),
         Route::Missing => Err(Error::Body {
             place: function.name.clone(),
@@ -117,9 +115,10 @@ fn call(function: &Function, route: Route<'_>) -> Result<String, Error> {
     }
 }
 
-fn body_call(function: &Function, body: &Body, conversions: &[Conversion]) -> String {
+fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: Option<Way>) -> String {
     let pairs = function.parameters.iter().zip(conversions);
-    let list: Vec<_> = pairs.map(|(parameter, conversion)| conversion.argument(parameter)).collect();
+    let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
+    let list: Vec<_> = arguments.chain(way.map(|way| way.argument(function))).collect();
     if !body.is_unsafe {
         return format!("    {}\n", broken(&body.path, &list, "    "));
     }

@@ -3,6 +3,9 @@
 //! Many functions come in two forms, `MPI_Send` with `int count` and `MPI_Send_c` with `MPI_Count count`. One body
 //! serves both: scalars are widened, arrays and results travel in the small enums of `crates/abi/src/convert.rs`.
 //! The three old functions with `_x` take the same types as the `_c` form and go where that one goes.
+//!
+//! A collective operation is called in three ways, `MPI_Bcast`, `MPI_Ibcast` and `MPI_Bcast_init`: a body that takes a `Way`
+//! serves them all.
 
 use super::bodies::{Bodies, Body};
 use super::ctype::{CType, Parameter};
@@ -10,12 +13,51 @@ use super::tables::{Function, Tables};
 
 /// Where calls of a function go.
 pub enum Route<'a> {
-    /// To a body that takes just these arguments.
-    Plain(&'a Body),
-    /// To a body that serves both forms; the conversion of each argument.
-    Shared(&'a Body, Vec<Conversion>),
+    /// To a body: the conversion of each argument, and the way of the call where the body serves several. The last
+    /// arguments of calls in other ways than the first have no conversion: the way holds them.
+    To(&'a Body, Vec<Conversion>, Option<Way>),
     /// Nowhere yet.
     Missing,
+}
+
+/// How a collective operation is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Until it is over.
+    Blocking,
+    /// To be waited for.
+    Begun,
+    /// To be begun later.
+    Planned,
+}
+
+impl Way {
+    /// The Rust expression that makes the body's last argument in a call of `function`.
+    pub fn argument(self, function: &Function) -> String {
+        let name = function.name.trim_end_matches("_c");
+        match self {
+            Way::Blocking => format!("Way::blocking(\"{name}\")"),
+            Way::Begun => format!("Way::begun(\"{name}\", request)"),
+            Way::Planned => format!("Way::planned(\"{name}\", info, request)"),
+        }
+    }
+
+    /// What `function` does in another way than the first, and that way.
+    fn of<'a>(tables: &'a Tables, function: &Function) -> Option<(&'a Function, Way)> {
+        let (name, large) = match function.name.strip_suffix("_c") {
+            Some(name) => (name, "_c"),
+            None => (function.name.as_str(), ""),
+        };
+        let (plain, way) = match (name.strip_suffix("_init"), name.strip_prefix("MPI_I")) {
+            (Some(plain), _) => (plain.to_owned(), Way::Planned),
+            (_, Some(rest)) => {
+                let first = rest.chars().next()?.to_ascii_uppercase();
+                (format!("MPI_{first}{}", rest.get(1..)?), Way::Begun)
+            }
+            _ => return None,
+        };
+        Some((tables.function(&format!("{plain}{large}"))?, way))
+    }
 }
 
 /// How an argument of either form becomes an argument of the shared body.
@@ -35,12 +77,31 @@ pub fn route<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function) -> Ro
     let own = bodies.find(&function.body_name());
     let large_has_own = large_form.is_some_and(|large| bodies.find(&large.body_name()).is_some());
     match (own, large_form) {
-        (Some(body), Some(large)) if !large_has_own => match conversions(function, large) {
-            Some(conversions) => Route::Shared(body, conversions),
-            None => Route::Plain(body),
+        (Some(body), Some(large)) if !large_has_own => {
+            to(body, conversions(function, large).unwrap_or_else(|| as_they_are(function)))
+        }
+        (Some(body), _) => to(body, as_they_are(function)),
+        (None, _) => match route_of_variant(tables, bodies, function) {
+            Route::Missing => route_of_way(tables, bodies, function),
+            route => route,
         },
-        (Some(body), _) => Route::Plain(body),
-        (None, _) => route_of_variant(tables, bodies, function),
+    }
+}
+
+fn to(body: &Body, conversions: Vec<Conversion>) -> Route<'_> {
+    Route::To(body, conversions, body.has_ways.then_some(Way::Blocking))
+}
+
+fn as_they_are(function: &Function) -> Vec<Conversion> {
+    vec![Conversion::Same; function.parameters.len()]
+}
+
+/// `MPI_Ibcast` and `MPI_Bcast_init` go where `MPI_Bcast` goes.
+fn route_of_way<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function) -> Route<'a> {
+    let Some((blocking, way)) = Way::of(tables, function) else { return Route::Missing };
+    match route(tables, bodies, blocking) {
+        Route::To(body, conversions, Some(_)) => Route::To(body, conversions, Some(way)),
+        _ => Route::Missing,
     }
 }
 
@@ -48,8 +109,7 @@ pub fn route<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function) -> Ro
 pub fn body_parameters(tables: &Tables, bodies: &Bodies, function: &Function) -> Vec<(String, String)> {
     let large_form = large_form(tables, function).filter(|large| bodies.find(&large.body_name()).is_none());
     let conversions = large_form.and_then(|large| conversions(function, large));
-    let same = vec![Conversion::Same; function.parameters.len()];
-    let pairs = function.parameters.iter().zip(conversions.unwrap_or(same));
+    let pairs = function.parameters.iter().zip(conversions.unwrap_or_else(|| as_they_are(function)));
     pairs.map(|(parameter, conversion)| (parameter.name.clone(), conversion.body_type(parameter))).collect()
 }
 
@@ -78,7 +138,7 @@ fn route_of_variant<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function
     if let Some(base) = tables.function(&function.variant_of) {
         let body = bodies.find(&base.body_name());
         return match (body, conversions(base, function)) {
-            (Some(body), Some(conversions)) => Route::Shared(body, conversions),
+            (Some(body), Some(conversions)) => to(body, conversions),
             _ => Route::Missing,
         };
     }
@@ -163,6 +223,11 @@ mod tests {
                 "MPI_Count n; const MPI_Count counts[]; const MPI_Aint displs[]",
                 "MPI_Gatherv",
             ),
+            function("MPI_Bcast", "int n", ""),
+            function("MPI_Bcast_c", "MPI_Count n", "MPI_Bcast"),
+            function("MPI_Ibcast", "int n; MPI_Request* request", ""),
+            function("MPI_Ibcast_c", "MPI_Count n; MPI_Request* request", "MPI_Ibcast"),
+            function("MPI_Bcast_init", "int n; MPI_Info info; MPI_Request* request", ""),
             function("MPI_Get", "int a", ""),
             function("MPI_Get_c", "MPI_Count a; MPI_Count b", "MPI_Get"),
         ];
@@ -174,15 +239,27 @@ mod tests {
         let function = tables.function(name).unwrap();
         match route(&tables, &bodies, function) {
             Route::Missing => "missing".into(),
-            Route::Plain(body) => format!("plain {}", body.path),
-            Route::Shared(_, conversions) => {
+            Route::To(body, conversions, None) if conversions == as_they_are(function) => {
+                format!("plain {}", body.path)
+            }
+            Route::To(_, conversions, way) => {
                 let pairs = function.parameters.iter().zip(conversions);
-                pairs
-                    .map(|(parameter, conversion)| conversion.argument(parameter))
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
+                arguments.chain(way.map(|way| way.argument(function))).collect::<Vec<_>>().join(", ")
             }
         }
+    }
+
+    #[test]
+    fn one_body_serves_every_way() {
+        let body = &["mpi_bcast*"];
+        assert_eq!(arguments(body, "MPI_Bcast_c"), "n, Way::blocking(\"MPI_Bcast\")");
+        assert_eq!(arguments(body, "MPI_Ibcast"), "n as MPI_Count, Way::begun(\"MPI_Ibcast\", request)");
+        assert_eq!(arguments(body, "MPI_Ibcast_c"), "n, Way::begun(\"MPI_Ibcast\", request)");
+        let planned = "n as MPI_Count, Way::planned(\"MPI_Bcast_init\", info, request)";
+        assert_eq!(arguments(body, "MPI_Bcast_init"), planned);
+        assert_eq!(arguments(&["mpi_bcast"], "MPI_Ibcast"), "missing");
+        assert_eq!(arguments(&["mpi_bcast*", "mpi_ibcast"], "MPI_Ibcast"), "n as MPI_Count, request");
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Blocking collective operations that move data (MPI 5.0 §6.3 to §6.8).
+//! Collective operations that move data (MPI 5.0 §6.3 to §6.8, §6.12, §6.13), in each of their [ways](crate::bodies::ways).
 
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::collectives::{self, Collective, Each, Rooted, Schedule};
+use weft::collectives::{Collective, Each, Rooted};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, bytes_of};
 use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
-use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::parts::{Input, Output, Piece};
-use crate::state::{Runtime, call};
+use crate::parts::Piece;
+use crate::state::Runtime;
 use crate::types::*;
 
 /// Whether a buffer argument says that the data stands in the other buffer.
@@ -23,6 +23,22 @@ pub(crate) fn is_in_place(buffer: *const c_void) -> bool {
 /// One piece at the beginning of a buffer.
 pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype) -> Result<[Piece; 1]> {
     Ok([Piece { offset: 0, count, datatype: resolve_committed(runtime, datatype)? }])
+}
+
+/// A whole buffer and its length in bytes; nothing where the data stands in the other one.
+pub(crate) fn side(
+    runtime: &'static Runtime,
+    buffer: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    in_place: bool,
+) -> Result<(Side, usize)> {
+    if in_place {
+        return Ok((Side::none(), 0));
+    }
+    let piece = whole(runtime, count, datatype)?;
+    let bytes = bytes_of(count, &piece[0].datatype)?;
+    Ok((Side::whole(buffer, piece), bytes))
 }
 
 /// `count` elements for each rank, one behind the other.
@@ -37,18 +53,6 @@ fn for_each_rank(
     let total = count.checked_mul(i64::from(comm.size()));
     let total = total.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
     Ok(([Piece { offset: 0, count: total, datatype }], bytes))
-}
-
-/// Moves data by a schedule, and brings it to its places.
-fn run(comm: &Communicator, schedule: Schedule, input: &Input, mut output: Output) -> Result<()> {
-    comm.run(schedule, input.payload, output.lend(), &mut |_, _| {})?;
-    output.finish()
-}
-
-/// The same for an operation that may come again.
-fn perform(comm: &Communicator, collective: Collective, input: &Input, mut output: Output) -> Result<()> {
-    comm.perform(collective, input.payload, output.lend(), &mut |_, _| {})?;
-    output.finish()
 }
 
 /// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at all ranks.
@@ -79,36 +83,46 @@ fn check_same(gives: usize, expects: usize) -> Result<()> {
     Err(Error::new(class, format!("this rank sends itself {gives} bytes and expects {expects}")))
 }
 
-/// Returns when all members have called it.
-pub fn mpi_barrier(comm: MPI_Comm) -> c_int {
-    call("MPI_Barrier", Target::Comm(comm), |runtime| runtime.comm(comm)?.comm.barrier())
+/// Is over when all members have called it.
+///
+/// # Safety
+/// See [`Way::call`].
+pub unsafe fn mpi_barrier(comm: MPI_Comm, way: Way) -> c_int {
+    // SAFETY: nothing is given, and nothing gotten.
+    unsafe {
+        way.call(comm, |_, comm| {
+            way.check(comm, || way.name().to_owned())?;
+            Ok(Described::new(What::Even(Collective::Barrier), Side::none(), Side::none(), false))
+        })
+    }
 }
 
 /// Brings the root's data to all.
 ///
 /// # Safety
-/// `buffer` holds `count` elements of `datatype`, writable unless this is the root.
+/// `buffer` holds `count` elements of `datatype`, writable unless this is the root; see [`Way::call`], here and below.
 pub unsafe fn mpi_bcast(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Bcast", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         refuse_in_place(buffer)?;
-        let pieces = whole(runtime, count, datatype)?;
-        let bytes = bytes_of(count, &pieces[0].datatype)?;
-        comm.check(|| format!("MPI_Bcast, root {}, {}", root.0, amount(count, &pieces[0].datatype)))?;
-        // SAFETY: the program's promise is handed on.
-        let mut output = unsafe { Output::new(buffer, &pieces, comm.rank() == root)? };
-        let bcast = Collective::Bcast { root, bytes };
-        comm.perform(bcast, Input::none().payload, output.lend(), &mut |_, _| {})?;
-        if comm.rank() == root { Ok(()) } else { output.finish() }
-    })
+        let piece = whole(runtime, count, datatype)?;
+        let bytes = bytes_of(count, &piece[0].datatype)?;
+        way.check(comm, || {
+            format!("{}, root {}, {}", way.name(), root.0, amount(count, &piece[0].datatype))
+        })?;
+        let (here, bcast) = (comm.rank() == root, What::Even(Collective::Bcast { root, bytes }));
+        let described = Described::new(bcast, Side::none(), Side::whole(buffer, piece), here);
+        Ok(Described { receives: !here, ..described })
+    };
+    // SAFETY: the program's promise is handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
@@ -121,15 +135,15 @@ pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
 /// Compares an operation with a root, where each rank's part is the same.
 fn check_rooted(
     runtime: &'static Runtime,
+    way: &Way,
     comm: &Communicator,
-    name: &str,
     root: Rank,
     count: i64,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    comm.check(|| match resolve_committed(runtime, datatype) {
-        Ok(datatype) => format!("{name}, root {}, {} for each", root.0, amount(count, &datatype)),
-        Err(error) => format!("{name}, root {}, {error}", root.0),
+    way.check(comm, || match resolve_committed(runtime, datatype) {
+        Ok(datatype) => format!("{}, root {}, {} for each", way.name(), root.0, amount(count, &datatype)),
+        Err(error) => format!("{}, root {}, {error}", way.name(), root.0),
     })
 }
 
@@ -151,51 +165,31 @@ pub unsafe fn mpi_gather(
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Gather", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         if !here {
             refuse_in_place(sendbuf)?;
         }
-        // SAFETY: the program's promises are handed on, here and below.
-        let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
+        let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         let (count, datatype) = if here { (recvcount, recvtype) } else { (sendcount, sendtype) };
-        check_rooted(runtime, comm, "MPI_Gather", root, count, datatype)?;
+        check_rooted(runtime, &way, comm, root, count, datatype)?;
         if !here {
-            let gather = Collective::Gather(Rooted { root, bytes: input.payload.bytes(), in_place: false });
-            return perform(comm, gather, &input, Output::none());
+            let gather = Collective::Gather(Rooted { root, bytes: gives_bytes, in_place: false });
+            return Ok(Described::new(What::Even(gather), gives, Side::none(), false));
         }
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
         if !in_place {
-            check_same(input.payload.bytes(), bytes)?;
+            check_same(gives_bytes, bytes)?;
         }
-        // SAFETY: as above.
-        let output = unsafe { Output::new(recvbuf, &pieces, in_place)? };
-        perform(comm, Collective::Gather(Rooted { root, bytes, in_place }), &input, output)
-    })
-}
-
-/// What a rank gives: a whole buffer, or nothing where the data stands in the other one.
-///
-/// # Safety
-/// See [`Input::new`].
-pub(crate) unsafe fn give(
-    runtime: &'static Runtime,
-    buffer: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    in_place: bool,
-) -> Result<Input> {
-    if in_place {
-        return Ok(Input::none());
-    }
-    let pieces = whole(runtime, count, datatype)?;
-    // SAFETY: the caller's promise is handed on.
-    unsafe { Input::new(buffer, &pieces) }
+        let gather = Collective::Gather(Rooted { root, bytes, in_place });
+        Ok(Described::new(What::Even(gather), gives, Side::whole(recvbuf, pieces), in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// The pieces that arrays of counts and displacements describe.
@@ -228,6 +222,12 @@ pub(crate) unsafe fn listed(
     (0..entries).map(piece).collect()
 }
 
+/// The length of one piece in bytes.
+fn bytes_at(pieces: &[Piece], rank: Rank) -> Result<usize> {
+    let piece = &pieces[rank.0 as usize];
+    bytes_of(piece.count, &piece.datatype)
+}
+
 /// Brings everybody's data to the root, as much from each as the root says.
 ///
 /// # Safety
@@ -242,34 +242,29 @@ pub unsafe fn mpi_gatherv(
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Gatherv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         if !here {
             refuse_in_place(sendbuf)?;
         }
-        // SAFETY: the program's promises are handed on, here and below.
-        let input = unsafe { give(runtime, sendbuf, sendcount, sendtype, in_place)? };
-        comm.check(|| format!("MPI_Gatherv, root {}", root.0))?;
+        let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
+        way.check(comm, || format!("{}, root {}", way.name(), root.0))?;
+        let what = What::Gatherv { root, in_place };
         if !here {
-            let schedule = collectives::gatherv(&comm.shape(), root, input.payload.bytes(), &[], false);
-            return run(comm, schedule, &input, Output::none());
+            return Ok(Described::new(what, gives, Side::none(), false));
         }
-        // SAFETY: as above.
-        let output = unsafe {
-            let pieces = listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)?;
-            Output::new(recvbuf, &pieces, in_place)?
-        };
-        let mine = output.blocks[comm.rank().0 as usize].bytes;
+        // SAFETY: the program promised an entry for every rank.
+        let pieces = unsafe { listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)? };
         if !in_place {
-            check_same(input.payload.bytes(), mine)?;
+            check_same(gives_bytes, bytes_at(&pieces, root)?)?;
         }
-        let schedule = collectives::gatherv(&comm.shape(), root, mine, &output.blocks, in_place);
-        run(comm, schedule, &input, output)
-    })
+        Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Deals the root's data out, in rank order.
@@ -285,51 +280,31 @@ pub unsafe fn mpi_scatter(
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Scatter", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
         if !here {
             refuse_in_place(recvbuf)?;
         }
-        // SAFETY: the program's promises are handed on, here and below.
-        let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
+        let (gets, gets_bytes) = side(runtime, recvbuf, recvcount, recvtype, in_place)?;
         let (count, datatype) = if here { (sendcount, sendtype) } else { (recvcount, recvtype) };
-        check_rooted(runtime, comm, "MPI_Scatter", root, count, datatype)?;
+        check_rooted(runtime, &way, comm, root, count, datatype)?;
         if !here {
-            let scatter = Collective::Scatter(Rooted { root, bytes: output.memory.bytes(), in_place: false });
-            return perform(comm, scatter, &Input::none(), output);
+            let scatter = Collective::Scatter(Rooted { root, bytes: gets_bytes, in_place: false });
+            return Ok(Described::new(What::Even(scatter), Side::none(), gets, false));
         }
         refuse_in_place(sendbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
-        // SAFETY: as above.
-        let input = unsafe { Input::new(sendbuf, &pieces)? };
         if !in_place {
-            check_same(bytes, output.memory.bytes())?;
+            check_same(bytes, gets_bytes)?;
         }
-        perform(comm, Collective::Scatter(Rooted { root, bytes, in_place }), &input, output)
-    })
-}
-
-/// What a rank gets: a whole buffer, or nothing where its part stays where it is.
-///
-/// # Safety
-/// See [`Output::new`].
-unsafe fn get(
-    runtime: &'static Runtime,
-    buffer: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    in_place: bool,
-) -> Result<Output> {
-    if in_place {
-        return Ok(Output::none());
-    }
-    let pieces = whole(runtime, count, datatype)?;
-    // SAFETY: the caller's promise is handed on.
-    unsafe { Output::new(buffer, &pieces, false) }
+        let scatter = Collective::Scatter(Rooted { root, bytes, in_place });
+        Ok(Described::new(What::Even(scatter), Side::whole(sendbuf, pieces), gets, false))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Deals the root's data out, as much to each as the root says.
@@ -346,33 +321,29 @@ pub unsafe fn mpi_scatterv(
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Scatterv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
         if !here {
             refuse_in_place(recvbuf)?;
         }
-        // SAFETY: the program's promises are handed on, here and below.
-        let output = unsafe { get(runtime, recvbuf, recvcount, recvtype, in_place)? };
-        comm.check(|| format!("MPI_Scatterv, root {}", root.0))?;
+        let (gets, gets_bytes) = side(runtime, recvbuf, recvcount, recvtype, in_place)?;
+        way.check(comm, || format!("{}, root {}", way.name(), root.0))?;
+        let what = What::Scatterv { root, in_place };
         if !here {
-            let schedule = collectives::scatterv(&comm.shape(), root, &[], output.memory.bytes(), false);
-            return run(comm, schedule, &Input::none(), output);
+            return Ok(Described::new(what, Side::none(), gets, false));
         }
-        // SAFETY: as above.
-        let input = unsafe {
-            let pieces = listed(runtime, comm.size() as usize, sendcounts, displs, sendtype)?;
-            Input::new(sendbuf, &pieces)?
-        };
-        let mine = input.blocks[comm.rank().0 as usize].bytes;
+        // SAFETY: the program promised an entry for every rank.
+        let pieces = unsafe { listed(runtime, comm.size() as usize, sendcounts, displs, sendtype)? };
         if !in_place {
-            check_same(mine, output.memory.bytes())?;
+            check_same(bytes_at(&pieces, root)?, gets_bytes)?;
         }
-        run(comm, collectives::scatterv(&comm.shape(), root, &input.blocks, mine, in_place), &input, output)
-    })
+        Ok(Described::new(what, Side::listed(sendbuf, pieces), gets, false))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Brings everybody's data to everybody, in rank order.
@@ -387,23 +358,22 @@ pub unsafe fn mpi_allgather(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Allgather", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            (give(runtime, sendbuf, sendcount, sendtype, in_place)?, Output::new(recvbuf, &pieces, in_place)?)
-        };
+        let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
-            check_same(input.payload.bytes(), bytes)?;
+            check_same(gives_bytes, bytes)?;
         }
-        comm.check(|| format!("MPI_Allgather, {}", each(comm, &pieces)))?;
-        perform(comm, Collective::Allgather(Each { bytes, in_place }), &input, output)
-    })
+        way.check(comm, || format!("{}, {}", way.name(), each(comm, &pieces)))?;
+        let what = What::Even(Collective::Allgather(Each { bytes, in_place }));
+        Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Brings everybody's data to everybody, parts of different length.
@@ -419,23 +389,24 @@ pub unsafe fn mpi_allgatherv(
     displs: Displacements,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Allgatherv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let pieces = listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)?;
-            (give(runtime, sendbuf, sendcount, sendtype, in_place)?, Output::new(recvbuf, &pieces, in_place)?)
-        };
+        // SAFETY: the program promised an entry for every rank.
+        let pieces = unsafe { listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)? };
+        let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
-            check_same(input.payload.bytes(), output.blocks[comm.rank().0 as usize].bytes)?;
+            check_same(gives_bytes, bytes_at(&pieces, comm.rank())?)?;
         }
-        comm.check(|| format!("MPI_Allgatherv, {}", amounts(output.blocks.iter().map(|block| block.bytes))))?;
-        let schedule = collectives::allgatherv(&comm.shape(), &output.blocks, in_place);
-        run(comm, schedule, &input, output)
-    })
+        way.check(comm, || {
+            let lengths = pieces.iter().map(|piece| bytes_of(piece.count, &piece.datatype).unwrap_or(0));
+            format!("{}, {}", way.name(), amounts(lengths))
+        })?;
+        Ok(Described::new(What::Allgatherv { in_place }, gives, Side::listed(recvbuf, pieces), in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Everybody sends a part to everybody.
@@ -450,26 +421,25 @@ pub unsafe fn mpi_alltoall(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Alltoall", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
-        // SAFETY: the program's promises are handed on, here and below.
-        let output = unsafe { Output::new(recvbuf, &pieces, in_place)? };
-        let input = if in_place {
-            Input::none()
+        let gives = if in_place {
+            Side::none()
         } else {
-            let (pieces, gives) = for_each_rank(runtime, comm, sendcount, sendtype)?;
-            check_same(gives, bytes)?;
-            // SAFETY: as above.
-            unsafe { Input::new(sendbuf, &pieces)? }
+            let (pieces, gives_bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
+            check_same(gives_bytes, bytes)?;
+            Side::whole(sendbuf, pieces)
         };
-        comm.check(|| format!("MPI_Alltoall, {}", each(comm, &pieces)))?;
-        perform(comm, Collective::Alltoall(Each { bytes, in_place }), &input, output)
-    })
+        way.check(comm, || format!("{}, {}", way.name(), each(comm, &pieces)))?;
+        let what = What::Even(Collective::Alltoall(Each { bytes, in_place }));
+        Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Everybody sends a part to everybody, of different lengths.
@@ -486,36 +456,39 @@ pub unsafe fn mpi_alltoallv(
     rdispls: Displacements,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Alltoallv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
-        let in_place = is_in_place(sendbuf);
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let pieces = listed(runtime, comm.size() as usize, recvcounts, rdispls, recvtype)?;
-            let output = Output::new(recvbuf, &pieces, in_place)?;
-            let input = match in_place {
-                true => Input::none(),
-                false => Input::new(
-                    sendbuf,
-                    &listed(runtime, comm.size() as usize, sendcounts, sdispls, sendtype)?,
-                )?,
+    let describe = |runtime, comm: &Communicator| {
+        let (ranks, in_place) = (comm.size() as usize, is_in_place(sendbuf));
+        // SAFETY: the program promised an entry for every rank in all arrays.
+        let (gives, gets) = unsafe {
+            let gets = listed(runtime, ranks, recvcounts, rdispls, recvtype)?;
+            let gives = match in_place {
+                true => None,
+                false => Some(listed(runtime, ranks, sendcounts, sdispls, sendtype)?),
             };
-            (input, output)
+            (gives, gets)
         };
-        comm.check(|| "MPI_Alltoallv".to_owned())?;
-        all_to_all(comm, &input, output, in_place)
-    })
+        all_to_all(&way, comm, (sendbuf, gives), (recvbuf, gets))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
-fn all_to_all(comm: &Communicator, input: &Input, output: Output, in_place: bool) -> Result<()> {
-    let Rank(here) = comm.rank();
-    if !in_place {
-        check_same(input.blocks[here as usize].bytes, output.blocks[here as usize].bytes)?;
+/// An exchange of different parts; in place where none are given.
+fn all_to_all(
+    way: &Way,
+    comm: &Communicator,
+    (sendbuf, gives): (*const c_void, Option<Vec<Piece>>),
+    (recvbuf, gets): (*mut c_void, Vec<Piece>),
+) -> Result<Described> {
+    way.check(comm, || way.name().to_owned())?;
+    let in_place = gives.is_none();
+    if let Some(gives) = &gives {
+        check_same(bytes_at(gives, comm.rank())?, bytes_at(&gets, comm.rank())?)?;
     }
-    let schedule = collectives::alltoallv(&comm.shape(), &input.blocks, &output.blocks, in_place);
-    run(comm, schedule, input, output)
+    let gives = gives.map_or_else(Side::none, |gives| Side::listed(sendbuf, gives));
+    Ok(Described::new(What::Alltoallv { in_place }, gives, Side::listed(recvbuf, gets), in_place))
 }
 
 /// The pieces that arrays of counts, displacements in bytes and datatypes describe.
@@ -558,25 +531,21 @@ pub unsafe fn mpi_alltoallw(
     rdispls: Displacements,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Alltoallw", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
-        let in_place = is_in_place(sendbuf);
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let pieces = listed_with_types(runtime, comm.size() as usize, recvcounts, rdispls, recvtypes)?;
-            let output = Output::new(recvbuf, &pieces, in_place)?;
-            let input = match in_place {
-                true => Input::none(),
-                false => Input::new(
-                    sendbuf,
-                    &listed_with_types(runtime, comm.size() as usize, sendcounts, sdispls, sendtypes)?,
-                )?,
+    let describe = |runtime, comm: &Communicator| {
+        let (ranks, in_place) = (comm.size() as usize, is_in_place(sendbuf));
+        // SAFETY: the program promised an entry for every rank in all arrays.
+        let (gives, gets) = unsafe {
+            let gets = listed_with_types(runtime, ranks, recvcounts, rdispls, recvtypes)?;
+            let gives = match in_place {
+                true => None,
+                false => Some(listed_with_types(runtime, ranks, sendcounts, sdispls, sendtypes)?),
             };
-            (input, output)
+            (gives, gets)
         };
-        comm.check(|| "MPI_Alltoallw".to_owned())?;
-        all_to_all(comm, &input, output, in_place)
-    })
+        all_to_all(&way, comm, (sendbuf, gives), (recvbuf, gets))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }

@@ -43,6 +43,7 @@ mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;
+pub mod ways;
 pub mod window_attributes;
 pub mod window_epochs;
 pub mod window_hints;

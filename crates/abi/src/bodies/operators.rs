@@ -20,6 +20,7 @@ use crate::state::{Runtime, call, too_many};
 use crate::types::*;
 
 /// An operator together with the datatype that it combines, checked to fit each other.
+#[derive(Clone)]
 pub(crate) enum Operation {
     /// The library's own.
     Predefined(Operator, Predefined),

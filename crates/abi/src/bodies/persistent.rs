@@ -12,6 +12,7 @@ use weft::{Class, Error, Result};
 use crate::bodies::point_to_point::{PlannedReceive, PlannedSend, Receive, Send};
 use crate::bodies::pointers::Place;
 use crate::bodies::request_lists::List;
+use crate::bodies::ways::Described;
 use crate::bodies::{buffered, partitioned};
 use crate::entry::Target;
 use crate::errors::finish;
@@ -42,6 +43,8 @@ pub(crate) enum Plan {
     PartitionedSend(Arc<partitioned::Sender>),
     /// A round of a partitioned receive.
     PartitionedReceive(Arc<partitioned::Receiver>),
+    /// A collective operation.
+    Collective(Arc<Described>),
 }
 
 /// How far a persistent request is.
@@ -63,6 +66,7 @@ impl Plan {
             Plan::Receive(receive) => Plan::Receive(receive.again()),
             Plan::PartitionedSend(sender) => Plan::PartitionedSend(Arc::clone(sender)),
             Plan::PartitionedReceive(receiver) => Plan::PartitionedReceive(Arc::clone(receiver)),
+            Plan::Collective(described) => Plan::Collective(Arc::clone(described)),
         }
     }
 
@@ -72,6 +76,8 @@ impl Plan {
             Plan::Receive(receive) => Ok(receive.begin(&comm.comm)?.into_object(&comm.comm, errors_to)),
             Plan::PartitionedSend(sender) => sender.begin(errors_to),
             Plan::PartitionedReceive(receiver) => receiver.begin(errors_to),
+            // SAFETY: whoever has described it has promised its memory for each time that it is begun.
+            Plan::Collective(described) => unsafe { described.begin(&comm.comm, errors_to) },
             Plan::Buffered(send) => {
                 buffered::send(runtime, send, comm, errors_to)?;
                 Ok(RequestObject::Over(status::EMPTY))

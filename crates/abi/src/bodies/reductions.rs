@@ -1,18 +1,17 @@
-//! Blocking collective operations that combine data (MPI 5.0 §6.9 to §6.11).
+//! Collective operations that combine data (MPI 5.0 §6.9 to §6.13), in each of their [ways](crate::bodies::ways).
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{self, Collective, Operator, Schedule};
+use weft::collectives::{self, Collective, Operator};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::arguments;
-use crate::bodies::collectives::{amount, amounts, give, is_in_place, refuse_in_place, whole};
+use crate::bodies::collectives::{amount, amounts, is_in_place, refuse_in_place, side, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
+use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::Counts;
-use crate::entry::Target;
-use crate::parts::{Input, Output};
-use crate::state::{Runtime, call};
+use crate::state::Runtime;
 use crate::types::*;
 
 /// A reduction, checked: how elements are combined, and how many there are.
@@ -35,14 +34,14 @@ impl Reduction {
         Ok(Reduction { operation, operator, count })
     }
 
-    /// Compares the calls of all ranks (`WEFT_CHECK`).
-    fn check(&self, comm: &Communicator, name: &str, count: i64) -> Result<()> {
-        comm.check(|| match &self.operation {
+    /// Compares the calls of all ranks (`WEFT_CHECK`); `more` is what must be the same beside operator and length.
+    fn check(&self, way: &Way, comm: &Communicator, more: &str, count: i64) -> Result<()> {
+        way.check(comm, || match &self.operation {
             Operation::Predefined(operator, basic) => {
-                format!("{name}, {operator}, {count} of {}", basic.name())
+                format!("{}{more}, {operator}, {count} of {}", way.name(), basic.name())
             }
             Operation::User { datatype, .. } => {
-                format!("{name}, an operator of the program, {}", amount(count, datatype))
+                format!("{}{more}, an operator of the program, {}", way.name(), amount(count, datatype))
             }
         })
     }
@@ -52,33 +51,16 @@ impl Reduction {
         collectives::Reduction { count: self.count, operator: self.operator, in_place }
     }
 
-    /// Does the operation, and brings the result to its place.
-    fn perform(
-        &self,
-        comm: &Communicator,
-        collective: Collective,
-        input: &Input,
-        mut output: Output,
-    ) -> Result<()> {
-        comm.perform(collective, input.payload, output.lend(), &mut |input, inout| {
-            self.operation.apply(input, inout);
-        })?;
-        output.finish()
-    }
-
-    /// Runs the schedule, and brings the result to its place.
-    fn run(&self, comm: &Communicator, schedule: Schedule, input: &Input, mut output: Output) -> Result<()> {
-        comm.run(schedule, input.payload, output.lend(), &mut |input, inout| {
-            self.operation.apply(input, inout);
-        })?;
-        output.finish()
+    /// The operation on these buffers.
+    fn describe(self, what: What, gives: Side, gets: Side, loaded: bool) -> Described {
+        Described { operation: Some(self.operation), ..Described::new(what, gives, gets, loaded) }
     }
 }
 
 /// Combines everybody's elements; the root gets the result.
 ///
 /// # Safety
-/// `sendbuf` holds `count` elements; at the root `recvbuf` has room for as many.
+/// `sendbuf` holds `count` elements; at the root `recvbuf` has room for as many; see [`Way::call`], here and below.
 pub unsafe fn mpi_reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -87,30 +69,21 @@ pub unsafe fn mpi_reduce(
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Reduce", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
-        if here {
-            refuse_in_place(recvbuf)?;
-        } else {
-            refuse_in_place(sendbuf)?;
-        }
+        refuse_in_place(if here { recvbuf } else { sendbuf })?;
         let reduction = Reduction::new(runtime, count, datatype, op)?;
-        reduction.check(comm, &format!("MPI_Reduce, root {}", root.0), count)?;
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe {
-            let input = give(runtime, sendbuf, count, datatype, in_place)?;
-            let output = match here {
-                true => Output::new(recvbuf, &whole(runtime, count, datatype)?, in_place)?,
-                false => Output::none(),
-            };
-            (input, output)
-        };
-        reduction.perform(comm, Collective::Reduce(root, reduction.shaped(in_place)), &input, output)
-    })
+        reduction.check(&way, comm, &format!(", root {}", root.0), count)?;
+        let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
+        let (gets, _) = side(runtime, recvbuf, count, datatype, !here)?;
+        let what = What::Even(Collective::Reduce(root, reduction.shaped(in_place)));
+        Ok(reduction.describe(what, gives, gets, in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// The arguments of a reduction whose result every rank gets.
@@ -125,25 +98,23 @@ struct Everywhere {
 
 impl Everywhere {
     /// # Safety
-    /// `sendbuf` holds `count` elements, and `recvbuf` has room for as many.
-    unsafe fn call(self, name: &'static str, collective: fn(collectives::Reduction) -> Collective) -> c_int {
+    /// `sendbuf` holds `count` elements, and `recvbuf` has room for as many; see [`Way::call`].
+    unsafe fn call(self, way: &Way, collective: fn(collectives::Reduction) -> Collective) -> c_int {
         let Everywhere { sendbuf, recvbuf, count, datatype, op, comm } = self;
-        call(name, Target::Comm(comm), |runtime| {
-            let object = runtime.comm(comm)?;
-            let comm = &object.comm;
+        let describe = |runtime, comm: &Communicator| {
             let in_place = is_in_place(sendbuf);
             refuse_in_place(recvbuf)?;
             let reduction = Reduction::new(runtime, count, datatype, op)?;
-            let pieces = whole(runtime, count, datatype)?;
-            // SAFETY: the caller's promises are handed on. What stands in the output is loaded in any case, since
-            // the first rank of an exclusive scan leaves it as it is.
-            let (input, output) = unsafe {
-                let input = give(runtime, sendbuf, count, datatype, in_place)?;
-                (input, Output::new(recvbuf, &pieces, true)?)
-            };
-            reduction.check(comm, name, count)?;
-            reduction.perform(comm, collective(reduction.shaped(in_place)), &input, output)
-        })
+            let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
+            let gets = Side::whole(recvbuf, whole(runtime, count, datatype)?);
+            reduction.check(way, comm, "", count)?;
+            let what = What::Even(collective(reduction.shaped(in_place)));
+            // What stands in the output is loaded in any case, since the first rank of an exclusive scan leaves it as
+            // it is.
+            Ok(reduction.describe(what, gives, gets, true))
+        };
+        // SAFETY: the caller's promises are handed on.
+        unsafe { way.call(comm, describe) }
     }
 }
 
@@ -158,10 +129,11 @@ pub unsafe fn mpi_allreduce(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Allreduce", Collective::Allreduce) }
+    unsafe { everywhere.call(&way, Collective::Allreduce) }
 }
 
 /// Combines the elements of ranks 0 to this one.
@@ -175,10 +147,11 @@ pub unsafe fn mpi_scan(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Scan", Collective::Scan) }
+    unsafe { everywhere.call(&way, Collective::Scan) }
 }
 
 /// Combines the elements of the ranks below this one.
@@ -192,10 +165,11 @@ pub unsafe fn mpi_exscan(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call("MPI_Exscan", Collective::Exscan) }
+    unsafe { everywhere.call(&way, Collective::Exscan) }
 }
 
 /// Combines everybody's elements; each rank gets a block of the result.
@@ -210,21 +184,20 @@ pub unsafe fn mpi_reduce_scatter_block(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Reduce_scatter_block", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         let reduction = Reduction::new(runtime, recvcount, datatype, op)?;
         let total = recvcount.checked_mul(i64::from(comm.size())).ok_or_else(|| too_many(recvcount))?;
-        // SAFETY: the program's promises are handed on.
-        let (input, output) =
-            unsafe { blocks(runtime, sendbuf, recvbuf, total, recvcount, datatype, in_place)? };
-        reduction.check(comm, "MPI_Reduce_scatter_block", recvcount)?;
-        let scattered = Collective::ReduceScatterBlock(reduction.shaped(in_place));
-        reduction.perform(comm, scattered, &input, output)
-    })
+        let (gives, gets) = blocks(runtime, (sendbuf, recvbuf), (total, recvcount), datatype, in_place)?;
+        reduction.check(&way, comm, "", recvcount)?;
+        let what = What::Even(Collective::ReduceScatterBlock(reduction.shaped(in_place)));
+        Ok(reduction.describe(what, gives, gets, in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// Combines everybody's elements; each rank gets as many of the result as the counts say.
@@ -238,10 +211,9 @@ pub unsafe fn mpi_reduce_scatter(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Reduce_scatter", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let comm = &object.comm;
+    let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         if recvcounts.is_null() {
@@ -256,38 +228,30 @@ pub unsafe fn mpi_reduce_scatter(
         let total = total.ok_or_else(|| too_many(i64::MAX))?;
         let mine = counts[comm.rank().0 as usize];
         let reduction = Reduction::new(runtime, total, datatype, op)?;
-        // SAFETY: the program's promises are handed on.
-        let (input, output) = unsafe { blocks(runtime, sendbuf, recvbuf, total, mine, datatype, in_place)? };
+        let (gives, gets) = blocks(runtime, (sendbuf, recvbuf), (total, mine), datatype, in_place)?;
         let lengths = counts.iter().map(|&count| count as usize);
-        reduction.check(comm, &format!("MPI_Reduce_scatter, {}", amounts(lengths)), total)?;
+        reduction.check(&way, comm, &format!(", {}", amounts(lengths)), total)?;
         let dataless = reduction.count == 0;
-        let counts: Vec<usize> =
-            counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
-        let schedule = collectives::reduce_scatter(&comm.shape(), &counts, reduction.operator, in_place);
-        reduction.run(comm, schedule, &input, output)
-    })
+        let counts = counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
+        let what = What::ReduceScatter { counts, operator: reduction.operator, in_place };
+        Ok(reduction.describe(what, gives, gets, in_place))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
-/// The buffers of the two above.
-///
-/// # Safety
-/// See [`mpi_reduce_scatter_block`].
-unsafe fn blocks(
+/// The buffers of the two above. In place, the elements behind the result are scratch (MPI 5.0 §6.10), so it does no harm
+/// that they are written back as they were.
+fn blocks(
     runtime: &'static Runtime,
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    total: i64,
-    mine: i64,
+    (sendbuf, recvbuf): (*const c_void, *mut c_void),
+    (total, mine): (i64, i64),
     datatype: MPI_Datatype,
     in_place: bool,
-) -> Result<(Input, Output)> {
+) -> Result<(Side, Side)> {
     let room = if in_place { total } else { mine };
-    // SAFETY: the caller's promise is handed on. In place, the elements behind the result are scratch (MPI 5.0
-    // §6.10), so it does no harm that they are written back as they were.
-    unsafe {
-        let input = give(runtime, sendbuf, total, datatype, in_place)?;
-        Ok((input, Output::new(recvbuf, &whole(runtime, room, datatype)?, in_place)?))
-    }
+    let (gives, _) = side(runtime, sendbuf, total, datatype, in_place)?;
+    Ok((gives, Side::whole(recvbuf, whole(runtime, room, datatype)?)))
 }
 
 #[cold]

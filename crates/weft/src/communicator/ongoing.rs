@@ -6,7 +6,7 @@ use collectives::{Advance, Buffers, Execution, Schedule};
 use fabric::{Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
-use super::{Communicator, collective_failed};
+use super::{Communicator, Reduce, collective_failed};
 use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
@@ -22,9 +22,12 @@ pub struct Ongoing {
 
 type Ended = Mutex<Option<Result<()>>>;
 
+/// What combines the elements of an operation that goes on by itself: the second claim becomes the first combined with it.
+pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
+
 impl Communicator {
-    /// Begins a collective schedule that moves data and combines none; it goes on with whatever this process does
-    /// next. Both claims are in use until it is over.
+    /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
+    /// process does next. Both claims are in use until it is over.
     ///
     /// # Errors
     /// [`Class::Communicator`] over an inter-communicator.
@@ -33,6 +36,7 @@ impl Communicator {
         schedule: Schedule,
         input: Payload<'static>,
         output: UserMemory,
+        combine: Option<Combine>,
     ) -> Result<Ongoing> {
         if self.is_inter() {
             return Err(self.no_collectives_across());
@@ -44,7 +48,14 @@ impl Communicator {
         let id = inner.process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
         let (of, ended_by) = (self.clone(), Arc::clone(&ended));
-        inner.process.entrust(Box::new(Underway { of, execution, failure: None, id, ended: ended_by }));
+        inner.process.entrust(Box::new(Underway {
+            of,
+            execution,
+            combine,
+            failure: None,
+            id,
+            ended: ended_by,
+        }));
         Ok(Ongoing { of: self.clone(), id, ended })
     }
 }
@@ -90,6 +101,7 @@ impl Ongoing {
 struct Underway {
     of: Communicator,
     execution: Execution,
+    combine: Option<Combine>,
     /// Why it failed; it is over when nothing uses its buffers any more.
     failure: Option<Error>,
     id: RequestId,
@@ -101,7 +113,12 @@ impl Operation for Underway {
         if self.failure.is_none() {
             let group = &self.of.inner.group;
             let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");
-            match self.execution.advance(engine, &place, &mut |_, _| {}) {
+            let mut nothing = |_: Payload<'_>, _: &mut UserMemory| {};
+            let combine: Reduce<'_> = match &mut self.combine {
+                Some(combine) => combine,
+                None => &mut nothing,
+            };
+            match self.execution.advance(engine, &place, combine) {
                 Advance::Pending => return false,
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {

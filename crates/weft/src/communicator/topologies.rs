@@ -6,12 +6,12 @@ mod places;
 
 use std::sync::Arc;
 
-use collectives::{Around, Buffers, Neighbourhood, Schedule};
+use collectives::{Around, Buffers, Neighbourhood};
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
 
-use super::{Communicator, Ongoing};
+use super::Communicator;
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -260,32 +260,6 @@ impl Communicator {
         let neighbourhood = self.neighbourhood()?;
         let schedule = || around.schedule(neighbourhood);
         self.repeat(Kind::Around(around), schedule, Buffers { input, output }, &mut |_, _| {})
-    }
-
-    /// Exchanges blocks with the neighbours by a schedule that is made for them.
-    ///
-    /// # Errors
-    /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
-    pub fn run_around(
-        &self,
-        schedule: impl FnOnce(&Neighbourhood) -> Schedule,
-        input: Payload<'static>,
-        output: UserMemory,
-    ) -> Result<()> {
-        self.run(schedule(self.neighbourhood()?), input, output, &mut |_, _| {})
-    }
-
-    /// Begins an exchange with the neighbours; see [`Communicator::start_schedule`].
-    ///
-    /// # Errors
-    /// As [`Communicator::neighbourhood`].
-    pub fn start_around(
-        &self,
-        schedule: impl FnOnce(&Neighbourhood) -> Schedule,
-        input: Payload<'static>,
-        output: UserMemory,
-    ) -> Result<Ongoing> {
-        self.start_schedule(schedule(self.neighbourhood()?), input, output)
     }
 }
 

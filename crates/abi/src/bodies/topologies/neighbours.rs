@@ -1,28 +1,27 @@
-//! Exchanges between the neighbours of a topology, blocking and not (MPI 5.0 §8.6, §8.7).
+//! Exchanges between the neighbours of a topology (MPI 5.0 §8.6 to §8.8), in each of their [ways](crate::bodies::ways).
 //!
 //! What lies beyond an open border is nobody: nothing is sent there, and the block that would come from there stays as
 //! it is.
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Around, Block, Neighbourhood, Schedule};
+use weft::collectives::{Around, Block, Neighbourhood};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
-use crate::bodies::collectives::{listed, listed_with_types, refuse_in_place, whole};
+use crate::bodies::collectives::{listed, listed_with_types, refuse_in_place, side};
 use crate::bodies::datatypes::resolve_committed;
-use crate::bodies::pointers::Place;
+use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
-use crate::entry::Target;
-use crate::objects::RequestObject;
-use crate::parts::{Input, Output, Piece};
-use crate::state::{Runtime, call};
+use crate::parts::Piece;
+use crate::state::Runtime;
 use crate::types::*;
 
 /// Everybody's block to its neighbours, and theirs to their places.
 ///
 /// # Safety
-/// `sendbuf` holds `sendcount` elements, `recvbuf` has room for `recvcount` elements of every source.
+/// `sendbuf` holds `sendcount` elements, `recvbuf` has room for `recvcount` elements of every source; see [`Way::call`], here
+/// and below.
 pub unsafe fn mpi_neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -31,45 +30,23 @@ pub unsafe fn mpi_neighbor_allgather(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Neighbor_allgather", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let exchange = unsafe {
-            allgather(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?
+    let describe = |runtime, comm: &Communicator| {
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
+        let sources = &comm.neighbourhood()?.sources;
+        let (gives, sent) = side(runtime, sendbuf, sendcount, sendtype, false)?;
+        let room = Room::new(runtime, sources, recvcount, recvtype)?;
+        let what = match room.is_even() && sent == room.bytes {
+            true => What::Around(Around::Allgather { bytes: sent }),
+            false => What::AroundToAll { receives: room.blocks() },
         };
-        object.comm.check(|| "MPI_Neighbor_allgather".to_owned())?;
-        exchange.run(&object.comm)
-    })
-}
-
-/// Begins the same.
-///
-/// # Safety
-/// As for [`mpi_neighbor_allgather`], until the request is over; `request` is null or writable.
-pub unsafe fn mpi_ineighbor_allgather(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    call("MPI_Ineighbor_allgather", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (exchange, place) = unsafe {
-            let place = Place::new(request, "request")?;
-            (
-                allgather(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?,
-                place,
-            )
-        };
-        place.set(exchange.start(runtime, &object.comm, comm)?);
-        Ok(())
-    })
+        way.check(comm, || way.name().to_owned())?;
+        Ok(Described::new(what, gives, room.side(recvbuf), false))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// The same into places that differ, of blocks that differ in length.
@@ -85,66 +62,21 @@ pub unsafe fn mpi_neighbor_allgatherv(
     displs: Displacements,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Neighbor_allgatherv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let exchange = unsafe {
-            allgatherv(
-                runtime,
-                &object.comm,
-                sendbuf,
-                sendcount,
-                sendtype,
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
-            )?
-        };
-        object.comm.check(|| "MPI_Neighbor_allgatherv".to_owned())?;
-        exchange.run(&object.comm)
-    })
-}
-
-/// Begins the same.
-///
-/// # Safety
-/// As for [`mpi_neighbor_allgatherv`], until the request is over; `request` is null or writable.
-pub unsafe fn mpi_ineighbor_allgatherv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    displs: Displacements,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    call("MPI_Ineighbor_allgatherv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (exchange, place) = unsafe {
-            let place = Place::new(request, "request")?;
-            (
-                allgatherv(
-                    runtime,
-                    &object.comm,
-                    sendbuf,
-                    sendcount,
-                    sendtype,
-                    recvbuf,
-                    recvcounts,
-                    displs,
-                    recvtype,
-                )?,
-                place,
-            )
-        };
-        place.set(exchange.start(runtime, &object.comm, comm)?);
-        Ok(())
-    })
+    let describe = |runtime, comm: &Communicator| {
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
+        let sources = &comm.neighbourhood()?.sources;
+        // SAFETY: the program promised an entry for every source.
+        let pieces = unsafe { listed(runtime, sources.len(), recvcounts, displs, recvtype)? };
+        let (gives, _) = side(runtime, sendbuf, sendcount, sendtype, false)?;
+        way.check(comm, || way.name().to_owned())?;
+        let gets = Side::listed(recvbuf, present(pieces, sources));
+        Ok(Described::new(What::AroundToAll { receives: None }, gives, gets, false))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// A block to each destination, and one from each source.
@@ -159,45 +91,23 @@ pub unsafe fn mpi_neighbor_alltoall(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Neighbor_alltoall", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let exchange = unsafe {
-            alltoall(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?
+    let describe = |runtime, comm: &Communicator| {
+        refuse_in_place(sendbuf)?;
+        refuse_in_place(recvbuf)?;
+        let neighbourhood = comm.neighbourhood()?;
+        let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
+        let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
+        let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
+            true => What::Around(Around::Alltoall { bytes: gets.bytes }),
+            false => What::AroundEach { sends: gives.blocks(), receives: gets.blocks() },
         };
-        object.comm.check(|| "MPI_Neighbor_alltoall".to_owned())?;
-        exchange.run(&object.comm)
-    })
-}
-
-/// Begins the same.
-///
-/// # Safety
-/// As for [`mpi_neighbor_alltoall`], until the request is over; `request` is null or writable.
-pub unsafe fn mpi_ineighbor_alltoall(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    call("MPI_Ineighbor_alltoall", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (exchange, place) = unsafe {
-            let place = Place::new(request, "request")?;
-            (
-                alltoall(runtime, &object.comm, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype)?,
-                place,
-            )
-        };
-        place.set(exchange.start(runtime, &object.comm, comm)?);
-        Ok(())
-    })
+        way.check(comm, || way.name().to_owned())?;
+        Ok(Described::new(what, gives.side(sendbuf), gets.side(recvbuf), false))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// The same with blocks that stand anywhere and differ in length.
@@ -214,69 +124,19 @@ pub unsafe fn mpi_neighbor_alltoallv(
     rdispls: Displacements,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Neighbor_alltoallv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let exchange = unsafe {
-            alltoallv(
-                runtime,
-                &object.comm,
-                sendbuf,
-                sendcounts,
-                sdispls,
-                sendtype,
-                recvbuf,
-                recvcounts,
-                rdispls,
-                recvtype,
-            )?
+    let describe = |runtime, comm: &Communicator| {
+        let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+        // SAFETY: the program promised an entry for every destination and source.
+        let (gives, gets) = unsafe {
+            let gives = listed(runtime, destinations.len(), sendcounts, sdispls, sendtype)?;
+            (gives, listed(runtime, sources.len(), recvcounts, rdispls, recvtype)?)
         };
-        object.comm.check(|| "MPI_Neighbor_alltoallv".to_owned())?;
-        exchange.run(&object.comm)
-    })
-}
-
-/// Begins the same.
-///
-/// # Safety
-/// As for [`mpi_neighbor_alltoallv`], until the request is over; `request` is null or writable.
-pub unsafe fn mpi_ineighbor_alltoallv(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Displacements,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Displacements,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    call("MPI_Ineighbor_alltoallv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (exchange, place) = unsafe {
-            let place = Place::new(request, "request")?;
-            (
-                alltoallv(
-                    runtime,
-                    &object.comm,
-                    sendbuf,
-                    sendcounts,
-                    sdispls,
-                    sendtype,
-                    recvbuf,
-                    recvcounts,
-                    rdispls,
-                    recvtype,
-                )?,
-                place,
-            )
-        };
-        place.set(exchange.start(runtime, &object.comm, comm)?);
-        Ok(())
-    })
+        of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
+    };
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// The same with blocks of different types.
@@ -293,270 +153,36 @@ pub unsafe fn mpi_neighbor_alltoallw(
     rdispls: *const MPI_Aint,
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
+    way: Way,
 ) -> c_int {
-    call("MPI_Neighbor_alltoallw", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let exchange = unsafe {
-            alltoallw(
-                runtime,
-                &object.comm,
-                sendbuf,
-                sendcounts,
-                sdispls,
-                sendtypes,
-                recvbuf,
-                recvcounts,
-                rdispls,
-                recvtypes,
-            )?
+    let describe = |runtime, comm: &Communicator| {
+        let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+        let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
+        // SAFETY: the program promised an entry for every destination and source.
+        let (gives, gets) = unsafe {
+            let gives = listed_with_types(runtime, destinations.len(), sendcounts, sdispls, sendtypes)?;
+            (gives, listed_with_types(runtime, sources.len(), recvcounts, rdispls, recvtypes)?)
         };
-        object.comm.check(|| "MPI_Neighbor_alltoallw".to_owned())?;
-        exchange.run(&object.comm)
-    })
-}
-
-/// Begins the same.
-///
-/// # Safety
-/// As for [`mpi_neighbor_alltoallw`], until the request is over; `request` is null or writable.
-pub unsafe fn mpi_ineighbor_alltoallw(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: *const MPI_Aint,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: *const MPI_Aint,
-    recvtypes: *const MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    call("MPI_Ineighbor_alltoallw", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (exchange, place) = unsafe {
-            let place = Place::new(request, "request")?;
-            (
-                alltoallw(
-                    runtime,
-                    &object.comm,
-                    sendbuf,
-                    sendcounts,
-                    sdispls,
-                    sendtypes,
-                    recvbuf,
-                    recvcounts,
-                    rdispls,
-                    recvtypes,
-                )?,
-                place,
-            )
-        };
-        place.set(exchange.start(runtime, &object.comm, comm)?);
-        Ok(())
-    })
-}
-
-/// # Safety
-/// As for [`mpi_neighbor_allgather`], until the exchange is over; so for those below.
-unsafe fn allgather(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-) -> Result<Exchange> {
-    refuse_in_place(sendbuf)?;
-    refuse_in_place(recvbuf)?;
-    let sources = &comm.neighbourhood()?.sources;
-    // SAFETY: the caller's promises are handed on, here and below.
-    let input = unsafe { Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)? };
-    let room = Room::new(runtime, sources, recvcount, recvtype)?;
-    // SAFETY: as above.
-    let output = unsafe { Output::new(recvbuf, room.pieces(), false)? };
-    let (sent, bytes) = (input.payload.bytes(), room.bytes);
-    let what = match room.is_even() && sent == bytes {
-        true => What::Even(Around::Allgather { bytes }),
-        false => What::ToAll { sent, receives: room.blocks(&output.blocks) },
+        of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
-    Ok(Exchange { input, output, what })
-}
-
-/// # Safety
-/// As above.
-unsafe fn allgatherv(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    displs: Displacements,
-    recvtype: MPI_Datatype,
-) -> Result<Exchange> {
-    refuse_in_place(sendbuf)?;
-    refuse_in_place(recvbuf)?;
-    let sources = &comm.neighbourhood()?.sources;
-    // SAFETY: the caller's promises are handed on.
-    let (input, output) = unsafe {
-        let pieces = listed(runtime, sources.len(), recvcounts, displs, recvtype)?;
-        let input = Input::new(sendbuf, &whole(runtime, sendcount, sendtype)?)?;
-        (input, Output::new(recvbuf, &present(pieces, sources), false)?)
-    };
-    let what = What::ToAll { sent: input.payload.bytes(), receives: output.blocks.to_vec() };
-    Ok(Exchange { input, output, what })
-}
-
-/// # Safety
-/// As above.
-unsafe fn alltoall(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-) -> Result<Exchange> {
-    refuse_in_place(sendbuf)?;
-    refuse_in_place(recvbuf)?;
-    let neighbourhood = comm.neighbourhood()?;
-    let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
-    let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
-    // SAFETY: the caller's promises are handed on.
-    let (input, output) =
-        unsafe { (Input::new(sendbuf, gives.pieces())?, Output::new(recvbuf, gets.pieces(), false)?) };
-    let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
-        true => What::Even(Around::Alltoall { bytes: gets.bytes }),
-        false => What::Each { sends: gives.blocks(&input.blocks), receives: gets.blocks(&output.blocks) },
-    };
-    Ok(Exchange { input, output, what })
-}
-
-/// # Safety
-/// As above.
-unsafe fn alltoallv(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Displacements,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Displacements,
-    recvtype: MPI_Datatype,
-) -> Result<Exchange> {
-    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
-    // SAFETY: the caller's promises are handed on.
-    unsafe {
-        let gives = listed(runtime, destinations.len(), sendcounts, sdispls, sendtype)?;
-        let gets = listed(runtime, sources.len(), recvcounts, rdispls, recvtype)?;
-        of_each(comm, (sendbuf, gives), (recvbuf, gets))
-    }
-}
-
-/// # Safety
-/// As above.
-unsafe fn alltoallw(
-    runtime: &'static Runtime,
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: *const MPI_Aint,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: *const MPI_Aint,
-    recvtypes: *const MPI_Datatype,
-) -> Result<Exchange> {
-    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
-    let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
-    // SAFETY: the caller's promises are handed on.
-    unsafe {
-        let gives = listed_with_types(runtime, destinations.len(), sendcounts, sdispls, sendtypes)?;
-        let gets = listed_with_types(runtime, sources.len(), recvcounts, rdispls, recvtypes)?;
-        of_each(comm, (sendbuf, gives), (recvbuf, gets))
-    }
+    // SAFETY: the program's promises are handed on.
+    unsafe { way.call(comm, describe) }
 }
 
 /// An exchange of pieces that stand anywhere.
-///
-/// # Safety
-/// As above, for each piece.
-unsafe fn of_each(
+fn of_each(
+    way: &Way,
     comm: &Communicator,
     (sendbuf, gives): (*const c_void, Vec<Piece>),
     (recvbuf, gets): (*mut c_void, Vec<Piece>),
-) -> Result<Exchange> {
+) -> Result<Described> {
     refuse_in_place(sendbuf)?;
     refuse_in_place(recvbuf)?;
     let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
-    // SAFETY: the caller's promises are handed on.
-    let (input, output) = unsafe {
-        let input = Input::new(sendbuf, &present(gives, destinations))?;
-        (input, Output::new(recvbuf, &present(gets, sources), false)?)
-    };
-    let what = What::Each { sends: input.blocks.to_vec(), receives: output.blocks.to_vec() };
-    Ok(Exchange { input, output, what })
-}
-
-/// An exchange that is about to begin.
-struct Exchange {
-    input: Input,
-    output: Output,
-    what: What,
-}
-
-enum What {
-    /// Blocks of one length, packed: it may come again.
-    Even(Around),
-    /// One block to all.
-    ToAll { sent: usize, receives: Vec<Block> },
-    /// Blocks as they stand.
-    Each { sends: Vec<Block>, receives: Vec<Block> },
-}
-
-impl What {
-    fn schedule(&self, neighbourhood: &Neighbourhood) -> Schedule {
-        match self {
-            What::Even(around) => around.schedule(neighbourhood),
-            What::ToAll { sent, receives } => neighbourhood.allgatherv(*sent, receives),
-            What::Each { sends, receives } => neighbourhood.alltoallv(sends, receives),
-        }
-    }
-}
-
-impl Exchange {
-    fn run(mut self, comm: &Communicator) -> Result<()> {
-        let lent = self.output.lend();
-        match self.what {
-            What::Even(around) => comm.perform_around(around, self.input.payload, lent)?,
-            what => {
-                comm.run_around(|neighbourhood| what.schedule(neighbourhood), self.input.payload, lent)?;
-            }
-        }
-        self.output.finish()
-    }
-
-    fn start(
-        mut self,
-        runtime: &'static Runtime,
-        comm: &Communicator,
-        errors_to: MPI_Comm,
-    ) -> Result<MPI_Request> {
-        let lent = self.output.lend();
-        let schedule = |neighbourhood: &Neighbourhood| self.what.schedule(neighbourhood);
-        let ongoing = comm.start_around(schedule, self.input.payload, lent)?;
-        let Exchange { input, output, .. } = self;
-        runtime.adopt_request(RequestObject::Collective { errors_to, ongoing, input, output })
-    }
+    way.check(comm, || way.name().to_owned())?;
+    let gives = Side::listed(sendbuf, present(gives, destinations));
+    let gets = Side::listed(recvbuf, present(gets, sources));
+    Ok(Described::new(What::AroundEach { sends: None, receives: None }, gives, gets, false))
 }
 
 /// Blocks of one length, one behind the other.
@@ -603,19 +229,17 @@ impl Room {
         matches!(self.places, Places::Even(_))
     }
 
-    fn pieces(&self) -> &[Piece] {
-        match &self.places {
-            Places::Even(piece) => piece,
-            Places::Apart(pieces) => pieces,
+    fn side(self, buffer: *const c_void) -> Side {
+        match self.places {
+            Places::Even(piece) => Side::whole(buffer, piece),
+            Places::Apart(pieces) => Side::listed(buffer, pieces),
         }
     }
 
-    /// Where the blocks stand, one for each neighbour; `listed` are those of the pieces.
-    fn blocks(&self, listed: &[Block]) -> Vec<Block> {
-        match self.is_even() {
-            true => (0..self.count).map(|at| Block { offset: at * self.bytes, bytes: self.bytes }).collect(),
-            false => listed.to_vec(),
-        }
+    /// Where the blocks stand, one for each neighbour, if not as the pieces do.
+    fn blocks(&self) -> Option<Vec<Block>> {
+        let block = |at| Block { offset: at * self.bytes, bytes: self.bytes };
+        self.is_even().then(|| (0..self.count).map(block).collect())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
+use crate::bodies::ways::Way;
 use crate::convert::*;
 use crate::entry::{Entry, Target};
 use crate::types::*;
@@ -31,6 +32,7 @@ pub unsafe extern "C" fn MPI_Allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Allgather"),
         )
     }
 }
@@ -59,6 +61,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Allgather"),
         )
     }
 }
@@ -87,6 +90,7 @@ pub unsafe extern "C" fn MPI_Allgather_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Allgather"),
         )
     }
 }
@@ -115,6 +119,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Allgather"),
         )
     }
 }
@@ -135,7 +140,19 @@ pub unsafe extern "C" fn MPI_Allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allgather_init`, in MPI since 4.0.
@@ -154,7 +171,19 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Allgather_init_c`, in MPI since 4.0.
@@ -173,7 +202,19 @@ pub unsafe extern "C" fn MPI_Allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allgather_init_c`, in MPI since 4.0.
@@ -192,7 +233,19 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Allgatherv`, in MPI since 1.1.
@@ -221,6 +274,7 @@ pub unsafe extern "C" fn MPI_Allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 }
@@ -251,6 +305,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 }
@@ -281,6 +336,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 }
@@ -311,6 +367,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 }
@@ -332,7 +389,20 @@ pub unsafe extern "C" fn MPI_Allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allgatherv_init`, in MPI since 4.0.
@@ -352,7 +422,20 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Allgatherv_init_c`, in MPI since 4.0.
@@ -372,7 +455,20 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allgatherv_init_c`, in MPI since 4.0.
@@ -392,7 +488,20 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allgatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Allreduce`, in MPI since 1.1.
@@ -417,6 +526,7 @@ pub unsafe extern "C" fn MPI_Allreduce(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Allreduce"),
         )
     }
 }
@@ -443,6 +553,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Allreduce"),
         )
     }
 }
@@ -461,7 +572,17 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Allreduce"),
+        )
+    }
 }
 
 /// `PMPI_Allreduce_c`, in MPI since 4.0.
@@ -478,7 +599,17 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Allreduce"),
+        )
+    }
 }
 
 /// `MPI_Allreduce_init`, in MPI since 4.0.
@@ -496,7 +627,18 @@ pub unsafe extern "C" fn MPI_Allreduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Allreduce_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allreduce_init`, in MPI since 4.0.
@@ -514,7 +656,18 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Allreduce_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Allreduce_init_c`, in MPI since 4.0.
@@ -532,7 +685,18 @@ pub unsafe extern "C" fn MPI_Allreduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Allreduce_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Allreduce_init_c`, in MPI since 4.0.
@@ -550,7 +714,18 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Allreduce_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Allreduce_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoall`, in MPI since 1.1.
@@ -577,6 +752,7 @@ pub unsafe extern "C" fn MPI_Alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoall"),
         )
     }
 }
@@ -605,6 +781,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoall"),
         )
     }
 }
@@ -633,6 +810,7 @@ pub unsafe extern "C" fn MPI_Alltoall_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoall"),
         )
     }
 }
@@ -661,6 +839,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoall"),
         )
     }
 }
@@ -681,7 +860,19 @@ pub unsafe extern "C" fn MPI_Alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoall_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoall_init`, in MPI since 4.0.
@@ -700,7 +891,19 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoall_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoall_init_c`, in MPI since 4.0.
@@ -719,7 +922,19 @@ pub unsafe extern "C" fn MPI_Alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoall_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoall_init_c`, in MPI since 4.0.
@@ -738,7 +953,19 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoall_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoall_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoallv`, in MPI since 1.1.
@@ -769,6 +996,7 @@ pub unsafe extern "C" fn MPI_Alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoallv"),
         )
     }
 }
@@ -801,6 +1029,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoallv"),
         )
     }
 }
@@ -833,6 +1062,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoallv"),
         )
     }
 }
@@ -865,6 +1095,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Alltoallv"),
         )
     }
 }
@@ -887,7 +1118,21 @@ pub unsafe extern "C" fn MPI_Alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoallv_init`, in MPI since 4.0.
@@ -908,7 +1153,21 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoallv_init_c`, in MPI since 4.0.
@@ -929,7 +1188,21 @@ pub unsafe extern "C" fn MPI_Alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoallv_init_c`, in MPI since 4.0.
@@ -950,7 +1223,21 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoallw`, in MPI since 2.0.
@@ -981,6 +1268,7 @@ pub unsafe extern "C" fn MPI_Alltoallw(
             Displacements::Int(rdispls),
             recvtypes,
             comm,
+            Way::blocking("MPI_Alltoallw"),
         )
     }
 }
@@ -1013,6 +1301,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             Displacements::Int(rdispls),
             recvtypes,
             comm,
+            Way::blocking("MPI_Alltoallw"),
         )
     }
 }
@@ -1045,6 +1334,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_c(
             Displacements::Aint(rdispls),
             recvtypes,
             comm,
+            Way::blocking("MPI_Alltoallw"),
         )
     }
 }
@@ -1077,6 +1367,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             Displacements::Aint(rdispls),
             recvtypes,
             comm,
+            Way::blocking("MPI_Alltoallw"),
         )
     }
 }
@@ -1099,7 +1390,21 @@ pub unsafe extern "C" fn MPI_Alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+            Way::planned("MPI_Alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoallw_init`, in MPI since 4.0.
@@ -1120,7 +1425,21 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+            Way::planned("MPI_Alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Alltoallw_init_c`, in MPI since 4.0.
@@ -1141,7 +1460,21 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+            Way::planned("MPI_Alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Alltoallw_init_c`, in MPI since 4.0.
@@ -1162,7 +1495,21 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Alltoallw_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+            Way::planned("MPI_Alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Barrier`, in MPI since 1.1.
@@ -1171,7 +1518,8 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
-    crate::bodies::collectives::mpi_barrier(comm)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) }
 }
 
 /// `PMPI_Barrier`, in MPI since 1.1.
@@ -1180,7 +1528,8 @@ pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
-    crate::bodies::collectives::mpi_barrier(comm)
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) }
 }
 
 /// `MPI_Barrier_init`, in MPI since 4.0.
@@ -1193,7 +1542,8 @@ pub unsafe extern "C" fn MPI_Barrier_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Barrier_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, request)) }
 }
 
 /// `PMPI_Barrier_init`, in MPI since 4.0.
@@ -1206,7 +1556,8 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Barrier_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, request)) }
 }
 
 /// `MPI_Bcast`, in MPI since 1.1.
@@ -1222,7 +1573,16 @@ pub unsafe extern "C" fn MPI_Bcast(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count as MPI_Count, datatype, root, comm) }
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::blocking("MPI_Bcast"),
+        )
+    }
 }
 
 /// `PMPI_Bcast`, in MPI since 1.1.
@@ -1238,7 +1598,16 @@ pub unsafe extern "C" fn PMPI_Bcast(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count as MPI_Count, datatype, root, comm) }
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::blocking("MPI_Bcast"),
+        )
+    }
 }
 
 /// `MPI_Bcast_c`, in MPI since 4.0.
@@ -1254,7 +1623,16 @@ pub unsafe extern "C" fn MPI_Bcast_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm) }
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::blocking("MPI_Bcast"),
+        )
+    }
 }
 
 /// `PMPI_Bcast_c`, in MPI since 4.0.
@@ -1270,7 +1648,16 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm) }
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::blocking("MPI_Bcast"),
+        )
+    }
 }
 
 /// `MPI_Bcast_init`, in MPI since 4.0.
@@ -1287,7 +1674,17 @@ pub unsafe extern "C" fn MPI_Bcast_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::planned("MPI_Bcast_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Bcast_init`, in MPI since 4.0.
@@ -1304,7 +1701,17 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::planned("MPI_Bcast_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Bcast_init_c`, in MPI since 4.0.
@@ -1321,7 +1728,17 @@ pub unsafe extern "C" fn MPI_Bcast_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::planned("MPI_Bcast_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Bcast_init_c`, in MPI since 4.0.
@@ -1338,7 +1755,17 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Bcast_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::planned("MPI_Bcast_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Exscan`, in MPI since 2.0.
@@ -1355,7 +1782,17 @@ pub unsafe extern "C" fn MPI_Exscan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Exscan"),
+        )
+    }
 }
 
 /// `PMPI_Exscan`, in MPI since 2.0.
@@ -1372,7 +1809,17 @@ pub unsafe extern "C" fn PMPI_Exscan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Exscan"),
+        )
+    }
 }
 
 /// `MPI_Exscan_c`, in MPI since 4.0.
@@ -1389,7 +1836,17 @@ pub unsafe extern "C" fn MPI_Exscan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Exscan"),
+        )
+    }
 }
 
 /// `PMPI_Exscan_c`, in MPI since 4.0.
@@ -1406,7 +1863,17 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_exscan(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Exscan"),
+        )
+    }
 }
 
 /// `MPI_Exscan_init`, in MPI since 4.0.
@@ -1424,7 +1891,18 @@ pub unsafe extern "C" fn MPI_Exscan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Exscan_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Exscan_init`, in MPI since 4.0.
@@ -1442,7 +1920,18 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Exscan_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Exscan_init_c`, in MPI since 4.0.
@@ -1460,7 +1949,18 @@ pub unsafe extern "C" fn MPI_Exscan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Exscan_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Exscan_init_c`, in MPI since 4.0.
@@ -1478,7 +1978,18 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Exscan_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Exscan_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Gather`, in MPI since 1.1.
@@ -1507,6 +2018,7 @@ pub unsafe extern "C" fn MPI_Gather(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gather"),
         )
     }
 }
@@ -1537,6 +2049,7 @@ pub unsafe extern "C" fn PMPI_Gather(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gather"),
         )
     }
 }
@@ -1567,6 +2080,7 @@ pub unsafe extern "C" fn MPI_Gather_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gather"),
         )
     }
 }
@@ -1597,6 +2111,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gather"),
         )
     }
 }
@@ -1618,7 +2133,20 @@ pub unsafe extern "C" fn MPI_Gather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Gather_init`, in MPI since 4.0.
@@ -1638,7 +2166,20 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Gather_init_c`, in MPI since 4.0.
@@ -1658,7 +2199,20 @@ pub unsafe extern "C" fn MPI_Gather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Gather_init_c`, in MPI since 4.0.
@@ -1678,7 +2232,20 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Gatherv`, in MPI since 1.1.
@@ -1709,6 +2276,7 @@ pub unsafe extern "C" fn MPI_Gatherv(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gatherv"),
         )
     }
 }
@@ -1741,6 +2309,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gatherv"),
         )
     }
 }
@@ -1773,6 +2342,7 @@ pub unsafe extern "C" fn MPI_Gatherv_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gatherv"),
         )
     }
 }
@@ -1805,6 +2375,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Gatherv"),
         )
     }
 }
@@ -1827,7 +2398,21 @@ pub unsafe extern "C" fn MPI_Gatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Gatherv_init`, in MPI since 4.0.
@@ -1848,7 +2433,21 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Gatherv_init_c`, in MPI since 4.0.
@@ -1869,7 +2468,21 @@ pub unsafe extern "C" fn MPI_Gatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Gatherv_init_c`, in MPI since 4.0.
@@ -1890,7 +2503,21 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Gatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Gatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Iallgather`, in MPI since 3.0.
@@ -1908,7 +2535,19 @@ pub unsafe extern "C" fn MPI_Iallgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgather", request),
+        )
+    }
 }
 
 /// `PMPI_Iallgather`, in MPI since 3.0.
@@ -1926,7 +2565,19 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgather", request),
+        )
+    }
 }
 
 /// `MPI_Iallgather_c`, in MPI since 4.0.
@@ -1944,7 +2595,19 @@ pub unsafe extern "C" fn MPI_Iallgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgather", request),
+        )
+    }
 }
 
 /// `PMPI_Iallgather_c`, in MPI since 4.0.
@@ -1962,7 +2625,19 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgather", request),
+        )
+    }
 }
 
 /// `MPI_Iallgatherv`, in MPI since 3.0.
@@ -1981,7 +2656,20 @@ pub unsafe extern "C" fn MPI_Iallgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgatherv", request),
+        )
+    }
 }
 
 /// `PMPI_Iallgatherv`, in MPI since 3.0.
@@ -2000,7 +2688,20 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgatherv", request),
+        )
+    }
 }
 
 /// `MPI_Iallgatherv_c`, in MPI since 4.0.
@@ -2019,7 +2720,20 @@ pub unsafe extern "C" fn MPI_Iallgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgatherv", request),
+        )
+    }
 }
 
 /// `PMPI_Iallgatherv_c`, in MPI since 4.0.
@@ -2038,7 +2752,20 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallgatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::begun("MPI_Iallgatherv", request),
+        )
+    }
 }
 
 /// `MPI_Iallreduce`, in MPI since 3.0.
@@ -2055,7 +2782,18 @@ pub unsafe extern "C" fn MPI_Iallreduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallreduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iallreduce", request),
+        )
+    }
 }
 
 /// `PMPI_Iallreduce`, in MPI since 3.0.
@@ -2072,7 +2810,18 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallreduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iallreduce", request),
+        )
+    }
 }
 
 /// `MPI_Iallreduce_c`, in MPI since 4.0.
@@ -2089,7 +2838,18 @@ pub unsafe extern "C" fn MPI_Iallreduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallreduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iallreduce", request),
+        )
+    }
 }
 
 /// `PMPI_Iallreduce_c`, in MPI since 4.0.
@@ -2106,7 +2866,18 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iallreduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_allreduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iallreduce", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoall`, in MPI since 3.0.
@@ -2124,7 +2895,19 @@ pub unsafe extern "C" fn MPI_Ialltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoall", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoall`, in MPI since 3.0.
@@ -2142,7 +2925,19 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoall" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoall", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoall_c`, in MPI since 4.0.
@@ -2160,7 +2955,19 @@ pub unsafe extern "C" fn MPI_Ialltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoall", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoall_c`, in MPI since 4.0.
@@ -2178,7 +2985,19 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoall_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoall", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoallv`, in MPI since 3.0.
@@ -2198,7 +3017,21 @@ pub unsafe extern "C" fn MPI_Ialltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoallv", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoallv`, in MPI since 3.0.
@@ -2218,7 +3051,21 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoallv", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoallv_c`, in MPI since 4.0.
@@ -2238,7 +3085,21 @@ pub unsafe extern "C" fn MPI_Ialltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoallv", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoallv_c`, in MPI since 4.0.
@@ -2258,7 +3119,21 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::begun("MPI_Ialltoallv", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoallw`, in MPI since 3.0.
@@ -2278,7 +3153,21 @@ pub unsafe extern "C" fn MPI_Ialltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+            Way::begun("MPI_Ialltoallw", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoallw`, in MPI since 3.0.
@@ -2298,7 +3187,21 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallw" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtypes,
+            comm,
+            Way::begun("MPI_Ialltoallw", request),
+        )
+    }
 }
 
 /// `MPI_Ialltoallw_c`, in MPI since 4.0.
@@ -2318,7 +3221,21 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+            Way::begun("MPI_Ialltoallw", request),
+        )
+    }
 }
 
 /// `PMPI_Ialltoallw_c`, in MPI since 4.0.
@@ -2338,7 +3255,21 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ialltoallw_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtypes,
+            comm,
+            Way::begun("MPI_Ialltoallw", request),
+        )
+    }
 }
 
 /// `MPI_Ibarrier`, in MPI since 3.0.
@@ -2347,7 +3278,8 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibarrier" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) }
 }
 
 /// `PMPI_Ibarrier`, in MPI since 3.0.
@@ -2356,7 +3288,8 @@ pub unsafe extern "C" fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibarrier" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) }
 }
 
 /// `MPI_Ibcast`, in MPI since 3.0.
@@ -2372,7 +3305,17 @@ pub unsafe extern "C" fn MPI_Ibcast(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibcast" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::begun("MPI_Ibcast", request),
+        )
+    }
 }
 
 /// `PMPI_Ibcast`, in MPI since 3.0.
@@ -2388,7 +3331,17 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibcast" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count as MPI_Count,
+            datatype,
+            root,
+            comm,
+            Way::begun("MPI_Ibcast", request),
+        )
+    }
 }
 
 /// `MPI_Ibcast_c`, in MPI since 4.0.
@@ -2404,7 +3357,17 @@ pub unsafe extern "C" fn MPI_Ibcast_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibcast_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::begun("MPI_Ibcast", request),
+        )
+    }
 }
 
 /// `PMPI_Ibcast_c`, in MPI since 4.0.
@@ -2420,7 +3383,17 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ibcast_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_bcast(
+            buffer,
+            count,
+            datatype,
+            root,
+            comm,
+            Way::begun("MPI_Ibcast", request),
+        )
+    }
 }
 
 /// `MPI_Iexscan`, in MPI since 3.0.
@@ -2437,7 +3410,18 @@ pub unsafe extern "C" fn MPI_Iexscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iexscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iexscan", request),
+        )
+    }
 }
 
 /// `PMPI_Iexscan`, in MPI since 3.0.
@@ -2454,7 +3438,18 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iexscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iexscan", request),
+        )
+    }
 }
 
 /// `MPI_Iexscan_c`, in MPI since 4.0.
@@ -2471,7 +3466,18 @@ pub unsafe extern "C" fn MPI_Iexscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iexscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iexscan", request),
+        )
+    }
 }
 
 /// `PMPI_Iexscan_c`, in MPI since 4.0.
@@ -2488,7 +3494,18 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iexscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_exscan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iexscan", request),
+        )
+    }
 }
 
 /// `MPI_Igather`, in MPI since 3.0.
@@ -2507,7 +3524,20 @@ pub unsafe extern "C" fn MPI_Igather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igather", request),
+        )
+    }
 }
 
 /// `PMPI_Igather`, in MPI since 3.0.
@@ -2526,7 +3556,20 @@ pub unsafe extern "C" fn PMPI_Igather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igather" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igather", request),
+        )
+    }
 }
 
 /// `MPI_Igather_c`, in MPI since 4.0.
@@ -2545,7 +3588,20 @@ pub unsafe extern "C" fn MPI_Igather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igather", request),
+        )
+    }
 }
 
 /// `PMPI_Igather_c`, in MPI since 4.0.
@@ -2564,7 +3620,20 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igather_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igather", request),
+        )
+    }
 }
 
 /// `MPI_Igatherv`, in MPI since 3.0.
@@ -2584,7 +3653,21 @@ pub unsafe extern "C" fn MPI_Igatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igatherv", request),
+        )
+    }
 }
 
 /// `PMPI_Igatherv`, in MPI since 3.0.
@@ -2604,7 +3687,21 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igatherv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igatherv", request),
+        )
+    }
 }
 
 /// `MPI_Igatherv_c`, in MPI since 4.0.
@@ -2624,7 +3721,21 @@ pub unsafe extern "C" fn MPI_Igatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igatherv", request),
+        )
+    }
 }
 
 /// `PMPI_Igatherv_c`, in MPI since 4.0.
@@ -2644,7 +3755,21 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Igatherv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_gatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Igatherv", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce`, in MPI since 3.0.
@@ -2662,7 +3787,19 @@ pub unsafe extern "C" fn MPI_Ireduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::begun("MPI_Ireduce", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce`, in MPI since 3.0.
@@ -2680,7 +3817,19 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::begun("MPI_Ireduce", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce_c`, in MPI since 4.0.
@@ -2698,7 +3847,19 @@ pub unsafe extern "C" fn MPI_Ireduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::begun("MPI_Ireduce", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce_c`, in MPI since 4.0.
@@ -2716,7 +3877,19 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::begun("MPI_Ireduce", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce_scatter`, in MPI since 3.0.
@@ -2733,7 +3906,18 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce_scatter`, in MPI since 3.0.
@@ -2750,7 +3934,18 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce_scatter_c`, in MPI since 4.0.
@@ -2767,7 +3962,18 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce_scatter_c`, in MPI since 4.0.
@@ -2784,7 +3990,18 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce_scatter_block`, in MPI since 3.0.
@@ -2801,7 +4018,18 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_block" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter_block", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce_scatter_block`, in MPI since 3.0.
@@ -2818,7 +4046,18 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_block" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter_block", request),
+        )
+    }
 }
 
 /// `MPI_Ireduce_scatter_block_c`, in MPI since 4.0.
@@ -2835,7 +4074,18 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_block_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter_block", request),
+        )
+    }
 }
 
 /// `PMPI_Ireduce_scatter_block_c`, in MPI since 4.0.
@@ -2852,7 +4102,18 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Ireduce_scatter_block_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Ireduce_scatter_block", request),
+        )
+    }
 }
 
 /// `MPI_Iscan`, in MPI since 3.0.
@@ -2869,7 +4130,18 @@ pub unsafe extern "C" fn MPI_Iscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iscan", request),
+        )
+    }
 }
 
 /// `PMPI_Iscan`, in MPI since 3.0.
@@ -2886,7 +4158,18 @@ pub unsafe extern "C" fn PMPI_Iscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscan" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iscan", request),
+        )
+    }
 }
 
 /// `MPI_Iscan_c`, in MPI since 4.0.
@@ -2903,7 +4186,18 @@ pub unsafe extern "C" fn MPI_Iscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iscan", request),
+        )
+    }
 }
 
 /// `PMPI_Iscan_c`, in MPI since 4.0.
@@ -2920,7 +4214,18 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscan_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::begun("MPI_Iscan", request),
+        )
+    }
 }
 
 /// `MPI_Iscatter`, in MPI since 3.0.
@@ -2939,7 +4244,20 @@ pub unsafe extern "C" fn MPI_Iscatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatter", request),
+        )
+    }
 }
 
 /// `PMPI_Iscatter`, in MPI since 3.0.
@@ -2958,7 +4276,20 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatter" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatter", request),
+        )
+    }
 }
 
 /// `MPI_Iscatter_c`, in MPI since 4.0.
@@ -2977,7 +4308,20 @@ pub unsafe extern "C" fn MPI_Iscatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatter", request),
+        )
+    }
 }
 
 /// `PMPI_Iscatter_c`, in MPI since 4.0.
@@ -2996,7 +4340,20 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatter_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatter", request),
+        )
+    }
 }
 
 /// `MPI_Iscatterv`, in MPI since 3.0.
@@ -3016,7 +4373,21 @@ pub unsafe extern "C" fn MPI_Iscatterv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatterv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatterv", request),
+        )
+    }
 }
 
 /// `PMPI_Iscatterv`, in MPI since 3.0.
@@ -3036,7 +4407,21 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatterv" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatterv", request),
+        )
+    }
 }
 
 /// `MPI_Iscatterv_c`, in MPI since 4.0.
@@ -3056,7 +4441,21 @@ pub unsafe extern "C" fn MPI_Iscatterv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatterv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatterv", request),
+        )
+    }
 }
 
 /// `PMPI_Iscatterv_c`, in MPI since 4.0.
@@ -3076,7 +4475,21 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Iscatterv_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::begun("MPI_Iscatterv", request),
+        )
+    }
 }
 
 /// `MPI_Op_commutative`, in MPI since 2.2.
@@ -3199,6 +4612,7 @@ pub unsafe extern "C" fn MPI_Reduce(
             op,
             root,
             comm,
+            Way::blocking("MPI_Reduce"),
         )
     }
 }
@@ -3227,6 +4641,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
             op,
             root,
             comm,
+            Way::blocking("MPI_Reduce"),
         )
     }
 }
@@ -3246,7 +4661,18 @@ pub unsafe extern "C" fn MPI_Reduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::blocking("MPI_Reduce"),
+        )
+    }
 }
 
 /// `PMPI_Reduce_c`, in MPI since 4.0.
@@ -3264,7 +4690,18 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::blocking("MPI_Reduce"),
+        )
+    }
 }
 
 /// `MPI_Reduce_init`, in MPI since 4.0.
@@ -3283,7 +4720,19 @@ pub unsafe extern "C" fn MPI_Reduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::planned("MPI_Reduce_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_init`, in MPI since 4.0.
@@ -3302,7 +4751,19 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::planned("MPI_Reduce_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Reduce_init_c`, in MPI since 4.0.
@@ -3321,7 +4782,19 @@ pub unsafe extern "C" fn MPI_Reduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::planned("MPI_Reduce_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_init_c`, in MPI since 4.0.
@@ -3340,7 +4813,19 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+            Way::planned("MPI_Reduce_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Reduce_local`, in MPI since 2.2.
@@ -3429,6 +4914,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter"),
         )
     }
 }
@@ -3455,6 +4941,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter"),
         )
     }
 }
@@ -3481,6 +4968,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_c(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter"),
         )
     }
 }
@@ -3507,6 +4995,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter"),
         )
     }
 }
@@ -3533,6 +5022,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
 }
@@ -3559,6 +5049,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
 }
@@ -3585,6 +5076,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
 }
@@ -3611,6 +5103,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             datatype,
             op,
             comm,
+            Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
 }
@@ -3630,7 +5123,18 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_block_init`, in MPI since 4.0.
@@ -3648,7 +5152,18 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_block_init_c`, in MPI since 4.0.
@@ -3666,7 +5181,18 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_block_init_c`, in MPI since 4.0.
@@ -3684,7 +5210,18 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_block_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter_block(
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_init`, in MPI since 4.0.
@@ -3702,7 +5239,18 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_init`, in MPI since 4.0.
@@ -3720,7 +5268,18 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Int(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter_init_c`, in MPI since 4.0.
@@ -3738,7 +5297,18 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Reduce_scatter_init_c`, in MPI since 4.0.
@@ -3756,7 +5326,18 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Reduce_scatter_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_reduce_scatter(
+            sendbuf,
+            recvbuf,
+            Counts::Count(recvcounts),
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Reduce_scatter_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scan`, in MPI since 1.1.
@@ -3773,7 +5354,17 @@ pub unsafe extern "C" fn MPI_Scan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Scan"),
+        )
+    }
 }
 
 /// `PMPI_Scan`, in MPI since 1.1.
@@ -3790,7 +5381,17 @@ pub unsafe extern "C" fn PMPI_Scan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count as MPI_Count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Scan"),
+        )
+    }
 }
 
 /// `MPI_Scan_c`, in MPI since 4.0.
@@ -3807,7 +5408,17 @@ pub unsafe extern "C" fn MPI_Scan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Scan"),
+        )
+    }
 }
 
 /// `PMPI_Scan_c`, in MPI since 4.0.
@@ -3824,7 +5435,17 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::reductions::mpi_scan(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::blocking("MPI_Scan"),
+        )
+    }
 }
 
 /// `MPI_Scan_init`, in MPI since 4.0.
@@ -3842,7 +5463,18 @@ pub unsafe extern "C" fn MPI_Scan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Scan_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scan_init`, in MPI since 4.0.
@@ -3860,7 +5492,18 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Scan_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scan_init_c`, in MPI since 4.0.
@@ -3878,7 +5521,18 @@ pub unsafe extern "C" fn MPI_Scan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Scan_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scan_init_c`, in MPI since 4.0.
@@ -3896,7 +5550,18 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scan_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::reductions::mpi_scan(
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+            Way::planned("MPI_Scan_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scatter`, in MPI since 1.1.
@@ -3925,6 +5590,7 @@ pub unsafe extern "C" fn MPI_Scatter(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatter"),
         )
     }
 }
@@ -3955,6 +5621,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatter"),
         )
     }
 }
@@ -3985,6 +5652,7 @@ pub unsafe extern "C" fn MPI_Scatter_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatter"),
         )
     }
 }
@@ -4015,6 +5683,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatter"),
         )
     }
 }
@@ -4036,7 +5705,20 @@ pub unsafe extern "C" fn MPI_Scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatter_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scatter_init`, in MPI since 4.0.
@@ -4056,7 +5738,20 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatter_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scatter_init_c`, in MPI since 4.0.
@@ -4076,7 +5771,20 @@ pub unsafe extern "C" fn MPI_Scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatter_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scatter_init_c`, in MPI since 4.0.
@@ -4096,7 +5804,20 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatter_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatter(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatter_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scatterv`, in MPI since 1.1.
@@ -4127,6 +5848,7 @@ pub unsafe extern "C" fn MPI_Scatterv(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatterv"),
         )
     }
 }
@@ -4159,6 +5881,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatterv"),
         )
     }
 }
@@ -4191,6 +5914,7 @@ pub unsafe extern "C" fn MPI_Scatterv_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatterv"),
         )
     }
 }
@@ -4223,6 +5947,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             recvtype,
             root,
             comm,
+            Way::blocking("MPI_Scatterv"),
         )
     }
 }
@@ -4245,7 +5970,21 @@ pub unsafe extern "C" fn MPI_Scatterv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatterv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scatterv_init`, in MPI since 4.0.
@@ -4266,7 +6005,21 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(displs),
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatterv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Scatterv_init_c`, in MPI since 4.0.
@@ -4287,7 +6040,21 @@ pub unsafe extern "C" fn MPI_Scatterv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatterv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Scatterv_init_c`, in MPI since 4.0.
@@ -4308,7 +6075,21 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Scatterv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::collectives::mpi_scatterv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(displs),
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            root,
+            comm,
+            Way::planned("MPI_Scatterv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Type_get_value_index`, in MPI since 4.1.

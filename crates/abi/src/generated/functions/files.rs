@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
+use crate::bodies::ways::Way;
 use crate::convert::*;
 use crate::entry::{Entry, Target};
 use crate::types::*;

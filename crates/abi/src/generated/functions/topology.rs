@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
+use crate::bodies::ways::Way;
 use crate::convert::*;
 use crate::entry::{Entry, Target};
 use crate::types::*;
@@ -714,7 +715,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -722,7 +723,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgather", request),
         )
     }
 }
@@ -744,7 +745,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -752,7 +753,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgather", request),
         )
     }
 }
@@ -774,7 +775,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
             sendtype,
@@ -782,7 +783,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
             recvcount,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgather", request),
         )
     }
 }
@@ -804,7 +805,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgather(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
             sendtype,
@@ -812,7 +813,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             recvcount,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgather", request),
         )
     }
 }
@@ -835,7 +836,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -844,7 +845,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgatherv", request),
         )
     }
 }
@@ -867,7 +868,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -876,7 +877,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgatherv", request),
         )
     }
 }
@@ -899,7 +900,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
             sendtype,
@@ -908,7 +909,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgatherv", request),
         )
     }
 }
@@ -931,7 +932,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_allgatherv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
             sendtype,
@@ -940,7 +941,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_allgatherv", request),
         )
     }
 }
@@ -962,7 +963,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -970,7 +971,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoall", request),
         )
     }
 }
@@ -992,7 +993,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
             sendtype,
@@ -1000,7 +1001,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoall", request),
         )
     }
 }
@@ -1022,7 +1023,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
             sendtype,
@@ -1030,7 +1031,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
             recvcount,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoall", request),
         )
     }
 }
@@ -1052,7 +1053,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoall(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
             sendtype,
@@ -1060,7 +1061,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             recvcount,
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoall", request),
         )
     }
 }
@@ -1084,7 +1085,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
             Displacements::Int(sdispls),
@@ -1094,7 +1095,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallv", request),
         )
     }
 }
@@ -1118,7 +1119,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
             Displacements::Int(sdispls),
@@ -1128,7 +1129,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallv", request),
         )
     }
 }
@@ -1152,7 +1153,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
             Displacements::Aint(sdispls),
@@ -1162,7 +1163,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallv", request),
         )
     }
 }
@@ -1186,7 +1187,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallv(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
             Displacements::Aint(sdispls),
@@ -1196,7 +1197,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallv", request),
         )
     }
 }
@@ -1220,7 +1221,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
             sdispls,
@@ -1230,7 +1231,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
             rdispls,
             recvtypes,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallw", request),
         )
     }
 }
@@ -1254,7 +1255,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
             sdispls,
@@ -1264,7 +1265,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             rdispls,
             recvtypes,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallw", request),
         )
     }
 }
@@ -1288,7 +1289,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
             sdispls,
@@ -1298,7 +1299,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
             rdispls,
             recvtypes,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallw", request),
         )
     }
 }
@@ -1322,7 +1323,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
     unsafe {
-        crate::bodies::topologies::neighbours::mpi_ineighbor_alltoallw(
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
             sdispls,
@@ -1332,7 +1333,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             rdispls,
             recvtypes,
             comm,
-            request,
+            Way::begun("MPI_Ineighbor_alltoallw", request),
         )
     }
 }
@@ -1361,6 +1362,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgather"),
         )
     }
 }
@@ -1389,6 +1391,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgather"),
         )
     }
 }
@@ -1417,6 +1420,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgather"),
         )
     }
 }
@@ -1445,6 +1449,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgather"),
         )
     }
 }
@@ -1465,7 +1470,19 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgather_init`, in MPI since 4.0.
@@ -1484,7 +1501,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgather_init_c`, in MPI since 4.0.
@@ -1503,7 +1532,19 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgather_init_c`, in MPI since 4.0.
@@ -1522,7 +1563,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgather_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgatherv`, in MPI since 3.0.
@@ -1551,6 +1604,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 }
@@ -1581,6 +1635,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             Displacements::Int(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 }
@@ -1611,6 +1666,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 }
@@ -1641,6 +1697,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             Displacements::Aint(displs),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 }
@@ -1662,7 +1719,20 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgatherv_init`, in MPI since 4.0.
@@ -1682,7 +1752,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_allgatherv_init_c`, in MPI since 4.0.
@@ -1702,7 +1785,20 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_allgatherv_init_c`, in MPI since 4.0.
@@ -1722,7 +1818,20 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_allgatherv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(displs),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoall`, in MPI since 3.0.
@@ -1749,6 +1858,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
 }
@@ -1777,6 +1887,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             recvcount as MPI_Count,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
 }
@@ -1805,6 +1916,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
 }
@@ -1833,6 +1945,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             recvcount,
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
 }
@@ -1853,7 +1966,19 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoall_init`, in MPI since 4.0.
@@ -1872,7 +1997,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount as MPI_Count,
+            sendtype,
+            recvbuf,
+            recvcount as MPI_Count,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoall_init_c`, in MPI since 4.0.
@@ -1891,7 +2028,19 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoall_init_c`, in MPI since 4.0.
@@ -1910,7 +2059,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoall_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recvcount,
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallv`, in MPI since 3.0.
@@ -1941,6 +2102,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
 }
@@ -1973,6 +2135,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             Displacements::Int(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
 }
@@ -2005,6 +2168,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
 }
@@ -2037,6 +2201,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             Displacements::Aint(rdispls),
             recvtype,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
 }
@@ -2059,7 +2224,21 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallv_init`, in MPI since 4.0.
@@ -2080,7 +2259,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Int(sendcounts),
+            Displacements::Int(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Int(recvcounts),
+            Displacements::Int(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallv_init_c`, in MPI since 4.0.
@@ -2101,7 +2294,21 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallv_init_c`, in MPI since 4.0.
@@ -2122,7 +2329,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallv_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
+            sendbuf,
+            Counts::Count(sendcounts),
+            Displacements::Aint(sdispls),
+            sendtype,
+            recvbuf,
+            Counts::Count(recvcounts),
+            Displacements::Aint(rdispls),
+            recvtype,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallw`, in MPI since 3.0.
@@ -2153,6 +2374,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
             rdispls,
             recvtypes,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 }
@@ -2185,6 +2407,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             rdispls,
             recvtypes,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 }
@@ -2217,6 +2440,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
             rdispls,
             recvtypes,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 }
@@ -2249,6 +2473,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             rdispls,
             recvtypes,
             comm,
+            Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 }
@@ -2271,7 +2496,21 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallw_init`, in MPI since 4.0.
@@ -2292,7 +2531,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_init" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Int(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Int(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Neighbor_alltoallw_init_c`, in MPI since 4.0.
@@ -2313,7 +2566,21 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `PMPI_Neighbor_alltoallw_init_c`, in MPI since 4.0.
@@ -2334,7 +2601,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Neighbor_alltoallw_init_c" }, Target::Comm(comm))
+    // SAFETY: the caller's promise is the body's, and widening keeps values.
+    unsafe {
+        crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
+            sendbuf,
+            Counts::Count(sendcounts),
+            sdispls,
+            sendtypes,
+            recvbuf,
+            Counts::Count(recvcounts),
+            rdispls,
+            recvtypes,
+            comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+        )
+    }
 }
 
 /// `MPI_Topo_test`, in MPI since 1.1.

@@ -1,0 +1,282 @@
+//! The three ways of a collective operation: until it is over, begun (`MPI_I...`), and described, to be begun again and
+//! again (`MPI_..._init`). One body says what an operation is, and serves all three (MPI 5.0 §6.12, §6.13).
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use weft::collectives::{self, Around, Block, Collective, Neighbourhood, Operator, Schedule};
+use weft::{Communicator, Rank, Result};
+
+use crate::bodies::info;
+use crate::bodies::operators::Operation;
+use crate::bodies::persistent::{self, Plan};
+use crate::bodies::pointers::Place;
+use crate::entry::Target;
+use crate::objects::RequestObject;
+use crate::parts::{Input, Output, Piece};
+use crate::state::{Runtime, call};
+use crate::types::*;
+
+/// How an operation was called.
+pub struct Way {
+    name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Blocking,
+    Begun(*mut MPI_Request),
+    Planned(MPI_Info, *mut MPI_Request),
+}
+
+impl Way {
+    /// The call returns when the operation is over.
+    pub fn blocking(name: &'static str) -> Way {
+        Way { name, kind: Kind::Blocking }
+    }
+
+    /// The call begins it.
+    pub fn begun(name: &'static str, request: *mut MPI_Request) -> Way {
+        Way { name, kind: Kind::Begun(request) }
+    }
+
+    /// The call describes it.
+    pub fn planned(name: &'static str, info: MPI_Info, request: *mut MPI_Request) -> Way {
+        Way { name, kind: Kind::Planned(info, request) }
+    }
+
+    /// The function that was called.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Compares the calls of all members (`WEFT_CHECK`), where the call waits for them anyway.
+    pub(crate) fn check(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
+        match self.kind {
+            Kind::Blocking => comm.check(operation),
+            Kind::Begun(_) | Kind::Planned(..) => Ok(()),
+        }
+    }
+
+    /// Does what was called, with the operation as it is described.
+    ///
+    /// # Safety
+    /// The program's promise to MPI: what the description gives is readable and what it gets writable, both until the
+    /// operation is over, each time that it is begun. A request that is handed over is null or writable.
+    pub(crate) unsafe fn call(
+        &self,
+        comm: MPI_Comm,
+        describe: impl FnOnce(&'static Runtime, &Communicator) -> Result<Described>,
+    ) -> c_int {
+        if let Kind::Planned(hints, request) = self.kind {
+            let plan = |runtime, held: &crate::objects::Held| {
+                info::check(hints)?;
+                let described = describe(runtime, &held.comm)?;
+                described.check()?;
+                Ok(Plan::Collective(Arc::new(described)))
+            };
+            // SAFETY: the caller's promise is handed on.
+            return unsafe { persistent::adopt(self.name, comm, request, plan) };
+        }
+        call(self.name, Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            let Kind::Begun(request) = self.kind else {
+                // SAFETY: as above.
+                return unsafe { describe(runtime, &object.comm)?.run(&object.comm) };
+            };
+            // SAFETY: as above.
+            let place = unsafe { Place::new(request, "request")? };
+            // SAFETY: as above.
+            let begun = unsafe { describe(runtime, &object.comm)?.begin(&object.comm, comm)? };
+            place.set(runtime.adopt_request(begun)?);
+            Ok(())
+        })
+    }
+}
+
+/// Memory of the program that an operation reads or writes.
+pub(crate) struct Side {
+    buffer: Address,
+    pieces: Pieces,
+}
+
+/// An address, which any thread may know.
+#[derive(Clone, Copy)]
+struct Address(*mut c_void);
+
+// SAFETY: nobody reads or writes there but by the promises of `Described`, whatever the thread.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+enum Pieces {
+    One([Piece; 1]),
+    Listed(Vec<Piece>),
+}
+
+impl Side {
+    /// One piece at the beginning of a buffer.
+    pub(crate) fn whole(buffer: *const c_void, piece: [Piece; 1]) -> Side {
+        Side { buffer: Address(buffer.cast_mut()), pieces: Pieces::One(piece) }
+    }
+
+    /// Pieces anywhere.
+    pub(crate) fn listed(buffer: *const c_void, pieces: Vec<Piece>) -> Side {
+        Side { buffer: Address(buffer.cast_mut()), pieces: Pieces::Listed(pieces) }
+    }
+
+    /// Nothing.
+    pub(crate) fn none() -> Side {
+        Side::listed(std::ptr::null(), Vec::new())
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        match &self.pieces {
+            Pieces::One(piece) => piece,
+            Pieces::Listed(pieces) => pieces,
+        }
+    }
+}
+
+/// An operation, ready to be done: what stands in the program's memory is looked at when it begins.
+pub(crate) struct Described {
+    pub gives: Side,
+    pub gets: Side,
+    /// What stands where something will be gotten is this rank's contribution, or a part of it.
+    pub loaded: bool,
+    /// Whether anything is gotten there: the root of a broadcast only gives.
+    pub receives: bool,
+    pub what: What,
+    /// How elements are combined, where they are.
+    pub operation: Option<Operation>,
+}
+
+/// What its schedule depends on, beside the lengths of its blocks.
+pub(crate) enum What {
+    /// As much for every rank: it may come again.
+    Even(Collective),
+    /// Different parts to the root.
+    Gatherv { root: Rank, in_place: bool },
+    /// Different parts from the root.
+    Scatterv { root: Rank, in_place: bool },
+    /// Different parts to everybody.
+    Allgatherv { in_place: bool },
+    /// Different parts from everybody to everybody.
+    Alltoallv { in_place: bool },
+    /// So many elements of the result for each.
+    ReduceScatter { counts: Vec<usize>, operator: Operator, in_place: bool },
+    /// With the neighbours, as much for each.
+    Around(Around),
+    /// One block to all neighbours; where theirs stand, if not as they are described.
+    AroundToAll { receives: Option<Vec<Block>> },
+    /// A block for each neighbour; where they stand, if not as they are described.
+    AroundEach { sends: Option<Vec<Block>>, receives: Option<Vec<Block>> },
+}
+
+impl What {
+    fn schedule(&self, comm: &Communicator, input: &Input, output: &Output) -> Result<Schedule> {
+        let (shape, here) = (comm.shape(), comm.rank());
+        let mine = |blocks: &[Block]| blocks[here.0 as usize].bytes;
+        Ok(match self {
+            What::Even(collective) => collective.schedule(&shape),
+            What::Gatherv { root, in_place } if here == *root => {
+                collectives::gatherv(&shape, *root, mine(&output.blocks), &output.blocks, *in_place)
+            }
+            What::Gatherv { root, .. } => {
+                collectives::gatherv(&shape, *root, input.payload.bytes(), &[], false)
+            }
+            What::Scatterv { root, in_place } if here == *root => {
+                collectives::scatterv(&shape, *root, &input.blocks, mine(&input.blocks), *in_place)
+            }
+            What::Scatterv { root, .. } => {
+                collectives::scatterv(&shape, *root, &[], output.memory.bytes(), false)
+            }
+            What::Allgatherv { in_place } => collectives::allgatherv(&shape, &output.blocks, *in_place),
+            What::Alltoallv { in_place } => {
+                collectives::alltoallv(&shape, &input.blocks, &output.blocks, *in_place)
+            }
+            What::ReduceScatter { counts, operator, in_place } => {
+                collectives::reduce_scatter(&shape, counts, *operator, *in_place)
+            }
+            What::Around(around) => around.schedule(comm.neighbourhood()?),
+            What::AroundToAll { receives } => {
+                let receives = receives.as_deref().unwrap_or(&output.blocks);
+                comm.neighbourhood()?.allgatherv(input.payload.bytes(), receives)
+            }
+            What::AroundEach { sends, receives } => {
+                let neighbourhood: &Neighbourhood = comm.neighbourhood()?;
+                let sends = sends.as_deref().unwrap_or(&input.blocks);
+                neighbourhood.alltoallv(sends, receives.as_deref().unwrap_or(&output.blocks))
+            }
+        })
+    }
+}
+
+impl Described {
+    /// An operation that combines nothing.
+    pub(crate) fn new(what: What, gives: Side, gets: Side, loaded: bool) -> Described {
+        Described { gives, gets, loaded, receives: true, what, operation: None }
+    }
+
+    /// Whether the memory can be what it is said to be; the memory itself is not looked at.
+    fn check(&self) -> Result<()> {
+        [&self.gives, &self.gets].into_iter().try_for_each(|side| Input::check(side.buffer.0, side.pieces()))
+    }
+
+    /// # Safety
+    /// See [`Way::call`].
+    unsafe fn bind(&self) -> Result<(Input, Output)> {
+        // SAFETY: the caller's promise is handed on.
+        unsafe {
+            let input = Input::new(self.gives.buffer.0, self.gives.pieces())?;
+            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), self.loaded)?;
+            if !self.receives {
+                output.keep();
+            }
+            Ok((input, output))
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Safety
+    /// See [`Way::call`].
+    unsafe fn run(&self, comm: &Communicator) -> Result<()> {
+        // SAFETY: the caller's promise is handed on.
+        let (input, mut output) = unsafe { self.bind()? };
+        let (payload, lent) = (input.payload, output.lend());
+        let mut combine = |left: weft::claims::Payload<'_>, right: &mut weft::claims::UserMemory| {
+            if let Some(operation) = &self.operation {
+                operation.apply(left, right);
+            }
+        };
+        match &self.what {
+            What::Even(collective) => comm.perform(*collective, payload, lent, &mut combine)?,
+            What::Around(around) => comm.perform_around(*around, payload, lent)?,
+            what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, &mut combine)?,
+        }
+        output.finish()
+    }
+
+    /// Begins it.
+    ///
+    /// # Safety
+    /// See [`Way::call`].
+    pub(super) unsafe fn begin(&self, comm: &Communicator, errors_to: MPI_Comm) -> Result<RequestObject> {
+        // SAFETY: the caller's promise is handed on.
+        let (input, mut output) = unsafe { self.bind()? };
+        let schedule = self.what.schedule(comm, &input, &output)?;
+        let lent = output.lend();
+        let ongoing = match self.operation.clone() {
+            None => comm.start_schedule(schedule, input.payload, lent, None)?,
+            Some(operation) => {
+                let combine = move |left: weft::claims::Payload<'_>, right: &mut weft::claims::UserMemory| {
+                    operation.apply(left, right);
+                };
+                comm.start_schedule(schedule, input.payload, lent, Some(Box::new(combine)))?
+            }
+        };
+        Ok(RequestObject::Collective { errors_to, ongoing, input, output })
+    }
+}
