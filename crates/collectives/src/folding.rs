@@ -14,12 +14,19 @@ pub(crate) struct Folding {
     pub at: Span,
     vacant: Option<Span>,
     commutative: bool,
+    /// The rank's own contribution, where that must not be written to either.
+    kept: Option<Span>,
 }
 
 impl Folding {
     /// Begins with the rank's own contribution. `room` is memory to be used before scratch is.
     pub(crate) fn new(own: Span, room: Option<Span>, commutative: bool) -> Folding {
-        Folding { at: own, vacant: room, commutative }
+        Folding { at: own, vacant: room, commutative, kept: None }
+    }
+
+    /// The same, and the contribution stays as it is wherever it stands.
+    pub(crate) fn keeping(own: Span, commutative: bool) -> Folding {
+        Folding { kept: Some(own), ..Folding::new(own, None, commutative) }
     }
 
     /// Where the next contribution is to be received.
@@ -87,7 +94,7 @@ impl Folding {
     }
 
     fn is_read_only(&self) -> bool {
-        self.at.buffer == Buffer::Input
+        self.at.buffer == Buffer::Input || self.kept == Some(self.at)
     }
 }
 

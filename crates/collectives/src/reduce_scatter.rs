@@ -20,7 +20,7 @@ pub enum ReduceScatter {
 }
 
 /// The reduction of block i, `count` elements, of everybody's input stands in rank i's output.
-/// In place, all blocks stand in the output before, and the result at its beginning after.
+/// In place, all blocks stand in the output before, and the result at its beginning after; what is behind it stays.
 #[must_use]
 pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
     let algorithm = choice::reduce_scatter(shape.size(), count, operator);
@@ -79,8 +79,9 @@ fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
     let mut schedule = Schedule::new("reduce-scatter by pairs");
     let mine = blocks.of(own, shape.rank().0);
     let out = Span::output(mine.bytes);
-    let in_place = own.buffer == out.buffer;
-    let sum = if in_place { mine } else { out };
+    // In place, what stands behind the result stays as it is: programs count on it, though the standard does not say so.
+    let in_place = own.buffer == out.buffer && shape.size() > 1;
+    let sum = if in_place { schedule.scratch(mine.bytes) } else { out };
     let mut summing = Summing::new(mine, sum);
     for distance in 1..shape.size() {
         let (to, from) = (shape.ahead(distance), shape.behind(distance));
@@ -93,7 +94,7 @@ fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
 
 fn reduce_then_scatter(shape: &Shape, own: Span, blocks: Blocks<'_>, commutative: bool) -> Schedule {
     let mut schedule = Schedule::new("reduce-scatter by reduce and scatter");
-    let folding = Folding::new(own, None, commutative);
+    let folding = Folding::keeping(own, commutative);
     let result = up_the_tree(&mut schedule, shape, Rank(0), folding);
     schedule.wait();
     let out = Span::output(blocks.of(own, shape.rank().0).bytes);

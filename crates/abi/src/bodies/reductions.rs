@@ -240,8 +240,8 @@ pub unsafe fn mpi_reduce_scatter(
     unsafe { way.call(comm, describe) }
 }
 
-/// The buffers of the two above. In place, the elements behind the result are scratch (MPI 5.0 §6.10), so it does no harm
-/// that they are written back as they were.
+/// The buffers of the two above. In place, the elements behind the result stay as they are, so it does no harm that they are
+/// written back.
 fn blocks(
     runtime: &'static Runtime,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
