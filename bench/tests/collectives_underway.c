@@ -117,10 +117,67 @@ static void again(void) {
     free(all);
 }
 
+/* Members plan in one order and begin in any; what else is begun between does not matter. */
+static void in_any_order(void) {
+    enum { PLANS = 5 };
+    int given[PLANS], got[PLANS];
+    MPI_Request plans[PLANS], other;
+    section("described operations, begun in another order at each member");
+    for (int i = 0; i < PLANS; i++)
+        OK(MPI_Bcast_init(&got[i], 1, MPI_INT, i % check_size, MPI_COMM_WORLD, MPI_INFO_NULL, &plans[i]));
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < PLANS; i++) {
+            given[i] = 1000 * round + i;
+            got[i] = i % check_size == check_rank ? given[i] : -1;
+        }
+        for (int i = 0; i < PLANS; i++) {
+            if (i == (check_rank + round) % PLANS) OK(MPI_Ibarrier(MPI_COMM_WORLD, &other));
+            OK(MPI_Start(&plans[(i * (1 + check_rank % 4) + round) % PLANS]));
+        }
+        OK(MPI_Waitall(PLANS, plans, MPI_STATUSES_IGNORE));
+        OK(MPI_Wait(&other, MPI_STATUS_IGNORE));
+        for (int i = 0; i < PLANS; i++) SAME(got[i], given[i]);
+    }
+    for (int i = 0; i < PLANS; i++) OK(MPI_Request_free(&plans[i]));
+}
+
+static void add_and_ask(void *in, void *inout, int *count, MPI_Datatype *datatype) {
+    int bytes = 0, rank = -1;
+    MPI_Type_size(*datatype, &bytes);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < *count; i++) ((int *)inout)[i] += ((int *)in)[i] + (bytes != sizeof(int)) + (rank != check_rank);
+}
+
+/* An operator asks the library while a freed request is under way, which each call looks after. */
+static void operators_ask(void) {
+    enum { LONG = 200000 };
+    static char far[LONG], near[LONG];
+    MPI_Op add;
+    MPI_Request request;
+    int next = (check_rank + 1) % check_size, before = (check_rank + check_size - 1) % check_size, sum = 0, one = 1;
+    section("an operator that asks beside a freed request");
+    OK(MPI_Op_create(add_and_ask, 1, &add));
+    for (int begun = 0; begun < 2; begun++) {
+        OK(MPI_Isend(far, LONG, MPI_CHAR, next, 9, MPI_COMM_WORLD, &request));
+        OK(MPI_Request_free(&request));
+        if (begun) {
+            OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, add, MPI_COMM_WORLD, &request));
+            OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, add, MPI_COMM_WORLD));
+        }
+        SAME(sum, check_size);
+        OK(MPI_Recv(near, LONG, MPI_CHAR, before, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_Op_free(&add));
+}
+
 int main(int argc, char **argv) {
     check_open(argc, argv);
     many();
     progress();
     again();
+    in_any_order();
+    operators_ask();
     return check_close();
 }

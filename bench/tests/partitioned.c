@@ -287,6 +287,18 @@ static void nobody(void) {
     SAME(value[0], -1);
     OK(MPI_Request_free(&requests[0]));
     OK(MPI_Request_free(&requests[1]));
+    MPI_Datatype gaps;
+    int spread[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gaps));
+    OK(MPI_Type_commit(&gaps));
+    OK(MPI_Precv_init(spread, 2, 1, gaps, MPI_PROC_NULL, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+    OK(MPI_Start(&requests[1]));
+    OK(MPI_Parrived(requests[1], 0, &flag));
+    SAME(flag, 1);
+    OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    for (int i = 0; i < 8; i++) SAME(spread[i], i + 1);
+    OK(MPI_Request_free(&requests[1]));
+    OK(MPI_Type_free(&gaps));
 }
 
 static void wrong(void) {

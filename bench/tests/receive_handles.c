@@ -100,6 +100,17 @@ static void made(void) {
     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     if (receives) SAME(value, late);
     if (sends) OK(MPI_Comm_free(&other));
+    section("a receive that fails in a communicator that is freed");
+    int two[2] = {1, 2};
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
+    OK(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
+    OK(MPI_Irecv(&value, 1, MPI_INT, partner, 15, other, &request));
+    together();
+    OK(MPI_Send(two, 2, MPI_INT, partner, 15, other));
+    OK(MPI_Comm_free(&other));
+    CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
 }
 
 /* Usual receives among sends, receives with gaps, receives on another communicator, and nulls. */

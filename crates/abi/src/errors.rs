@@ -124,7 +124,7 @@ fn handler_of(target: Target) -> (Handler, Object) {
         Target::Tools => Some((Handler::Return, Object::None)),
         Target::File(_) => Some((error_handlers::of_files(), Object::File(MPI_FILE_NULL))),
         Target::Comm(comm) => state::runtime()
-            .and_then(|runtime| runtime.find_comm(comm))
+            .and_then(|runtime| runtime.find_comm(comm).or_else(|| runtime.find_lingering(comm)))
             .map(|object| (object.handler(), Object::Comm(comm))),
         Target::Session(session) => {
             sessions::handler(session).map(|handler| (handler, Object::Session(session)))

@@ -154,8 +154,12 @@ impl Runtime {
         let Some(id) = named_receive(request) else {
             return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
         };
-        let context = self.process().reclaim(id).ok_or_else(|| no_request(request))?;
+        // Its communicator may only linger for its sake, and is found before that ends.
+        let context = self.process().lent_in(id).ok_or_else(|| no_request(request))?;
         let (errors_to, held) = self.comm_of(context);
+        if self.process().reclaim(id).is_none() {
+            return Err(no_request(request));
+        }
         Ok(RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None })
     }
 

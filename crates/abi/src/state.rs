@@ -407,6 +407,14 @@ impl Runtime {
         }
     }
 
+    /// A communicator that was freed while receives were under way in it.
+    #[cold]
+    pub(crate) fn find_lingering(&self, comm: MPI_Comm) -> Option<Held> {
+        let objects = self.objects();
+        let found = objects.lingering.iter().find(|(handle, _)| *handle == comm)?;
+        Some(Held::Shared(Arc::clone(&found.1)))
+    }
+
     /// The communicator of a handle.
     #[inline(always)]
     pub(crate) fn comm(&'static self, comm: MPI_Comm) -> Result<Held> {

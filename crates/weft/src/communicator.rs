@@ -75,6 +75,8 @@ struct Inner {
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
     nonblocking: AtomicU32,
+    /// Counts planned operations.
+    planned: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
     /// Given by the program.
@@ -206,6 +208,7 @@ impl Communicator {
             partial: Counts::default(),
             sequence: AtomicU32::new(0),
             nonblocking: AtomicU32::new(0),
+            planned: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
             label,

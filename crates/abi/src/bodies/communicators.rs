@@ -251,27 +251,31 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
     })
 }
 
-/// Takes a communicator's handle away from it.
+/// Takes a communicator's handle away from it. It lingers as long as receives are under way in it that only the engine
+/// knows of.
 pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
-    let object: Option<Arc<CommObject>> = runtime.objects().comms.remove(handle.value());
-    match object {
-        Some(object) => {
-            error_handlers::release(object.errhandler().0);
-            linger(runtime, handle, object);
-            Ok(())
-        }
-        None => Err(Error::new(Class::Communicator, "the communicator was freed by another thread")),
-    }
+    let mut objects = runtime.objects();
+    let Some(object) = objects.comms.remove(handle.value()) else {
+        return Err(Error::new(Class::Communicator, "the communicator was freed by another thread"));
+    };
+    objects.lingering.push((handle, Arc::clone(&object)));
+    drop(objects);
+    error_handlers::release(object.errhandler().0);
+    drop(object);
+    let_go(runtime);
+    Ok(())
 }
 
-/// Keeps what was freed as long as receives are under way in it that only the engine knows of.
-fn linger(runtime: &'static Runtime, handle: MPI_Comm, object: Arc<CommObject>) {
-    let mut lingering = std::mem::take(&mut runtime.objects().lingering);
-    lingering.push((handle, object));
-    // What is given up here is dropped when nothing is held.
-    let (stay, gone): (Vec<_>, Vec<_>) = lingering.into_iter().partition(|(_, object)| object.comm.lends());
-    runtime.objects().lingering.extend(stay);
-    drop(gone);
+/// Drops what need not linger any more, each when nothing is held.
+fn let_go(runtime: &'static Runtime) {
+    let lingering = runtime.objects().lingering.clone();
+    for (handle, object) in lingering.into_iter().filter(|(_, object)| !object.comm.lends()) {
+        let mut objects = runtime.objects();
+        let place = objects.lingering.iter().position(|(other, _)| *other == handle);
+        let gone = place.map(|place| objects.lingering.swap_remove(place));
+        drop(objects);
+        drop((gone, object));
+    }
 }
 
 /// Names a communicator.

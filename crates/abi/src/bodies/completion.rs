@@ -9,6 +9,7 @@ use weft::{Class, Communicator, Error, Result, Wanted};
 
 use crate::bodies::communicator_creation;
 use crate::bodies::generalized::{self, Generalized};
+use crate::bodies::operators;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::bodies::world::null;
@@ -626,6 +627,9 @@ pub(crate) fn detach(runtime: &'static Runtime, object: RequestObject) {
 
 /// Ends those of the freed requests that are over.
 pub(crate) fn reap(runtime: &'static Runtime) {
+    if operators::is_inside() {
+        return;
+    }
     let detached = std::mem::take(&mut runtime.objects().detached);
     runtime.detached.fetch_sub(detached.len(), Ordering::Relaxed);
     for object in detached {

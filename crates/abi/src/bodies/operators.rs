@@ -3,6 +3,7 @@
 //! Collective operations combine packed elements. A function of the program sees elements as they stand in an array
 //! of its datatype: in place where they are dense and aligned, and in a copy with gaps otherwise.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use datatype::{Datatype, Operator, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
@@ -103,6 +104,32 @@ fn illegal(runtime: &'static Runtime, operator: Operator, handle: MPI_Datatype) 
         .remedy("use a predefined datatype that the operator takes, or make an operator with MPI_Op_create")
 }
 
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in an operator of the program. The engine is held then: what is called there must leave it alone.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// A thread in an operator of the program.
+struct Inside {
+    before: bool,
+}
+
+impl Inside {
+    fn enter() -> Inside {
+        Inside { before: INSIDE.replace(true) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.before);
+    }
+}
+
 /// A function of the program, about to be called.
 struct Call<'a> {
     function: UserFunction,
@@ -164,6 +191,7 @@ impl Call<'_> {
             let distance = (first * self.datatype.extent()) as isize;
             let input = left.wrapping_offset(distance).cast::<c_void>();
             let inout = right.wrapping_offset(distance).cast::<c_void>();
+            let _inside = Inside::enter();
             // SAFETY: the program gave functions of these types, and MPI_Op_create refuses null; the arrays go on
             // for `length` elements. What the function does is its own affair.
             unsafe {

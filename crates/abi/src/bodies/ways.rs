@@ -72,8 +72,9 @@ impl Way {
         if let Kind::Planned(hints, request) = self.kind {
             let plan = |runtime, held: &crate::objects::Held| {
                 info::check(hints)?;
-                let described = describe(runtime, &held.comm)?;
+                let mut described = describe(runtime, &held.comm)?;
                 described.check()?;
+                described.tag = Some(held.comm.plan_tag());
                 Ok(Plan::Collective(Arc::new(described)))
             };
             // SAFETY: the caller's promise is handed on.
@@ -150,6 +151,8 @@ pub(crate) struct Described {
     pub what: What,
     /// How elements are combined, where they are.
     pub operation: Option<Operation>,
+    /// What its messages are known by, where it is begun in another order than at other members.
+    pub tag: Option<i32>,
 }
 
 /// What its schedule depends on, beside the lengths of its blocks.
@@ -216,7 +219,7 @@ impl What {
 impl Described {
     /// An operation that combines nothing.
     pub(crate) fn new(what: What, gives: Side, gets: Side, loaded: bool) -> Described {
-        Described { gives, gets, loaded, receives: true, what, operation: None }
+        Described { gives, gets, loaded, receives: true, what, operation: None, tag: None }
     }
 
     /// Whether the memory can be what it is said to be; the memory itself is not looked at.
@@ -269,12 +272,12 @@ impl Described {
         let schedule = self.what.schedule(comm, &input, &output)?;
         let lent = output.lend();
         let ongoing = match self.operation.clone() {
-            None => comm.start_schedule(schedule, input.payload, lent, None)?,
+            None => comm.start_schedule(schedule, input.payload, lent, None, self.tag)?,
             Some(operation) => {
                 let combine = move |left: weft::claims::Payload<'_>, right: &mut weft::claims::UserMemory| {
                     operation.apply(left, right);
                 };
-                comm.start_schedule(schedule, input.payload, lent, Some(Box::new(combine)))?
+                comm.start_schedule(schedule, input.payload, lent, Some(Box::new(combine)), self.tag)?
             }
         };
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })

@@ -84,6 +84,14 @@ impl Communicator {
         let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed) % NONBLOCKING_TAGS;
         (TAGS + number) as i32
     }
+
+    /// A tag for an operation that is planned now and begun any number of times: members plan in one order, and begin in
+    /// any (MPI 5.0 §6.13). Collective.
+    #[must_use]
+    pub fn plan_tag(&self) -> i32 {
+        let number = self.inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
+        (TAGS + NONBLOCKING_TAGS + number) as i32
+    }
 }
 
 /// A copy that is being made.
@@ -227,3 +235,5 @@ impl Duplication {
 const COPY: &str = "duplicate of ";
 /// Tags of nonblocking operations lie above those of blocking ones.
 const NONBLOCKING_TAGS: u32 = 1 << 30;
+/// Behind those, up to the largest tag there is.
+const PLANNED_TAGS: u32 = (1 << 30) - TAGS;

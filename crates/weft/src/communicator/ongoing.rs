@@ -27,7 +27,8 @@ pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
 
 impl Communicator {
     /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
-    /// process does next. Both claims are in use until it is over.
+    /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned
+    /// ([`Communicator::plan_tag`]); operations without one are begun in the same order by all members.
     ///
     /// # Errors
     /// [`Class::Communicator`] over an inter-communicator.
@@ -37,12 +38,13 @@ impl Communicator {
         input: Payload<'static>,
         output: UserMemory,
         combine: Option<Combine>,
+        tag: Option<i32>,
     ) -> Result<Ongoing> {
         if self.is_inter() {
             return Err(self.no_collectives_across());
         }
         let inner = &*self.inner;
-        let tag = self.next_nonblocking_tag();
+        let tag = tag.unwrap_or_else(|| self.next_nonblocking_tag());
         let buffers = Buffers { input, output };
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
         let id = inner.process.with_engine(|engine| engine.promise());
