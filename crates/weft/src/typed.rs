@@ -1,6 +1,7 @@
 //! Operations on slices and vectors of values: the communicator as a Rust program sees it.
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -438,11 +439,16 @@ impl<T: Datatype> Unpin for Request<T> {}
 impl<T: Datatype> Drop for Request<T> {
     fn drop(&mut self) {
         if let State::Under(id) = self.state {
+            // What follows may panic, on a thread that may not call for one. Memory that is in use is leaked then, not freed.
+            let values = ManuallyDrop::new(std::mem::take(&mut self.values));
+            let over = Way::Out { to: Rank(0), tag: 0, _keeps: None };
+            let way = ManuallyDrop::new(std::mem::replace(&mut self.way, over));
             forget(self.communicator.process(), id);
-            if matches!(self.way, Way::In(_)) {
+            if matches!(*way, Way::In(_)) {
                 self.communicator.cancel(id);
             }
             self.communicator.wait(id);
+            drop((ManuallyDrop::into_inner(values), ManuallyDrop::into_inner(way)));
         }
     }
 }

@@ -258,6 +258,8 @@ impl Link {
             (_, None) => None,
         };
         let keys = Keys(std::array::from_fn(lead));
+        // Keys of what was never read may be left, of memory that is shown again now by other ones.
+        rails.keys.retain(|(other, _)| *other != exposed);
         if rails.keys.len() == KEYS_KEPT {
             rails.keys.pop_front();
         }
