@@ -23,7 +23,7 @@ static void order(MPI_Comm comm) {
     } else {
         code = MPI_Barrier(comm);
     }
-    reported(code, "MPI_Bcast, root 0, 4 of MPI_INT at rank 0", "barrier at rank");
+    reported(code, "MPI_Bcast, root 0, 4 of MPI_INT at rank 0", "MPI_Barrier at rank");
     if (check_rank == 1) {
         code = MPI_Allreduce(numbers, others, 1, MPI_INT, MPI_SUM, comm);
     } else {
@@ -105,7 +105,7 @@ static void nonblocking(MPI_Comm comm) {
     } else {
         code = MPI_Barrier(comm);
     }
-    reported(code, "MPI_Comm_idup at rank 0", "barrier at rank");
+    reported(code, "MPI_Comm_idup at rank 0", "MPI_Barrier at rank");
     section("nonblocking duplicates, begun in one order, and blocking operations meanwhile");
     OK(MPI_Comm_idup(comm, &made, &request));
     OK(MPI_Barrier(comm));
