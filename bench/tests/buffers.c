@@ -3,7 +3,8 @@
 // waiting; and every way to have no room. (MPI 5.0, section 3.6)
 #include "check.h"
 
-enum { BYTES = 100000, SMALL = 500 };
+/* REFUSED: a tag that nothing else has, of messages that nobody may see. */
+enum { BYTES = 100000, SMALL = 500, REFUSED = 99 };
 
 static int next, previous;
 static unsigned char out[BYTES], in[BYTES];
@@ -64,7 +65,7 @@ static void room(void) {
     MPI_Status status;
     section("room for two");
     OK(MPI_Buffer_attach(memory, bytes));
-    CLASS(MPI_Bsend(out, 2 * SMALL + MPI_BSEND_OVERHEAD + 1, MPI_BYTE, next, 9, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+    CLASS(MPI_Bsend(out, 2 * SMALL + MPI_BSEND_OVERHEAD + 1, MPI_BYTE, next, REFUSED, MPI_COMM_WORLD), MPI_ERR_BUFFER);
     for (int tag = 0; tag < 2; tag++) leave(MPI_COMM_WORLD, SMALL, tag);
     for (int tag = 0; tag < 2; tag++) arrive(MPI_COMM_WORLD, SMALL, tag);
     OK(MPI_Buffer_flush());
@@ -75,7 +76,7 @@ static void room(void) {
     OK(MPI_Barrier(MPI_COMM_WORLD));
     leave(MPI_COMM_WORLD, BYTES, 3);
     OK(MPI_Barrier(MPI_COMM_WORLD)); /* nobody has received it: large messages wait at their senders */
-    if (!check_library_is("MPICH")) CLASS(MPI_Bsend(out, BYTES, MPI_BYTE, next, 9, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+    if (!check_library_is("MPICH")) CLASS(MPI_Bsend(out, BYTES, MPI_BYTE, next, REFUSED, MPI_COMM_WORLD), MPI_ERR_BUFFER);
     OK(MPI_Barrier(MPI_COMM_WORLD));
     arrive(MPI_COMM_WORLD, BYTES, 3);
     OK(MPI_Buffer_flush());
@@ -84,7 +85,7 @@ static void room(void) {
     OK(MPI_Buffer_detach(&detached, &size));
     section("nothing of what was refused has come");
     OK(MPI_Barrier(MPI_COMM_WORLD));
-    OK(MPI_Iprobe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &flag, &status));
+    OK(MPI_Iprobe(MPI_ANY_SOURCE, REFUSED, MPI_COMM_WORLD, &flag, &status));
     CHECK(!flag);
     free(memory);
 }
