@@ -3,7 +3,7 @@
  * pair has a communicator of its own, and blocking messages there and back on one communicator. What all threads move
  * in a second is told, by the slowest of them. Further ranks wait. */
 #define _POSIX_C_SOURCE 200809L
-#include "bench.h"
+#include "window.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -130,10 +130,8 @@ static void sweep(struct crowd *crowd, const char *name, void (*step)(struct mem
 }
 
 static void open_crowd(struct crowd *crowd, struct bench *bench) {
-    size_t room = 0;
+    size_t room = flow_bytes_max(bench);
     *crowd = (struct crowd){.bench = bench};
-    for (size_t bytes = bench->options.bytes_min; bytes <= bench->options.bytes_max; bytes = bench_next(bytes))
-        if (bytes * (size_t)bench_window(bench, bytes) > room) room = bytes * (size_t)bench_window(bench, bytes);
     pthread_barrier_init(&crowd->gate, NULL, (unsigned)bench->options.threads + 1);
     for (int t = 0; bench->rank < 2 && t < bench->options.threads; t++) {
         struct member *member = &crowd->members[t];

@@ -93,8 +93,7 @@ static void one_size(struct flow *flow) {
     bench_row(flow->bench, traffic->unit, flow->bytes, samples, messages * (double)flow->bytes, messages);
 }
 
-/* Room for the largest window of any size of the sweep. */
-static size_t slots_bytes_max(const struct bench *bench) {
+size_t flow_bytes_max(const struct bench *bench) {
     size_t most = 0;
     for (size_t bytes = bench->options.bytes_min; bytes <= bench->options.bytes_max; bytes = bench_next(bytes)) {
         size_t all = bytes * (size_t)bench_window(bench, bytes);
@@ -104,7 +103,7 @@ static size_t slots_bytes_max(const struct bench *bench) {
 }
 
 void flow_sweep(struct bench *bench, const struct traffic *traffic) {
-    size_t room = slots_bytes_max(bench);
+    size_t room = flow_bytes_max(bench);
     struct flow flow = {.bench = bench, .traffic = traffic};
     flow.out = bench_buffer(room);
     flow.in = bench_buffer(room);

@@ -36,6 +36,9 @@ void flow_wait(struct flow *flow);
 void flow_answer(int to);
 void flow_receive_answer(int from);
 
+/* Room for the largest window of any size of the sweep, in bytes. */
+size_t flow_bytes_max(const struct bench *bench);
+
 /* Runs the sweep over all sizes. Every rank that has traffic calls it; with `together`, all do. */
 void flow_sweep(struct bench *bench, const struct traffic *traffic);
 
