@@ -1,9 +1,9 @@
 //! Request handles, and what they stand for.
 //!
 //! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
-//! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is. Every send that is over when it was begun has the
-//! same handle. Only what needs more than the engine knows, a communicator of its own, data to be unpacked, several
-//! messages, has an object in the table.
+//! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is.
+//! Every send that is over when it was begun has the same handle. Only what needs more than the engine knows, data to
+//! be unpacked or several messages, has an object in the table.
 //!
 //! ```text
 //! kind            index                        generation
@@ -157,7 +157,7 @@ impl Runtime {
         // Its communicator may only linger for its sake, and is found before that ends.
         let context = self.process().lent_in(id).ok_or_else(|| no_request(request))?;
         let (errors_to, held) = self.comm_of(context);
-        if self.process().reclaim(id).is_none() {
+        if !self.process().reclaim(id) {
             return Err(no_request(request));
         }
         Ok(RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None })

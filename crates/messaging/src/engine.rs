@@ -197,8 +197,8 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
-    /// from then on, and its context the answer. `None` where the name is of none, or was taken back before.
-    pub fn reclaim(&mut self, request: RequestId) -> Option<u32> {
+    /// from then on. False where the name is of none, or was taken back before.
+    pub fn reclaim(&mut self, request: RequestId) -> bool {
         self.core.requests.reclaim(request)
     }
 

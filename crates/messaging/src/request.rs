@@ -328,11 +328,13 @@ impl Requests {
     }
 
     /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
-    /// this and learns the context. `None` where it names none, or not any more.
-    pub(crate) fn reclaim(&mut self, id: RequestId) -> Option<u32> {
-        let context = self.lent_in(id)?;
-        self.entries[id.index as usize].owner = Owner::Caller;
-        Some(context)
+    /// this. False where it names none, or not any more.
+    pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
+        let lent = self.is_lent(id);
+        if lent {
+            self.entries[id.index as usize].owner = Owner::Caller;
+        }
+        lent
     }
 
     /// The living request at a place, if its name was given away.

@@ -290,9 +290,9 @@ impl Process {
     }
 
     /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
-    /// told that it has it: the answer is its context.
+    /// told that it has it.
     #[must_use]
-    pub fn reclaim(&self, request: RequestId) -> Option<u32> {
+    pub fn reclaim(&self, request: RequestId) -> bool {
         self.hold().reclaim(request)
     }
 
