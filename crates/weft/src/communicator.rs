@@ -18,7 +18,7 @@ mod topologies;
 
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
-pub use ongoing::Ongoing;
+pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{PartitionedReceive, PartitionedSend};
 pub use split::{Part, SplitBy};
 pub use topologies::{Edge, Topology};

@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use weft::claims::{Combine, Reduce};
 use weft::collectives::{self, Around, Block, Collective, Neighbourhood, Operator, Schedule};
 use weft::{Communicator, Rank, Result};
 
@@ -249,15 +250,15 @@ impl Described {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind()? };
         let (payload, lent) = (input.payload, output.lend());
-        let mut combine = |left: weft::claims::Payload<'_>, right: &mut weft::claims::UserMemory| {
+        let combine: Reduce<'_> = &mut |left, right| {
             if let Some(operation) = &self.operation {
                 operation.apply(left, right);
             }
         };
         match &self.what {
-            What::Even(collective) => comm.perform(*collective, payload, lent, &mut combine)?,
+            What::Even(collective) => comm.perform(*collective, payload, lent, combine)?,
             What::Around(around) => comm.perform_around(*around, payload, lent)?,
-            what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, &mut combine)?,
+            what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?,
         }
         output.finish()
     }
@@ -271,15 +272,11 @@ impl Described {
         let (input, mut output) = unsafe { self.bind()? };
         let schedule = self.what.schedule(comm, &input, &output)?;
         let lent = output.lend();
-        let ongoing = match self.operation.clone() {
-            None => comm.start_schedule(schedule, input.payload, lent, None, self.tag)?,
-            Some(operation) => {
-                let combine = move |left: weft::claims::Payload<'_>, right: &mut weft::claims::UserMemory| {
-                    operation.apply(left, right);
-                };
-                comm.start_schedule(schedule, input.payload, lent, Some(Box::new(combine)), self.tag)?
-            }
-        };
+        let combine = self
+            .operation
+            .clone()
+            .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
+        let ongoing = comm.start_schedule(schedule, input.payload, lent, combine, self.tag)?;
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })
     }
 }
