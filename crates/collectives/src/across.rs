@@ -8,7 +8,73 @@ use messaging::Rank;
 use crate::blocks::Block;
 use crate::schedule::{Buffer, Schedule, Span};
 use crate::shape::{Operator, Shape};
-use crate::{bcast, reduce, scatterv};
+use crate::{barrier, bcast, reduce, scatterv};
+
+/// A collective operation over two groups, as a value. How much is moved stands in the blocks of its
+/// [schedule](Crossing::schedule), but where every rank must know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Crossing {
+    /// Nobody leaves before all of both groups have come.
+    Barrier,
+    /// The root's output becomes the other group's.
+    Bcast {
+        /// Who has the data.
+        root: Root,
+        /// How much.
+        bytes: usize,
+    },
+    /// The inputs of the other group become the blocks of the root's output.
+    Gather(Root),
+    /// The blocks of the root's input become the outputs of the other group.
+    Scatter(Root),
+    /// The inputs of each group become the blocks of everybody's output in the other.
+    Allgather,
+    /// A block of the input for each of the other group, and one of theirs for a block of the output.
+    Alltoall,
+    /// The inputs of the other group are combined into the root's output.
+    Reduce {
+        /// Who gets the result.
+        root: Root,
+        /// Elements of each rank.
+        count: usize,
+        /// By what they are combined.
+        operator: Operator,
+    },
+    /// The inputs of each group are combined into everybody's output in the other.
+    Allreduce {
+        /// Elements of each rank.
+        count: usize,
+        /// By what they are combined.
+        operator: Operator,
+    },
+    /// The inputs of each group are combined, and each rank of the other gets a part of the result.
+    ReduceScatter {
+        /// Elements of the result for each rank of the own group; those of both groups come to the same sum.
+        counts: Vec<usize>,
+        /// By what they are combined.
+        operator: Operator,
+    },
+}
+
+impl Crossing {
+    /// The rank's part in it, whose input and output have these blocks: one for each rank of the other group where it
+    /// has one for each, else one or none.
+    #[must_use]
+    pub fn schedule(&self, across: &Across, input: &[Block], output: &[Block]) -> Schedule {
+        let bytes = |blocks: &[Block]| blocks.iter().map(|block| block.bytes).sum();
+        match self {
+            Crossing::Barrier => across.barrier(),
+            Crossing::Bcast { root, bytes } => across.bcast(*root, *bytes),
+            Crossing::Gather(root) => across.gatherv(*root, bytes(input), output),
+            Crossing::Scatter(root) => across.scatterv(*root, input, bytes(output)),
+            Crossing::Allgather => across.allgatherv(bytes(input), output),
+            Crossing::Alltoall => across.alltoallv(input, output),
+            Crossing::Reduce { root, count, operator } => across.reduce(*root, *count, *operator),
+            Crossing::Allreduce { count, operator } => across.allreduce(*count, *operator),
+            Crossing::ReduceScatter { counts, operator } => across.reduce_scatter(counts, *operator),
+        }
+    }
+}
 
 /// The two groups, as a member of one of them sees them.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +115,12 @@ impl Across {
         self.shape.rank() == Rank(0)
     }
 
-    /// The root's output becomes the other group's.
-    #[must_use]
-    pub fn bcast(&self, root: Root, bytes: usize) -> Schedule {
+    fn barrier(&self) -> Schedule {
+        let Across { shape, local_first, remote_size, .. } = *self;
+        barrier(&Shape::new(Rank(local_first + shape.rank().0), shape.size() + remote_size).on(shape.cores()))
+    }
+
+    fn bcast(&self, root: Root, bytes: usize) -> Schedule {
         let mut schedule = Schedule::new("bcast to the other group's first rank, and on among them");
         match root {
             Root::Here => schedule.send(self.remote(Rank(0)), Span::output(bytes)),
@@ -67,9 +136,7 @@ impl Across {
         schedule
     }
 
-    /// The other group's input, `bytes` of this rank, becomes the root's output, whose `blocks` are in their order.
-    #[must_use]
-    pub fn gatherv(&self, root: Root, bytes: usize, blocks: &[Block]) -> Schedule {
+    fn gatherv(&self, root: Root, bytes: usize, blocks: &[Block]) -> Schedule {
         let mut schedule = Schedule::new("gather from the other group, rank by rank");
         match root {
             Root::Here => self.receive_all(&mut schedule, blocks),
@@ -79,9 +146,7 @@ impl Across {
         schedule
     }
 
-    /// The root's `blocks` of its input become the other group's output, `bytes` of this rank.
-    #[must_use]
-    pub fn scatterv(&self, root: Root, blocks: &[Block], bytes: usize) -> Schedule {
+    fn scatterv(&self, root: Root, blocks: &[Block], bytes: usize) -> Schedule {
         let mut schedule = Schedule::new("scatter to the other group, rank by rank");
         match root {
             Root::Here => self.send_all(&mut schedule, |rank| blocks[rank.0 as usize].of(Buffer::Input)),
@@ -91,30 +156,26 @@ impl Across {
         schedule
     }
 
-    /// This rank's input goes to all of the other group; theirs become the `blocks` of the output.
-    #[must_use]
-    pub fn allgatherv(&self, bytes: usize, blocks: &[Block]) -> Schedule {
+    fn allgatherv(&self, bytes: usize, blocks: &[Block]) -> Schedule {
         let mut schedule = Schedule::new("allgather, each to all of the other group");
         self.receive_all(&mut schedule, blocks);
         self.send_all(&mut schedule, |_| Span::input(bytes));
         schedule
     }
 
-    /// A block of the input to each of the other group, and one of theirs into the output.
-    #[must_use]
-    pub fn alltoallv(&self, sends: &[Block], receives: &[Block]) -> Schedule {
+    fn alltoallv(&self, sends: &[Block], receives: &[Block]) -> Schedule {
         let mut schedule = Schedule::new("alltoall, each to all of the other group");
         self.receive_all(&mut schedule, receives);
         self.send_all(&mut schedule, |rank| sends[rank.0 as usize].of(Buffer::Input));
         schedule
     }
 
-    /// The other group's inputs are combined into the root's output.
-    #[must_use]
-    pub fn reduce(&self, root: Root, count: usize, operator: Operator) -> Schedule {
+    fn reduce(&self, root: Root, count: usize, operator: Operator) -> Schedule {
         let mut schedule = Schedule::new("reduce to the first rank, and to the other group's root");
         match root {
-            Root::Here => schedule.receive(self.remote(Rank(0)), Span::output(count * operator.element_bytes)),
+            Root::Here => {
+                schedule.receive(self.remote(Rank(0)), Span::output(count * operator.element_bytes));
+            }
             Root::Elsewhere => {}
             Root::Remote(root) => {
                 let sum = self.reduce_here(&mut schedule, count, operator);
@@ -126,9 +187,7 @@ impl Across {
         schedule
     }
 
-    /// The other group's inputs are combined into everybody's output.
-    #[must_use]
-    pub fn allreduce(&self, count: usize, operator: Operator) -> Schedule {
+    fn allreduce(&self, count: usize, operator: Operator) -> Schedule {
         let mut schedule = Schedule::new("reduce to the first ranks, which change their results, and bcast");
         let bytes = count * operator.element_bytes;
         let sum = self.reduce_here(&mut schedule, count, operator);
@@ -140,11 +199,9 @@ impl Across {
         schedule
     }
 
-    /// The other group's inputs are combined, and each rank of this one gets as many elements of the result as
-    /// `counts` says; what both groups' counts come to is the same.
-    #[must_use]
-    pub fn reduce_scatter(&self, counts: &[usize], operator: Operator) -> Schedule {
-        let mut schedule = Schedule::new("reduce to the first ranks, which change their results, and scatter");
+    fn reduce_scatter(&self, counts: &[usize], operator: Operator) -> Schedule {
+        let mut schedule =
+            Schedule::new("reduce to the first ranks, which change their results, and scatter");
         let total = counts.iter().sum::<usize>();
         let sum = self.reduce_here(&mut schedule, total, operator);
         let theirs = schedule.scratch(if self.is_leader() { sum.bytes } else { 0 });

@@ -51,7 +51,7 @@ mod schedule;
 mod shape;
 mod tree;
 
-pub use across::{Across, Root};
+pub use across::{Across, Crossing, Root};
 pub use allgather::{Allgather, allgather, allgatherv};
 pub use allreduce::{Allreduce, allreduce};
 pub use alltoall::{Alltoall, alltoall, alltoallv};
