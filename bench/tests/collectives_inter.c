@@ -210,6 +210,10 @@ static void reductions(int count) {
 
 static void wrong(void) {
     int value = 0, got = 0;
+    section("only the root says anything in its group");
+    OK(MPI_Bcast(NULL, -5, MPI_DATATYPE_NULL, MPI_PROC_NULL, comm));
+    OK(MPI_Reduce(NULL, NULL, -5, MPI_DATATYPE_NULL, MPI_OP_NULL, MPI_PROC_NULL, comm));
+    OK(MPI_Gather(NULL, -5, MPI_DATATYPE_NULL, NULL, -5, MPI_DATATYPE_NULL, MPI_PROC_NULL, comm));
     section("wrong arguments");
     OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     STRICT_CLASS(MPI_Bcast(&value, 1, MPI_INT, others, comm), MPI_ERR_ROOT);

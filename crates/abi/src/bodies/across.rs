@@ -3,11 +3,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Across, Crossing, Root};
+use weft::collectives::{Across, Crossing, Operator, Root};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::bodies::collectives::{refuse_in_place, whole};
 use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::reductions::Reduction;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::generated::constants::*;
 use crate::parts::Piece;
@@ -75,14 +76,37 @@ impl<'a> OverTwo<'a> {
         Ok(self.describe(crossing(root), gives, gets))
     }
 
-    /// The root's `bytes` come to the other group, by the same buffer at both ends.
-    pub(crate) fn bcast(&self, root: c_int, bytes: usize, buffer: Side) -> Result<Described> {
+    /// The root's buffer, of so many bytes, comes to the other group's.
+    pub(crate) fn bcast(
+        &self,
+        root: c_int,
+        buffer: impl FnOnce() -> Result<(Side, usize)>,
+    ) -> Result<Described> {
         let root = self.root(root)?;
+        let (buffer, bytes) = if root == Root::Elsewhere { (Side::none(), 0) } else { buffer()? };
         self.check(root)?;
-        let buffer = if root == Root::Elsewhere { Side::none() } else { buffer };
         let here = root == Root::Here;
         let described = self.describe(Crossing::Bcast { root, bytes }, Side::none(), buffer);
         Ok(Described { loaded: here, receives: !here, ..described })
+    }
+
+    /// What the other group gives is combined at the root.
+    pub(crate) fn reduce(
+        &self,
+        root: c_int,
+        reduction: impl FnOnce() -> Result<Reduction>,
+        gives: impl FnOnce() -> Result<Side>,
+        gets: impl FnOnce() -> Result<Side>,
+    ) -> Result<Described> {
+        if self.root(root)? == Root::Elsewhere {
+            let nothing = |root| Crossing::Reduce { root, count: 0, operator: NOTHING };
+            return self.gathering(root, nothing, gives, gets);
+        }
+        let reduction = reduction()?;
+        let Reduction { count, operator, .. } = reduction;
+        let described =
+            self.gathering(root, |root| Crossing::Reduce { root, count, operator }, gives, gets)?;
+        Ok(reduction.combining(described))
     }
 
     /// Scans have an order of ranks, and two groups have none (MPI 5.0 §6.11).
@@ -157,3 +181,6 @@ pub(crate) fn parts(
     };
     Ok(Side::listed(buffer, (0..ranks).map(piece).collect::<Result<_>>()?))
 }
+
+/// Of who combines nothing: the arguments of a rank that is no root, in the root's group, say nothing.
+const NOTHING: Operator = Operator { element_bytes: 1, commutative: true };

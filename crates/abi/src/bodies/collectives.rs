@@ -114,13 +114,16 @@ pub unsafe fn mpi_bcast(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            return two.bcast(root, || {
+                refuse_in_place(buffer)?;
+                side(runtime, buffer, count, datatype, false)
+            });
+        }
+        let root = arguments::root(comm, root)?;
         refuse_in_place(buffer)?;
         let piece = whole(runtime, count, datatype)?;
         let bytes = bytes_of(count, &piece[0].datatype)?;
-        if let Some(two) = OverTwo::of(&way, comm) {
-            return two.bcast(root, bytes, Side::whole(buffer, piece));
-        }
-        let root = arguments::root(comm, root)?;
         way.check(comm, || {
             format!("{}, root {}, {}", way.name(), root.0, amount(count, &piece[0].datatype))
         })?;

@@ -16,10 +16,10 @@ use crate::state::Runtime;
 use crate::types::*;
 
 /// A reduction, checked: how elements are combined, and how many there are.
-struct Reduction {
+pub(crate) struct Reduction {
     operation: Operation,
-    operator: Operator,
-    count: usize,
+    pub operator: Operator,
+    pub count: usize,
 }
 
 impl Reduction {
@@ -53,7 +53,7 @@ impl Reduction {
     }
 
     /// An operation that combines so.
-    fn combining(self, described: Described) -> Described {
+    pub(crate) fn combining(self, described: Described) -> Described {
         Described { operation: Some(self.operation), ..described }
     }
 
@@ -79,12 +79,9 @@ pub unsafe fn mpi_reduce(
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
-            let reduction = Reduction::new(runtime, count, datatype, op)?;
-            let (elements, operator) = (reduction.count, reduction.operator);
-            let crossing = |root| Crossing::Reduce { root, count: elements, operator };
+            let reduction = || Reduction::new(runtime, count, datatype, op);
             let side = |buffer| across::part(runtime, buffer, count, datatype);
-            let described = two.gathering(root, crossing, || side(sendbuf), || side(recvbuf))?;
-            return Ok(reduction.combining(described));
+            return two.reduce(root, reduction, || side(sendbuf), || side(recvbuf));
         }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
