@@ -445,7 +445,10 @@ fn check_room(schedule: &Schedule, buffers: &Buffers) {
 }
 
 /// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.
-fn judge(outcome: &Outcome, with: Rank, activity: Activity, expected_bytes: usize) -> Result<(), Failed> {
+///
+/// # Errors
+/// What became of it.
+pub fn judge(outcome: &Outcome, with: Rank, activity: Activity, expected_bytes: usize) -> Result<(), Failed> {
     let cause = match outcome.failure.as_deref() {
         Some(Failure::Lost(error)) => Cause::Lost(error.clone()),
         Some(Failure::Truncated { sent_bytes, .. }) => {

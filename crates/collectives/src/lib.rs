@@ -60,7 +60,7 @@ pub use bcast::{Bcast, bcast};
 pub use blocks::Block;
 pub use choice::{THRESHOLDS, Thresholds};
 pub use collective::{Collective, Each, Reduction, Rooted};
-pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed};
+pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, judge};
 pub use gather::{Gather, gather, gatherv};
 pub use messaging::Rank;
 pub use neighbourhood::{Around, Neighbourhood};

@@ -4,9 +4,9 @@
 mod common;
 
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Block, Gather, Neighbourhood, Operator, Rank, Reduce,
-    ReduceScatter, Scatter, Schedule, Shape, Step, allgatherv, alltoallv, barrier, bcast, exscan, gatherv,
-    reduce, scan, scatterv,
+    Allgather, Allreduce, Alltoall, Bcast, Block, Collective, Cores, Each, Gather, Neighbourhood, Operator,
+    Rank, Reduce, ReduceScatter, Reduction, Scatter, Schedule, Shape, Step, allgatherv, alltoallv, barrier,
+    bcast, exscan, gatherv, reduce, scan, scatterv,
 };
 use common::of_all;
 use common::verify::verify;
@@ -178,4 +178,45 @@ fn what_is_empty_is_not_sent() {
 fn sent_bytes(schedule: &Schedule) -> usize {
     let sent = |step: &Step| if let Step::Send { from, .. } = step { from.bytes } else { 0 };
     schedule.steps.iter().map(sent).sum()
+}
+
+/// Two ranks with few bytes may go without a schedule, by the same messages: at most one each way.
+#[test]
+fn operations_of_two_are_one_message_each_way() {
+    for bytes in [1, 8, 256] {
+        let of = |in_place| {
+            let operator = Operator { element_bytes: 1, commutative: true };
+            (Reduction { count: bytes, operator, in_place }, Each { bytes, in_place })
+        };
+        for in_place in [false, true] {
+            let (reduction, each) = of(in_place);
+            let both = [Some(bytes), Some(bytes)];
+            for (collective, expected) in [
+                (Collective::Barrier, [Some(0), Some(0)]),
+                (Collective::Bcast { root: Rank(0), bytes }, [Some(bytes), None]),
+                (Collective::Bcast { root: Rank(1), bytes }, [None, Some(bytes)]),
+                (Collective::Allgather(each), both),
+                (Collective::Alltoall(Each { bytes, in_place: false }), both),
+                (Collective::Allreduce(reduction), both),
+                (Collective::Reduce(Rank(0), reduction), [None, Some(bytes)]),
+                (Collective::Reduce(Rank(1), reduction), [Some(bytes), None]),
+            ] {
+                for cores in [Cores::Own, Cores::Shared] {
+                    for rank in 0..2 {
+                        let schedule = collective.schedule(&Shape::new(Rank(rank), 2).on(cores));
+                        let sent: Vec<usize> = sends(&schedule).collect();
+                        let expected: Vec<usize> = expected[rank as usize].into_iter().collect();
+                        assert_eq!(sent, expected, "{collective:?} at rank {rank}, {cores:?}: {schedule}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sends(schedule: &Schedule) -> impl Iterator<Item = usize> {
+    schedule.steps.iter().filter_map(|step| match step {
+        Step::Send { from, .. } => Some(from.bytes),
+        _ => None,
+    })
 }

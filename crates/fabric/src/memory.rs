@@ -218,6 +218,13 @@ impl Room {
         Room { start, bytes }
     }
 
+    /// How many there are.
+    #[inline(always)]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The same as memory that can be kept.
     #[inline(always)]
     #[must_use]

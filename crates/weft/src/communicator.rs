@@ -14,6 +14,7 @@ mod ongoing;
 mod partitioned;
 mod split;
 mod strangers;
+mod swap;
 mod topologies;
 
 pub use duplicate::Duplicating;
@@ -21,6 +22,7 @@ pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{PartitionedReceive, PartitionedSend};
 pub use split::{Part, SplitBy};
+pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -56,6 +58,8 @@ struct Inner {
     group: Group,
     rank: Rank,
     context: u32,
+    /// The other member's process, where there are two members and no other group.
+    pair: Option<Peer>,
     /// What is special about an inter-communicator.
     inter: Option<Box<Inter>>,
     /// How the ranks are arranged, where they are.
@@ -194,7 +198,9 @@ impl Communicator {
         let rank = group.rank(process.here())?;
         let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
+        let pair = (inter.is_none() && group.size() == 2).then(|| group.peer(Rank(1 - rank.0)));
         let inner = Inner {
+            pair: pair.flatten(),
             process,
             group: named.settled(),
             rank,

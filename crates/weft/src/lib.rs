@@ -110,7 +110,7 @@ pub mod shape {
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use crate::communicator::{Combine, Reduce};
+    pub use crate::communicator::{Combine, Reduce, Swapping};
     pub use fabric::{Heap, Payload, Pool, Room, UserMemory};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
 }

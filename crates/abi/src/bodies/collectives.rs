@@ -9,6 +9,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 use crate::arguments::{self, bytes_of};
 use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::swaps;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
@@ -89,6 +90,9 @@ fn check_same(gives: usize, expects: usize) -> Result<()> {
 /// # Safety
 /// See [`Way::call`].
 pub unsafe fn mpi_barrier(comm: MPI_Comm, way: Way) -> c_int {
+    if let Some(code) = swaps::barrier(&way, comm) {
+        return code;
+    }
     // SAFETY: nothing is given, and nothing gotten.
     unsafe {
         way.call(comm, |_, comm| {
@@ -113,6 +117,10 @@ pub unsafe fn mpi_bcast(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::bcast(&way, buffer, count, datatype, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             return two.bcast(root, || {
@@ -394,6 +402,12 @@ pub unsafe fn mpi_allgather(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe {
+        swaps::allgather(&way, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm)
+    } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
@@ -468,6 +482,11 @@ pub unsafe fn mpi_alltoall(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::alltoall(&way, gives, gets, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::parts(runtime, two.ranks(), sendbuf, sendcount, sendtype)?;

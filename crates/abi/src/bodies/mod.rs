@@ -39,6 +39,7 @@ mod request_lists;
 pub mod request_status;
 pub mod sessions;
 pub mod statuses;
+pub(crate) mod swaps;
 #[cfg(test)]
 mod testing;
 pub mod timers;

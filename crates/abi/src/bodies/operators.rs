@@ -75,7 +75,9 @@ pub(crate) fn resolve(
     Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype) })
 }
 
-fn predefined(op: MPI_Op) -> Option<Operator> {
+/// The predefined operator of a handle.
+#[inline]
+pub(crate) fn predefined(op: MPI_Op) -> Option<Operator> {
     OPERATORS.iter().find(|(handle, _)| *handle == op).map(|&(_, operator)| operator)
 }
 

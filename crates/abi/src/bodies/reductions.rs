@@ -10,6 +10,7 @@ use crate::bodies::across::{self, OverTwo};
 use crate::bodies::collectives::{amount, amounts, is_in_place, refuse_in_place, side, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
+use crate::bodies::swaps;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::Counts;
 use crate::state::Runtime;
@@ -77,6 +78,10 @@ pub unsafe fn mpi_reduce(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::reduce_to(&way, sendbuf, recvbuf, count, datatype, op, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let reduction = || Reduction::new(runtime, count, datatype, op);
@@ -154,6 +159,10 @@ pub unsafe fn mpi_allreduce(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::allreduce(&way, sendbuf, recvbuf, count, datatype, op, comm) } {
+        return code;
+    }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
     unsafe {

@@ -49,6 +49,12 @@ impl Way {
         Way { name, kind: Kind::Planned(info, request) }
     }
 
+    /// Whether the call returns when the operation is over.
+    #[inline(always)]
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(self.kind, Kind::Blocking)
+    }
+
     /// The function that was called.
     pub(crate) fn name(&self) -> &'static str {
         self.name

@@ -1,0 +1,133 @@
+// ranks: 2
+// Few bytes between two ranks take a short way where datatype and operator are the library's own. Here each rank takes it and
+// the long way, in every mix, early and late; and calls that do not fit each other are told. (MPI 5.0, chapter 6)
+#include "check.h"
+
+#include <math.h>
+#include <time.h>
+
+enum { MOST = 40, ROUNDS = 48 };
+
+static MPI_Datatype twin; /* an int by another name, which goes the long way */
+static int rank, other, round_number;
+
+/* Each rank goes the long way in half of the rounds, and comes late in half of them, in every mix. */
+static MPI_Datatype type(void) { return round_number >> rank & 1 ? twin : MPI_INT; }
+
+static void maybe_late(void) {
+    if (round_number >> (2 + rank) & 1) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+}
+
+static int value(int from, int at) { return 1000 * round_number + 100 * from + at; }
+
+static void give(int *where, int count) {
+    for (int i = 0; i < count; i++) where[i] = value(rank, i);
+}
+
+static void expect(const int *got, int from, int count) {
+    for (int i = 0; i < count; i++) SAME(got[i], value(from, i));
+}
+
+static void data(int count) {
+    int mine[2 * MOST], all[2 * MOST];
+    for (int root = 0; root < 2; root++) {
+        section("bcast");
+        memset(all, 0, sizeof all);
+        if (rank == root) give(all, count);
+        maybe_late();
+        OK(MPI_Bcast(all, count, type(), root, MPI_COMM_WORLD));
+        expect(all, root, count);
+    }
+    section("allgather");
+    give(mine, count);
+    maybe_late();
+    OK(MPI_Allgather(mine, count, type(), all, count, type(), MPI_COMM_WORLD));
+    for (int from = 0; from < 2; from++) expect(all + from * count, from, count);
+    section("alltoall");
+    give(mine + other * count, count);
+    for (int i = 0; i < count; i++) mine[rank * count + i] = -i;
+    maybe_late();
+    OK(MPI_Alltoall(mine, count, type(), all, count, type(), MPI_COMM_WORLD));
+    expect(all + other * count, other, count);
+    for (int i = 0; i < count; i++) SAME(all[rank * count + i], -i);
+    section("barrier");
+    maybe_late();
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static void chain(void *left, void *right, int *count, MPI_Datatype *datatype) {
+    (void)datatype;
+    for (int i = 0; i < *count; i++) ((int *)right)[i] += ((int *)left)[i];
+}
+
+static void reductions(int count, MPI_Op sum) {
+    int mine[MOST], got[MOST];
+    MPI_Op op = round_number >> rank & 1 ? sum : MPI_SUM; /* another name of the same operator */
+    for (int in_place = 0; in_place < 2; in_place++) {
+        section("allreduce");
+        give(mine, count);
+        memcpy(got, mine, sizeof got);
+        maybe_late();
+        OK(MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
+        for (int i = 0; i < count; i++) SAME(got[i], value(0, i) + value(1, i));
+        for (int root = 0; root < 2; root++) {
+            section("reduce");
+            give(got, count);
+            maybe_late();
+            if (rank == root)
+                OK(MPI_Reduce(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, root, MPI_COMM_WORLD));
+            else OK(MPI_Reduce(mine, in_place ? NULL : got, count, MPI_INT, op, root, MPI_COMM_WORLD));
+            for (int i = 0; i < count; i++) SAME(got[i], rank == root ? value(0, i) + value(1, i) : value(rank, i));
+        }
+    }
+}
+
+/* Both have the same bits, also where a op b and b op a differ in some. */
+static void same_bits(void) {
+    double mine = rank == 0 ? 0.0 : -0.0, got = 7, there = 7;
+    section("the same bits");
+    OK(MPI_Allreduce(&mine, &got, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+    OK(MPI_Sendrecv(&got, 1, MPI_DOUBLE, other, 1, &there, 1, MPI_DOUBLE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    CHECK(signbit(got) == signbit(there));
+}
+
+static void wrong(void) {
+    int in[MOST] = {0};
+    section("what does not fit");
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    for (int late = 0; late < 2; late++) {
+        for (int longer = 0; longer < 2; longer++) {
+            int count = (rank == 0) == longer ? 6 : 3;
+            if (rank == late) nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+            STRICT_CLASS(MPI_Allgather(in, count, MPI_INT, in + 20, count, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+        }
+    }
+    STRICT_CLASS(MPI_Bcast(in, 1, MPI_INT, 2, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    STRICT_CLASS(MPI_Bcast(in, 1, MPI_INT, -1, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    STRICT_CLASS(MPI_Bcast(in, -1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);
+    STRICT_CLASS(MPI_Allreduce(in, in + 20, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);
+    STRICT_CLASS(MPI_Allreduce(in, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+    STRICT_CLASS(MPI_Allgather(in, 2, MPI_INT, in + 20, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+}
+
+int main(int argc, char **argv) {
+    MPI_Op sum;
+    check_open(argc, argv);
+    rank = check_rank;
+    other = 1 - rank;
+    OK(MPI_Type_contiguous(1, MPI_INT, &twin));
+    OK(MPI_Type_commit(&twin));
+    OK(MPI_Op_create(chain, 1, &sum));
+    for (round_number = 0; round_number < ROUNDS; round_number++) {
+        int counts[] = {0, 1, 2, 16, MOST};
+        for (int i = 0; i < 5; i++) {
+            data(counts[i]);
+            reductions(counts[i], sum);
+        }
+    }
+    same_bits();
+    if (!check_library_is("MPICH") && !check_library_is("Open MPI")) wrong();
+    OK(MPI_Op_free(&sum));
+    OK(MPI_Type_free(&twin));
+    return check_close();
+}

@@ -1,0 +1,371 @@
+//! The usual case of a collective operation of two ranks: few bytes, a predefined datatype without gaps, an operator that is
+//! predefined as well, and nothing wrong.
+//!
+//! As in [`usual`](crate::bodies::usual), it is told apart in a handful of instructions, and whatever is different goes the
+//! general way; nothing has happened then.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use datatype::{Operator, Predefined, reduce};
+use weft::claims::{Payload, Room, Swapping};
+use weft::{Communicator, Rank};
+
+use crate::arguments::is_plain;
+use crate::bodies::collectives::is_in_place;
+use crate::bodies::datatypes::{self, row_bytes};
+use crate::bodies::operators;
+use crate::bodies::ways::Way;
+use crate::entry::Target;
+use crate::errors::finish;
+use crate::generated::constants::*;
+use crate::state::{self, Short, with_usual_comm};
+use crate::types::*;
+
+/// Who gives and who gets.
+#[derive(Clone, Copy)]
+enum Roles {
+    /// Each does both.
+    Both,
+    /// The root gives, the other gets.
+    From(c_int),
+    /// The root gets, the other gives.
+    To(c_int),
+}
+
+impl Roles {
+    /// Whether that rank gives, and whether it gets; `None` where there is no such root.
+    #[inline(always)]
+    fn of(self, rank: Rank) -> Option<(bool, bool)> {
+        let here = |root: c_int| (0..2).contains(&root).then_some(root == rank.0 as c_int);
+        match self {
+            Roles::Both => Some((true, true)),
+            Roles::From(root) => here(root).map(|here| (here, !here)),
+            Roles::To(root) => here(root).map(|here| (!here, here)),
+        }
+    }
+}
+
+/// So many bytes of the other rank's.
+struct Theirs {
+    memory: MaybeUninit<[u8; BYTES_MAX]>,
+    bytes: usize,
+}
+
+impl Theirs {
+    #[inline(always)]
+    fn new(bytes: usize) -> Theirs {
+        Theirs { memory: MaybeUninit::uninit(), bytes }
+    }
+
+    #[inline(always)]
+    fn room(&mut self) -> Room {
+        assert!(self.bytes <= BYTES_MAX);
+        // SAFETY: it has room for that many, and is used by nothing else until the swap is over.
+        unsafe { Room::claim(self.memory.as_mut_ptr().cast(), self.bytes) }
+    }
+
+    /// What has come.
+    ///
+    /// # Safety
+    /// The swap is over, and this rank gets.
+    #[inline(always)]
+    unsafe fn come(&mut self) -> &mut [u8] {
+        // SAFETY: all bytes were written when it ended well.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.bytes) }
+    }
+}
+
+/// What one rank gives, of which each rank has `stride` bytes: where it stands is a matter of the rank.
+#[derive(Clone, Copy)]
+struct Given {
+    start: *const u8,
+    stride: usize,
+    bytes: usize,
+}
+
+struct Begin {
+    roles: Roles,
+    given: Given,
+    room: Room,
+}
+
+impl Short for Begin {
+    type Answer = (Swapping, bool);
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<(Swapping, bool)> {
+        let rank = comm.rank();
+        let (gives, gets) = self.roles.of(rank)?;
+        if rank.0 > 1 {
+            return None;
+        }
+        let Given { start, stride, bytes } = self.given;
+        // SAFETY: the promise of `swap`; it is in use no longer than the swap.
+        let payload = unsafe { Payload::claim(start.wrapping_add(stride * (1 - rank.0 as usize)), bytes) };
+        let swapping = comm.swap_at_once(gives.then_some(payload), gets.then_some(self.room))?;
+        Some((swapping, gets))
+    }
+}
+
+/// How a swap ended.
+enum Swapped {
+    /// This rank got something.
+    Got(Rank),
+    /// It only gave.
+    Gave,
+    /// It failed, and this is to be returned.
+    Failed(c_int),
+}
+
+/// Gives and gets; `None` where nothing has happened.
+///
+/// # Safety
+/// What is given is readable, if this rank gives.
+#[inline(always)]
+unsafe fn swap(
+    way: &Way,
+    comm: MPI_Comm,
+    roles: Roles,
+    given: Given,
+    theirs: &mut Theirs,
+) -> Option<Swapped> {
+    if !way.is_blocking() || given.bytes > BYTES_MAX {
+        return None;
+    }
+    let room = theirs.room();
+    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room })?;
+    if !swapping.is_over()
+        && let Err(code) = wait(way, comm, &swapping, room)
+    {
+        return Some(Swapped::Failed(code));
+    }
+    Some(if gets { Swapped::Got(swapping.rank) } else { Swapped::Gave })
+}
+
+#[inline(never)]
+fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<(), c_int> {
+    let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
+    let ended = held.comm.finish_swap(swapping, room);
+    ended.map_err(|error| finish(way.name(), Target::Comm(comm), Err(error)))
+}
+
+/// `MPI_Barrier`; `None` where nothing has happened, here and below.
+#[inline(always)]
+pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
+    let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
+    // SAFETY: nothing is read.
+    match unsafe { swap(way, comm, Roles::Both, given, &mut Theirs::new(0)) }? {
+        Swapped::Failed(code) => Some(code),
+        Swapped::Got(_) | Swapped::Gave => Some(MPI_SUCCESS),
+    }
+}
+
+/// The bytes of a buffer, where there are few, and some.
+#[inline(always)]
+fn few(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
+    let bytes = row_bytes(datatype, count)?;
+    ((1..=BYTES_MAX).contains(&bytes) && is_plain(buffer)).then_some(bytes)
+}
+
+/// `MPI_Bcast`.
+///
+/// # Safety
+/// As for the body, here and below.
+#[inline(always)]
+pub(crate) unsafe fn bcast(
+    way: &Way,
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(buffer, count, datatype)?;
+    let mut theirs = Theirs::new(bytes);
+    let given = Given { start: buffer.cast(), stride: 0, bytes };
+    // SAFETY: the caller's promise.
+    match unsafe { swap(way, comm, Roles::From(root), given, &mut theirs) }? {
+        Swapped::Failed(code) => return Some(code),
+        Swapped::Gave => {}
+        // SAFETY: it has come, and the caller promised room for it.
+        Swapped::Got(_) => unsafe { put(theirs.come(), buffer, 0) },
+    }
+    Some(MPI_SUCCESS)
+}
+
+/// `MPI_Allgather`.
+#[inline(always)]
+pub(crate) unsafe fn allgather(
+    way: &Way,
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
+    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, recvcount, recvtype)?;
+    if few(sendbuf, sendcount, sendtype) != Some(bytes) {
+        return None;
+    }
+    let given = Given { start: sendbuf.cast(), stride: 0, bytes };
+    // SAFETY: the caller's promise.
+    unsafe { exchange(way, given, given, recvbuf, comm) }
+}
+
+/// `MPI_Alltoall`.
+#[inline(always)]
+pub(crate) unsafe fn alltoall(
+    way: &Way,
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
+    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, recvcount, recvtype)?;
+    if few(sendbuf, sendcount, sendtype) != Some(bytes) {
+        return None;
+    }
+    let given = Given { start: sendbuf.cast(), stride: bytes, bytes };
+    // SAFETY: the caller's promise.
+    unsafe { exchange(way, given, given, recvbuf, comm) }
+}
+
+/// Gives one block and gets another; one's own is copied.
+#[inline(always)]
+unsafe fn exchange(
+    way: &Way,
+    given: Given,
+    own: Given,
+    recvbuf: *mut c_void,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let mut theirs = Theirs::new(given.bytes);
+    // SAFETY: the caller's promise.
+    match unsafe { swap(way, comm, Roles::Both, given, &mut theirs) }? {
+        Swapped::Failed(code) => return Some(code),
+        Swapped::Gave => {}
+        Swapped::Got(Rank(rank)) => {
+            let (here, there) = (rank as usize, 1 - rank as usize);
+            let start = own.start.wrapping_add(own.stride * here);
+            // SAFETY: the caller promised that both blocks can be read and written; they do not overlap.
+            unsafe {
+                put(std::slice::from_raw_parts(start, own.bytes), recvbuf, here * own.bytes);
+                put(theirs.come(), recvbuf, there * own.bytes);
+            }
+        }
+    }
+    Some(MPI_SUCCESS)
+}
+
+/// How elements are combined, where the library knows how.
+#[derive(Clone, Copy)]
+struct Combining {
+    operator: Operator,
+    predefined: Predefined,
+}
+
+impl Combining {
+    #[inline(always)]
+    fn of(op: MPI_Op, datatype: MPI_Datatype) -> Option<Combining> {
+        let (operator, predefined) = (operators::predefined(op)?, datatypes::predefined(datatype)?);
+        (operator.is_collective() && operator.is_legal_for(predefined))
+            .then_some(Combining { operator, predefined })
+    }
+
+    /// Combines rank 0's elements with rank 1's in this order, as the schedules do, so that both have the same bits.
+    ///
+    /// # Safety
+    /// `own` and `result` are as long as what has come; they may be the same.
+    #[inline(always)]
+    unsafe fn combine(self, rank: Rank, own: *const c_void, theirs: &mut [u8], result: *mut c_void) {
+        let Combining { operator, predefined } = self;
+        let mut ours = [0; BYTES_MAX];
+        let ours = &mut ours[..theirs.len()];
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(own.cast(), ours.as_mut_ptr(), ours.len()) };
+        let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
+        reduce(operator, predefined, left, right).expect("`of` has seen that it is defined");
+        // SAFETY: the caller's promise.
+        unsafe { put(right, result, 0) };
+    }
+}
+
+/// `MPI_Allreduce`.
+#[inline(always)]
+pub(crate) unsafe fn allreduce(
+    way: &Way,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, count, datatype)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        combined(way, Roles::Both, own(sendbuf, recvbuf)?, recvbuf, bytes, Combining::of(op, datatype)?, comm)
+    }
+}
+
+/// `MPI_Reduce`.
+#[inline(always)]
+pub(crate) unsafe fn reduce_to(
+    way: &Way,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    // Whether this is the root, which needs both, is not yet known.
+    if !is_plain(recvbuf) {
+        return None;
+    }
+    let bytes = few(sendbuf, count, datatype)?;
+    // SAFETY: the caller's promise.
+    unsafe { combined(way, Roles::To(root), sendbuf, recvbuf, bytes, Combining::of(op, datatype)?, comm) }
+}
+
+/// Where one's own contribution stands.
+#[inline(always)]
+fn own(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
+    if is_in_place(sendbuf) { Some(recvbuf) } else { is_plain(sendbuf).then_some(sendbuf) }
+}
+
+#[inline(always)]
+unsafe fn combined(
+    way: &Way,
+    roles: Roles,
+    own: *const c_void,
+    result: *mut c_void,
+    bytes: usize,
+    combining: Combining,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let mut theirs = Theirs::new(bytes);
+    let given = Given { start: own.cast(), stride: 0, bytes };
+    // SAFETY: the caller's promise.
+    match unsafe { swap(way, comm, roles, given, &mut theirs) }? {
+        Swapped::Failed(code) => return Some(code),
+        Swapped::Gave => {}
+        // SAFETY: it has come, and the caller promised that both buffers are as long.
+        Swapped::Got(rank) => unsafe { combining.combine(rank, own, theirs.come(), result) },
+    }
+    Some(MPI_SUCCESS)
+}
+
+/// Writes bytes to a place in the program's memory.
+///
+/// # Safety
+/// There is room for them, and they stand elsewhere.
+#[inline(always)]
+unsafe fn put(bytes: &[u8], buffer: *mut c_void, offset: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>().wrapping_add(offset), bytes.len());
+    };
+}
+
+/// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
+const BYTES_MAX: usize = 256;
