@@ -12,6 +12,7 @@ use crate::allgather::Allgather;
 use crate::allreduce::Allreduce;
 use crate::blocks::{Block, Blocks};
 use crate::choice;
+use crate::circulant::Circulant;
 use crate::nesting::{Group, Meeting, Nesting};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape};
@@ -208,20 +209,20 @@ pub(crate) fn allreduce_in_slices(
     let blocks: Vec<Block> = (0..here.node.size())
         .map(|number| Block { offset: slice(number).offset, bytes: slice(number).bytes })
         .collect();
-    let counts: Vec<usize> = blocks.iter().map(|block| block.bytes / operator.element_bytes.max(1)).collect();
+    let circulant = Circulant { shape: &here.local, blocks: Blocks::Listed(&blocks) };
 
-    let mine = slice(here.number());
-    let sum = if in_place { schedule.scratch(mine.bytes) } else { mine };
-    let within = crate::reduce_scatter(&here.local, &counts, operator, false);
-    schedule.append_between(here.within(within), own, sum);
+    let mut within = Schedule::new("");
+    circulant.sum(&mut within, own, out);
+    schedule.append(here.within(within));
     if here.number() < lanes {
-        let elements = counts[here.number() as usize];
+        let mine = slice(here.number());
+        let elements = mine.bytes / operator.element_bytes.max(1);
         let between = Allreduce::Circulant.schedule(&here.lane(), elements, operator, true);
-        schedule.append_between(here.between(between), sum, sum);
+        schedule.append_between(here.between(between), mine, mine);
     }
-    schedule.wait();
-    schedule.copy(sum, mine);
-    schedule.append(here.within(Allgather::Circulant.schedule_blocks(&here.local, &blocks, true)));
+    let mut within = Schedule::new("");
+    circulant.gather(&mut within, out);
+    schedule.append(here.within(within));
     schedule
 }
 

@@ -1,6 +1,6 @@
-//! Every collective operation, every algorithm, ranks 1 to 17, 33 and 64 (those in pieces 1 to 33), every root, lengths from nothing to
-//! beyond every threshold, commutative or not, in place or not: every byte of every rank's output is compared, and
-//! the schedules are checked as data as well.
+//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root, lengths from
+//! nothing to beyond every threshold, commutative or not, in place or not: every byte of every rank's output is compared,
+//! and the schedules are checked as data as well.
 
 mod common;
 

@@ -14,7 +14,7 @@ pub struct Count {
     /// Messages and bytes that leave a node.
     pub messages_out: u64,
     pub bytes_out: u64,
-    /// Messages and bytes that the rank sends which sends most.
+    /// Messages that a rank sends, or receives, and bytes that it sends: of the rank where they are most.
     pub messages_most: u64,
     pub bytes_most: u64,
     /// Memory of the longest list of steps, and of the most scratch.
@@ -25,8 +25,9 @@ pub struct Count {
 impl Count {
     /// Adds what one rank does; `node` says where a rank sits.
     pub fn add(&mut self, rank: u32, schedule: &Schedule, node: impl Fn(u32) -> u32) {
-        let (mut messages, mut bytes) = (0, 0);
+        let (mut messages, mut received, mut bytes) = (0, 0, 0);
         for step in &schedule.steps {
+            received += u64::from(matches!(step, Step::Receive { .. }));
             let Step::Send { to, from } = step else { continue };
             messages += 1;
             bytes += from.bytes as u64;
@@ -38,7 +39,7 @@ impl Count {
         self.ranks += 1;
         self.messages += messages;
         self.bytes += bytes;
-        self.messages_most = self.messages_most.max(messages);
+        self.messages_most = self.messages_most.max(messages).max(received);
         self.bytes_most = self.bytes_most.max(bytes);
         let steps_bytes = schedule.steps.len() * size_of::<Step>();
         self.steps_bytes_most = self.steps_bytes_most.max(steps_bytes as u64);
