@@ -72,7 +72,7 @@ fn small() {
 fn large() {
     let (p, nodes, n) = (f64::from(RANKS), f64::from(RANKS / PER_NODE), LONG as f64);
     let line = |what, way, rounds, make: Make<'_>, least| {
-        print(&Line { what, way, ranks: RANKS, rounds, least, make })
+        print(&Line { what, way, ranks: RANKS, rounds, least, make });
     };
     let least = (20, n * (p - 1.0) / p, n * (nodes - 1.0));
     let way = |way: Bcast| move |shape: &Shape| way.schedule(shape, Rank(0), LONG);
