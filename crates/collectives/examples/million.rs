@@ -43,7 +43,8 @@ struct Line<'a> {
 
 fn main() {
     println!(
-        "| operation | algorithm | rounds | messages of a rank | bytes sent by a rank, mean | most | messages between nodes | bytes between nodes | steps | scratch |"
+        "| operation | algorithm | rounds (least) | messages of a rank, most | bytes sent by a rank, mean (least) | most \
+         | messages between nodes | bytes between nodes (least) | steps | scratch |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     small();

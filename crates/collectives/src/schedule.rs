@@ -220,6 +220,11 @@ impl Schedule {
         }
     }
 
+    /// The same among other ranks: each number is `by` higher.
+    pub(crate) fn shifted(self, by: u32) -> Schedule {
+        self.among(|rank| Rank(rank.0 + by))
+    }
+
     /// The same among other ranks: each number is the place in a list of which the answer is the member.
     pub(crate) fn among(mut self, member: impl Fn(Rank) -> Rank) -> Schedule {
         for step in &mut self.steps {
@@ -233,6 +238,11 @@ impl Schedule {
     /// Goes on with another schedule when everything begun so far is complete. Its scratch is room of its own here.
     pub(crate) fn append(&mut self, next: Schedule) {
         self.append_with(next, |span| span);
+    }
+
+    /// The same, and what the other one has in a buffer stands in `to` instead, from its beginning on.
+    pub(crate) fn append_redirected(&mut self, next: Schedule, buffer: Buffer, to: Span) {
+        self.append_with(next, |span| if span.buffer == buffer { span.moved_to(to) } else { span });
     }
 
     /// The same, and what it has in its input and its output stands in those spans instead, from their beginnings on.
