@@ -64,6 +64,34 @@ fn every_operation(size: u32, seats: Seats, numbers: &mut Numbers, mut run: impl
     run(cases::barrier(Some(Barrier::ByNode), at));
 }
 
+/// An operator that tells how operands were put in brackets and in which order.
+fn bracket(left: &[u8], right: &mut [u8]) {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    for (left, right) in left.chunks(8).zip(right.chunks_mut(8)) {
+        let put = word(left).wrapping_mul(31).wrapping_add(word(right).wrapping_mul(0x9e37_79b9));
+        right.copy_from_slice(&put.rotate_left(7).to_le_bytes());
+    }
+}
+
+/// The same bits at all ranks, and each time, however much the operator rounds.
+#[test]
+fn an_allreduce_gives_the_same_bits_everywhere_and_each_time() {
+    let operator = Operator { element_bytes: 8, commutative: true };
+    for (seed, way) in (0..40).flat_map(|seed| Allreduce::ALL.map(|way| (seed, way))) {
+        let size = 1 + Numbers(seed).below(20);
+        let nesting = seats(seed, &mut Numbers(seed)).nesting(size).expect("seats are known");
+        let inputs: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8 + 1; 8 * 50]).collect();
+        let run = |weather| {
+            let shape = |rank| Shape::new(Rank(rank), size).nested(nesting.clone());
+            let schedules = (0..size).map(|rank| way.schedule(&shape(rank), 50, operator, false)).collect();
+            Job::new(size, weather).run(schedules, &inputs, &vec![vec![0; 8 * 50]; size as usize], bracket)
+        };
+        let results = run(Weather::fair());
+        assert!(results.iter().all(|result| *result == results[0]), "{way:?}, seed {seed}");
+        assert_eq!(run(Weather::storm(seed)), results, "{way:?}, seed {seed}");
+    }
+}
+
 /// The schedules of `nodes` nodes of `per_node` ranks each.
 fn by_node(nodes: u32, per_node: u32, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
     let runs = [Run { groups: nodes, size: per_node }];
