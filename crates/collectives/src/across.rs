@@ -77,7 +77,7 @@ impl Crossing {
 }
 
 /// The two groups, as a member of one of them sees them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Across {
     /// This rank's place in its own group.
     pub shape: Shape,
@@ -116,7 +116,7 @@ impl Across {
     }
 
     fn barrier(&self) -> Schedule {
-        let Across { shape, local_first, remote_size, .. } = *self;
+        let Across { ref shape, local_first, remote_size, .. } = *self;
         barrier(&Shape::new(Rank(local_first + shape.rank().0), shape.size() + remote_size).on(shape.cores()))
     }
 

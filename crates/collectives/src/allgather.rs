@@ -2,8 +2,11 @@
 
 use messaging::Rank;
 
-use crate::blocks::{Block, Blocks};
+use crate::blocks::{Block, Blocks, packed};
 use crate::choice;
+use crate::circulant::Circulant;
+use crate::nested;
+use crate::nesting::Nesting;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, back, distances};
 
@@ -16,12 +19,20 @@ pub enum Allgather {
     Bruck,
     /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
     Ring,
+    /// Round a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies where the
+    /// blocks stand one behind the other; a message passes the last rank's block in two pieces.
+    Circulant,
+    /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not comes to it
+    /// once. As [`Allgather::Circulant`] where it is not known that nodes hold consecutive ranks, or blocks differ.
+    ByNode,
 }
 
 /// Everybody's `bytes` bytes of input stand in everybody's output, by rank.
 #[must_use]
 pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
-    choice::allgather(shape.size(), bytes).schedule(shape, bytes, in_place)
+    let is_by_node = choice::goes_by_node(shape) && shape.nesting().is_some_and(Nesting::is_straight);
+    let way = if is_by_node { Allgather::ByNode } else { choice::allgather(shape.size(), bytes) };
+    way.schedule(shape, bytes, in_place)
 }
 
 /// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is the
@@ -35,7 +46,13 @@ pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
 
 impl Allgather {
     /// Every way there is.
-    pub const ALL: [Allgather; 3] = [Allgather::RecursiveDoubling, Allgather::Bruck, Allgather::Ring];
+    pub const ALL: [Allgather; 5] = [
+        Allgather::RecursiveDoubling,
+        Allgather::Bruck,
+        Allgather::Ring,
+        Allgather::Circulant,
+        Allgather::ByNode,
+    ];
 
     /// [`allgather`] in this way, or in Bruck's where this one cannot.
     #[must_use]
@@ -47,6 +64,9 @@ impl Allgather {
                 recursive_doubling(shape, blocks, data, in_place)
             }
             Allgather::Ring => by_ring(shape, blocks, data, in_place),
+            Allgather::Circulant => circulant(shape, blocks, data, in_place),
+            Allgather::ByNode => nested::allgather(shape, bytes, in_place)
+                .unwrap_or_else(|| circulant(shape, blocks, data, in_place)),
             Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, blocks, data, in_place),
         }
     }
@@ -54,10 +74,11 @@ impl Allgather {
     /// [`allgatherv`] in this way, or in Bruck's where this one cannot.
     #[must_use]
     pub fn schedule_blocks(self, shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
-        let (blocks, data) = (Blocks::Listed(blocks), Span::output(0));
+        let (listed, data) = (Blocks::Listed(blocks), Span::output(0));
         match self {
-            Allgather::Ring => by_ring(shape, blocks, data, in_place),
-            Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, blocks, data, in_place),
+            Allgather::Ring => by_ring(shape, listed, data, in_place),
+            Allgather::Circulant | Allgather::ByNode => circulant_of_listed(shape, blocks, in_place),
+            Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, listed, data, in_place),
         }
     }
 }
@@ -144,3 +165,33 @@ fn bruck(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Sched
     }
     schedule
 }
+
+fn circulant(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
+    let mut schedule = Schedule::new(BY_CIRCULANT);
+    place_own(&mut schedule, shape, blocks, data, in_place);
+    Circulant { shape, blocks }.gather(&mut schedule, data);
+    schedule
+}
+
+/// Blocks that do not stand one behind the other are gathered so in scratch.
+fn circulant_of_listed(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
+    let listed = Blocks::Listed(blocks);
+    if blocks.windows(2).all(|pair| pair[0].offset + pair[0].bytes == pair[1].offset) {
+        return circulant(shape, listed, Span::output(0), in_place);
+    }
+    let mut schedule = Schedule::new(BY_CIRCULANT);
+    let here = shape.rank().0;
+    let side_by_side = packed(blocks.iter().map(|block| block.bytes));
+    let together = Blocks::Listed(&side_by_side);
+    let room = schedule.scratch(side_by_side.last().map_or(0, |last| last.offset + last.bytes));
+    let own = listed.of(Span::output(0), here);
+    let given = if in_place { own } else { Span::input(own.bytes) };
+    schedule.copy(given, together.of(room, here));
+    Circulant { shape, blocks: together }.gather(&mut schedule, room);
+    for rank in (0..shape.size()).filter(|&rank| !(in_place && rank == here)) {
+        schedule.copy(together.of(room, rank), listed.of(Span::output(0), rank));
+    }
+    schedule
+}
+
+const BY_CIRCULANT: &str = "allgather round a circulant graph";

@@ -5,8 +5,10 @@ use messaging::Rank;
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice;
+use crate::circulant::Circulant;
 use crate::folding::{Folding, Summing};
 use crate::hub;
+use crate::nested;
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Core, Operator, Part, Shape, distances};
@@ -29,22 +31,39 @@ pub enum Allreduce {
     /// One rank gets, combines and gives everything: two rounds, 2 (p - 1) messages. Keeps the order of operands,
     /// and gives the same bits as recursive doubling.
     Hub,
+    /// Sums and gathers slices round a circulant graph: 2 ceil(log2 p) rounds, 2 n (p - 1) / p bytes per rank, both for
+    /// any p; for commutative operators.
+    Circulant,
+    /// Within the nodes, between one rank of each, and within them again. As without nodes where it is not known
+    /// who sits where, and where that would change the order of operands that do not commute.
+    ByNode,
+    /// Each rank of a node sums a slice of the node's vectors, all of them at once sum theirs between the nodes,
+    /// and give them to the node: 2 n (N - 1) / N bytes leave each of N nodes, spread over all its ranks; for
+    /// commutative operators, and as without nodes where it is not known who sits where.
+    ByNodeInSlices,
 }
 
 /// The reduction of everybody's `count` elements stands in everybody's output, the same bits everywhere.
 #[must_use]
 pub fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    choice::allreduce(shape, count, operator).schedule(shape, count, operator, in_place)
+    let way = match choice::goes_by_node(shape) {
+        true => choice::allreduce_by_node(shape, count, operator),
+        false => choice::allreduce(shape, count, operator),
+    };
+    way.schedule(shape, count, operator, in_place)
 }
 
 impl Allreduce {
     /// Every way there is.
-    pub const ALL: [Allreduce; 5] = [
+    pub const ALL: [Allreduce; 8] = [
         Allreduce::RecursiveDoubling,
         Allreduce::Rabenseifner,
         Allreduce::Ring,
         Allreduce::EachToAll,
         Allreduce::Hub,
+        Allreduce::Circulant,
+        Allreduce::ByNode,
+        Allreduce::ByNodeInSlices,
     ];
 
     /// [`allreduce`] in this way, or by recursive doubling where this one cannot.
@@ -59,6 +78,11 @@ impl Allreduce {
                 rabenseifner(shape, own, core, slices(core.size))
             }
             Allreduce::Ring if commutative => by_ring(shape, own, slices(shape.size())),
+            Allreduce::Circulant if commutative => circulant(shape, own, slices(shape.size())),
+            Allreduce::ByNode => nested::allreduce(shape, count, operator, in_place),
+            Allreduce::ByNodeInSlices if commutative => {
+                nested::allreduce_in_slices(shape, count, operator, in_place)
+            }
             Allreduce::EachToAll => hub::allreduce_each_to_all(shape, own),
             Allreduce::Hub => hub::allreduce_by_hub(shape, own),
             _ => recursive_doubling(shape, own),
@@ -157,5 +181,14 @@ fn by_ring(shape: &Shape, own: Span, slices: Blocks<'_>) -> Schedule {
     ring_of_slices(&mut schedule, shape, &mut Summing::new(own, out), slices);
     let place = Ring { first: shape.rank().0, blocks: slices, data: out };
     ring(&mut schedule, shape, &place, |_, _| false);
+    schedule
+}
+
+fn circulant(shape: &Shape, own: Span, slices: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("allreduce in slices round a circulant graph");
+    let out = Span::output(own.bytes);
+    let circulant = Circulant { shape, blocks: slices };
+    circulant.sum(&mut schedule, own, out);
+    circulant.gather(&mut schedule, out);
     schedule
 }

@@ -2,6 +2,7 @@
 
 use crate::choice;
 use crate::hub::HUB;
+use crate::nested;
 use crate::schedule::Schedule;
 use crate::shape::{Shape, distances};
 
@@ -15,17 +16,21 @@ pub enum Barrier {
     EachToAll,
     /// Everybody tells one rank, which tells everybody: two rounds, 2 (p - 1) messages.
     Hub,
+    /// Up a tree within each node, dissemination between one rank of each, and down again: as many messages between
+    /// nodes as N nodes need alone, N ceil(log2 N). As without nodes where it is not known who sits where.
+    ByNode,
 }
 
 /// Nobody leaves before all have come.
 #[must_use]
 pub fn barrier(shape: &Shape) -> Schedule {
-    choice::barrier(shape).schedule(shape)
+    let way = if choice::goes_by_node(shape) { Barrier::ByNode } else { choice::barrier(shape) };
+    way.schedule(shape)
 }
 
 impl Barrier {
     /// Every way there is.
-    pub const ALL: [Barrier; 3] = [Barrier::Dissemination, Barrier::EachToAll, Barrier::Hub];
+    pub const ALL: [Barrier; 4] = [Barrier::Dissemination, Barrier::EachToAll, Barrier::Hub, Barrier::ByNode];
 
     /// [`barrier`] in this way.
     #[must_use]
@@ -34,6 +39,7 @@ impl Barrier {
             Barrier::Dissemination => dissemination(shape),
             Barrier::EachToAll => each_to_all(shape),
             Barrier::Hub => by_hub(shape),
+            Barrier::ByNode => nested::barrier(shape),
         }
     }
 }

@@ -5,8 +5,11 @@ use messaging::Rank;
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice;
+use crate::circulant::Pieces;
+use crate::nested;
+use crate::pipeline::{self, pieces};
 use crate::schedule::{Schedule, Span};
-use crate::shape::Shape;
+use crate::shape::{Shape, log2};
 use crate::tree::Tree;
 
 /// The ways to broadcast.
@@ -16,17 +19,35 @@ pub enum Bcast {
     Binomial,
     /// A slice to every rank down the tree, then all slices round the ring: about 2 n bytes per rank, p rounds.
     ScatterRing,
+    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, which is the least that
+    /// can be; n bytes per rank.
+    Circulant,
+    /// In m pieces down a binary tree: about m + log2 p rounds of a piece, in which a rank sends two: 2 n bytes.
+    BinaryTree,
+    /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece, n bytes per rank.
+    Chain,
+    /// Between the nodes first, one rank of each, then within them: n bytes come to each node once. As without
+    /// nodes where it is not known who sits where.
+    ByNode,
 }
 
 /// The root's output becomes everybody's output: the buffer is the output at the root as well.
 #[must_use]
 pub fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
-    choice::bcast(shape.size(), bytes).schedule(shape, root, bytes)
+    let way = if choice::goes_by_node(shape) { Bcast::ByNode } else { choice::bcast(shape.size(), bytes) };
+    way.schedule(shape, root, bytes)
 }
 
 impl Bcast {
     /// Every way there is.
-    pub const ALL: [Bcast; 2] = [Bcast::Binomial, Bcast::ScatterRing];
+    pub const ALL: [Bcast; 6] = [
+        Bcast::Binomial,
+        Bcast::ScatterRing,
+        Bcast::Circulant,
+        Bcast::BinaryTree,
+        Bcast::Chain,
+        Bcast::ByNode,
+    ];
 
     /// [`bcast`] in this way.
     #[must_use]
@@ -35,6 +56,10 @@ impl Bcast {
         match self {
             Bcast::Binomial => binomial(shape, root, data),
             Bcast::ScatterRing => scatter_ring(shape, root, data),
+            Bcast::Circulant => circulant(shape, root, data),
+            Bcast::BinaryTree => binary_tree(shape, root, data),
+            Bcast::Chain => chain(shape, root, data),
+            Bcast::ByNode => nested::bcast(shape, root, bytes),
         }
     }
 }
@@ -67,5 +92,26 @@ fn scatter_ring(shape: &Shape, root: Rank, data: Span) -> Schedule {
     }
     let place = Ring { first: tree.place(), blocks: slices, data };
     ring(&mut schedule, shape, &place, |rank, slice| tree.covers(rank, slice));
+    schedule
+}
+
+fn circulant(shape: &Shape, root: Rank, data: Span) -> Schedule {
+    let mut schedule = Schedule::new("bcast in pieces round a circulant graph");
+    let count = pieces(data.bytes, 1, log2(shape.size()));
+    pipeline::bcast(&mut schedule, data, count, &Pieces::new(shape, root).moves(count));
+    schedule
+}
+
+fn binary_tree(shape: &Shape, root: Rank, data: Span) -> Schedule {
+    let mut schedule = Schedule::new("bcast in pieces down a binary tree");
+    let count = pieces(data.bytes, 1, log2(shape.size()));
+    pipeline::bcast(&mut schedule, data, count, &pipeline::binary_tree(shape, root, count));
+    schedule
+}
+
+fn chain(shape: &Shape, root: Rank, data: Span) -> Schedule {
+    let mut schedule = Schedule::new("bcast in pieces along a chain");
+    let count = pieces(data.bytes, 1, shape.size() as usize);
+    pipeline::bcast(&mut schedule, data, count, &pipeline::chain(shape, root, count));
     schedule
 }

@@ -6,8 +6,8 @@
 //! Everything a choice looks at is the same at all ranks, so all ranks choose the same.
 
 use crate::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Cores, Gather, Operator, Reduce, ReduceScatter, Scatter,
-    Shape,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Cores, Gather, Nesting, Operator, Reduce, ReduceScatter,
+    Scatter, Shape,
 };
 
 /// Where algorithms change. Lengths are bytes; "per rank" means the whole vector's length divided by the ranks.
@@ -130,6 +130,32 @@ pub(crate) fn reduce_scatter(size: u32, mean_count: usize, operator: Operator) -
     } else {
         ReduceScatter::ReduceThenScatter
     }
+}
+
+/// Whether nodes are known and worth knowing: there are several, and some hold several ranks.
+pub(crate) fn goes_by_node(shape: &Shape) -> bool {
+    shape.nesting().is_some_and(|nesting| nesting.nodes() > 1 && nesting.nodes() < shape.size())
+}
+
+/// Where it goes by node: short vectors between one rank of each node, long ones in slices.
+pub(crate) fn allreduce_by_node(shape: &Shape, count: usize, operator: Operator) -> Allreduce {
+    let lanes = shape.nesting().map_or(1, Nesting::smallest_node) as usize;
+    let bytes = count * operator.element_bytes;
+    if operator.commutative && lanes > 1 && bytes / lanes >= THRESHOLDS.slice_bytes_min {
+        Allreduce::ByNodeInSlices
+    } else {
+        Allreduce::ByNode
+    }
+}
+
+/// Between nodes, long messages go in pieces.
+pub(crate) fn bcast_between_nodes(bytes: usize) -> Bcast {
+    if bytes >= THRESHOLDS.bcast_slices_bytes_min { Bcast::Circulant } else { Bcast::Binomial }
+}
+
+/// The same for a reduction; up the tree where the order of operands matters.
+pub(crate) fn reduce_between_nodes(bytes: usize) -> Reduce {
+    if bytes >= THRESHOLDS.reduce_slices_bytes_min { Reduce::Circulant } else { Reduce::Binomial }
 }
 
 /// The ways to meet in few rounds.

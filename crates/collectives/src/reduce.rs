@@ -4,10 +4,13 @@ use messaging::Rank;
 
 use crate::blocks::Blocks;
 use crate::choice;
+use crate::circulant::Pieces;
 use crate::folding::{Folding, Summing};
+use crate::nested;
+use crate::pipeline::{self, Move, pieces};
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
-use crate::shape::{Operator, Shape};
+use crate::shape::{Operator, Shape, log2};
 use crate::tree::Tree;
 
 /// The ways to reduce to a root.
@@ -18,17 +21,38 @@ pub enum Reduce {
     /// Each rank reduces a slice, which goes round the ring, and gives it to the root: about 2 n bytes per rank,
     /// p rounds; for commutative operators.
     RingGather,
+    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, n bytes per rank; for
+    /// commutative operators, as are the next two.
+    Circulant,
+    /// In m pieces up a binary tree: about m + log2 p rounds of a piece, in which a rank receives two.
+    BinaryTree,
+    /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece.
+    Chain,
+    /// Within the nodes first, then between them, one rank of each: n bytes leave each node. As without nodes where
+    /// it is not known who sits where, and where that would change the order of operands that do not commute.
+    ByNode,
 }
 
 /// The reduction of everybody's `count` elements stands in the root's output. `in_place` concerns the root alone.
 #[must_use]
 pub fn reduce(shape: &Shape, root: Rank, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    choice::reduce(shape.size(), count, operator).schedule(shape, root, count, operator, in_place)
+    let way = match choice::goes_by_node(shape) {
+        true => Reduce::ByNode,
+        false => choice::reduce(shape.size(), count, operator),
+    };
+    way.schedule(shape, root, count, operator, in_place)
 }
 
 impl Reduce {
     /// Every way there is.
-    pub const ALL: [Reduce; 2] = [Reduce::Binomial, Reduce::RingGather];
+    pub const ALL: [Reduce; 6] = [
+        Reduce::Binomial,
+        Reduce::RingGather,
+        Reduce::Circulant,
+        Reduce::BinaryTree,
+        Reduce::Chain,
+        Reduce::ByNode,
+    ];
 
     /// [`reduce`] in this way, or up the tree where this one cannot.
     #[must_use]
@@ -48,6 +72,10 @@ impl Reduce {
                     Blocks::Slices { count, element_bytes: operator.element_bytes, parts: shape.size() };
                 ring_gather(shape, root, own, slices)
             }
+            Reduce::Circulant if operator.commutative => circulant(shape, root, own, operator),
+            Reduce::BinaryTree if operator.commutative => binary_tree(shape, root, own, operator),
+            Reduce::Chain if operator.commutative => chain(shape, root, own, operator),
+            Reduce::ByNode => nested::reduce(shape, root, count, operator, in_place),
             _ => binomial(shape, root, own, operator),
         }
     }
@@ -102,4 +130,36 @@ fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Sche
         schedule.receive(from, slices.of(out, from.0));
     }
     schedule
+}
+
+fn circulant(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
+    let mut schedule = Schedule::new("reduce in pieces round a circulant graph");
+    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()));
+    in_pieces(&mut schedule, (shape, root, own), operator, count, &Pieces::new(shape, root).moves(count));
+    schedule
+}
+
+fn binary_tree(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
+    let mut schedule = Schedule::new("reduce in pieces up a binary tree");
+    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()));
+    in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::binary_tree(shape, root, count));
+    schedule
+}
+
+fn chain(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
+    let mut schedule = Schedule::new("reduce in pieces along a chain");
+    let count = pieces(own.bytes, operator.element_bytes, shape.size() as usize);
+    in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::chain(shape, root, count));
+    schedule
+}
+
+fn in_pieces(
+    schedule: &mut Schedule,
+    (shape, root, own): (&Shape, Rank, Span),
+    operator: Operator,
+    count: usize,
+    moves: &[Move],
+) {
+    let out = (shape.rank() == root).then(|| Span::output(own.bytes));
+    pipeline::reduce(schedule, (own, out), operator, count, moves);
 }

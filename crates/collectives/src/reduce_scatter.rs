@@ -4,6 +4,7 @@ use messaging::Rank;
 
 use crate::blocks::{Blocks, packed};
 use crate::choice;
+use crate::circulant::Circulant;
 use crate::folding::{Folding, Summing};
 use crate::reduce::up_the_tree;
 use crate::scatter;
@@ -17,6 +18,9 @@ pub enum ReduceScatter {
     Pairwise,
     /// Up a tree to rank 0 and down again: 2 log2 p rounds. Keeps the order of operands.
     ReduceThenScatter,
+    /// Round a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the least that can;
+    /// for commutative operators.
+    Circulant,
 }
 
 /// The reduction of block i, `count` elements, of everybody's input stands in rank i's output.
@@ -37,7 +41,8 @@ pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_pl
 
 impl ReduceScatter {
     /// Every way there is.
-    pub const ALL: [ReduceScatter; 2] = [ReduceScatter::Pairwise, ReduceScatter::ReduceThenScatter];
+    pub const ALL: [ReduceScatter; 3] =
+        [ReduceScatter::Pairwise, ReduceScatter::ReduceThenScatter, ReduceScatter::Circulant];
 
     /// [`reduce_scatter_block`] in this way, or up the tree and down where this one cannot.
     #[must_use]
@@ -69,6 +74,7 @@ impl ReduceScatter {
         let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
         match self {
             ReduceScatter::Pairwise if operator.commutative => pairwise(shape, own, blocks),
+            ReduceScatter::Circulant if operator.commutative => circulant(shape, own, blocks),
             _ => reduce_then_scatter(shape, own, blocks, operator.commutative),
         }
     }
@@ -89,6 +95,17 @@ fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
         summing.own = sum;
     }
     schedule.copy(summing.own, out);
+    schedule
+}
+
+/// Sums are made in scratch, all but the rank's own: in place, what stands behind the result stays as it is.
+fn circulant(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
+    let mut schedule = Schedule::new("reduce-scatter round a circulant graph");
+    let here = shape.rank().0;
+    let sums = if shape.size() == 1 { own } else { schedule.scratch(own.bytes) };
+    Circulant { shape, blocks }.sum(&mut schedule, own, sums);
+    let sum = blocks.of(sums, here);
+    schedule.copy(sum, Span::output(sum.bytes));
     schedule
 }
 

@@ -102,6 +102,11 @@ impl Span {
         Span { buffer: self.buffer, offset: self.offset + offset, bytes }
     }
 
+    /// The same bytes of what stands in `to` instead.
+    fn moved_to(self, to: Span) -> Span {
+        to.part(self.offset, self.bytes)
+    }
+
     /// The first byte behind it.
     #[must_use]
     pub fn end(&self) -> usize {
@@ -140,6 +145,12 @@ impl Schedule {
             };
             span.end() <= room
         })
+    }
+
+    /// Memory that the steps take.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>()
     }
 
     /// Begins to send; nothing is sent where there is nothing to send, and the receiver knows it as well.
@@ -210,10 +221,15 @@ impl Schedule {
     }
 
     /// The same among other ranks: each number is `by` higher.
-    pub(crate) fn shifted(mut self, by: u32) -> Schedule {
+    pub(crate) fn shifted(self, by: u32) -> Schedule {
+        self.among(|rank| Rank(rank.0 + by))
+    }
+
+    /// The same among other ranks: each number is the place in a list of which the answer is the member.
+    pub(crate) fn among(mut self, member: impl Fn(Rank) -> Rank) -> Schedule {
         for step in &mut self.steps {
             if let Step::Send { to: partner, .. } | Step::Receive { from: partner, .. } = step {
-                partner.0 += by;
+                *partner = member(*partner);
             }
         }
         self
@@ -226,12 +242,29 @@ impl Schedule {
 
     /// The same, and what the other one has in a buffer stands in `to` instead, from its beginning on.
     pub(crate) fn append_redirected(&mut self, next: Schedule, buffer: Buffer, to: Span) {
-        let redirect = |span: Span| Span { buffer: to.buffer, offset: to.offset + span.offset, ..span };
-        self.append_with(next, |span| if span.buffer == buffer { redirect(span) } else { span });
+        self.append_with(next, |span| if span.buffer == buffer { span.moved_to(to) } else { span });
     }
 
-    fn append_with(&mut self, mut next: Schedule, place: impl Fn(Span) -> Span) {
+    /// The same, and what it has in its input and its output stands in those spans instead, from their beginnings on.
+    pub(crate) fn append_between(&mut self, next: Schedule, input: Span, output: Span) {
+        self.append_with(next, |span| match span.buffer {
+            Buffer::Input => span.moved_to(input),
+            _ => span.moved_to(output),
+        });
+    }
+
+    /// Goes on with another schedule that leaves alone what is still being sent: it waits only for what is to come.
+    pub(crate) fn append_readers(&mut self, next: Schedule) {
+        self.wait_received();
+        self.join(next, |span| span);
+    }
+
+    fn append_with(&mut self, next: Schedule, place: impl Fn(Span) -> Span) {
         self.wait();
+        self.join(next, place);
+    }
+
+    fn join(&mut self, mut next: Schedule, place: impl Fn(Span) -> Span) {
         let room = self.scratch(next.scratch_bytes);
         let place = |span: &mut Span| match span.buffer {
             Buffer::Scratch => span.offset += room.offset,
@@ -249,6 +282,15 @@ impl Schedule {
             }
         }
         self.steps.append(&mut next.steps);
+    }
+
+    /// Lets nothing pass until all receives begun are complete; says nothing where there are none.
+    pub(crate) fn wait_received(&mut self) {
+        let open =
+            self.steps.iter().rev().take_while(|step| !matches!(step, Step::Wait | Step::WaitReceived));
+        if open.into_iter().any(|step| matches!(step, Step::Receive { .. })) {
+            self.steps.push(Step::WaitReceived);
+        }
     }
 
     /// Scratch room of its own, where any element is aligned.

@@ -1,13 +1,18 @@
 //! What a schedule is made for: a place in a group, and an operator.
 
+use std::sync::Arc;
+
 use messaging::Rank;
 
+use crate::nesting::Nesting;
+
 /// A rank's place among the ranks of a collective operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     rank: Rank,
     size: u32,
     cores: Cores,
+    nesting: Option<Arc<Nesting>>,
 }
 
 /// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
@@ -38,13 +43,34 @@ impl Shape {
     #[must_use]
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
-        Shape { rank, size, cores: Cores::Own }
+        Shape { rank, size, cores: Cores::Own, nesting: None }
     }
 
     /// The same place where the ranks have such cores.
     #[must_use]
     pub fn on(self, cores: Cores) -> Shape {
         Shape { cores, ..self }
+    }
+
+    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing.
+    ///
+    /// # Panics
+    /// If that is told of another number of ranks.
+    #[must_use]
+    pub fn nested(self, nesting: Arc<Nesting>) -> Shape {
+        assert_eq!(nesting.size(), self.size, "places for another number of ranks");
+        Shape { nesting: Some(nesting), ..self }
+    }
+
+    /// Which ranks sit together, where that is known.
+    #[must_use]
+    pub fn nesting(&self) -> Option<&Nesting> {
+        self.nesting.as_deref()
+    }
+
+    /// The same place where nothing is known of who sits where.
+    pub(crate) fn flat(&self) -> Shape {
+        Shape::new(self.rank, self.size).on(self.cores)
     }
 
     /// This rank.
@@ -67,8 +93,8 @@ impl Shape {
 
     /// All ranks but this one, beginning behind it, so that not all turn to the same one first.
     pub(crate) fn others(&self) -> impl Iterator<Item = Rank> {
-        let shape = *self;
-        (1..self.size).map(move |steps| shape.ahead(steps))
+        let (rank, size) = (self.rank.0, self.size);
+        (1..size).map(move |steps| Rank(around(rank, steps, size)))
     }
 
     /// The rank `steps` places further round the ring; `steps` is at most the number of ranks.
@@ -117,6 +143,11 @@ impl Core {
     }
 }
 
+/// log2 of the number of ranks, rounded up: the rounds in which all can have heard of all.
+pub(crate) fn log2(size: u32) -> usize {
+    (u32::BITS - (size - 1).leading_zeros()) as usize
+}
+
 /// `place + steps` on a ring of `size` places.
 pub(crate) fn around(place: u32, steps: u32, size: u32) -> u32 {
     ((u64::from(place) + u64::from(steps)) % u64::from(size)) as u32
@@ -129,7 +160,7 @@ pub(crate) fn back(place: u32, steps: u32, size: u32) -> u32 {
 
 /// The powers of two below `size`, ascending: the distances of a dissemination.
 pub(crate) fn distances(size: u32) -> impl DoubleEndedIterator<Item = u32> {
-    (0..u32::BITS - (size - 1).leading_zeros()).map(|bit| 1 << bit)
+    (0..log2(size)).map(|bit| 1 << bit)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64, every root, lengths from nothing to
-//! beyond every threshold, commutative or not, in place or not: every byte of every rank's output is compared, and
-//! the schedules are checked as data as well.
+//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root, lengths from
+//! nothing to beyond every threshold, commutative or not, in place or not: every byte of every rank's output is compared,
+//! and the schedules are checked as data as well.
 
 mod common;
 
@@ -10,6 +10,7 @@ use collectives::{
 use common::Job;
 use common::cases::{self, Case, Setting};
 use common::elements::ELEMENT_BYTES;
+use common::seats::Seats;
 use common::verify::verify;
 use fabric::simulated::Weather;
 
@@ -99,6 +100,26 @@ fn reduce_scatter() {
     around(vary, THRESHOLDS.reduce_scatter_pairwise_bytes_min, |at| cases::reduce_scatter_block(None, at));
 }
 
+/// Lengths that are cut into fewer pieces than a phase has rounds, and into more.
+#[test]
+fn operations_in_pieces() {
+    let vary = Vary { root: true, in_place: true, commutative: true };
+    for (size, count) in (1..=33).map(|size| (size, 6000)).chain([(2, 40_000), (5, 40_000), (9, 40_000)]) {
+        let mut job = Job::new(size, Weather::fair());
+        let some = vary.settings(size, count).filter(|at| at.commutative && [0, size / 2].contains(&at.root));
+        for at in some {
+            for way in
+                [Bcast::Circulant, Bcast::BinaryTree, Bcast::Chain].into_iter().filter(|_| !at.in_place)
+            {
+                run(&mut job, cases::bcast(Some(way), at));
+            }
+            for way in [Reduce::Circulant, Reduce::BinaryTree, Reduce::Chain] {
+                run(&mut job, cases::reduce(Some(way), at));
+            }
+        }
+    }
+}
+
 #[test]
 fn scans() {
     let vary = Vary { in_place: true, commutative: true, ..Vary::default() };
@@ -117,12 +138,13 @@ struct Vary {
 impl Vary {
     /// Every setting of a size and a count.
     fn settings(self, size: u32, count: usize) -> impl Iterator<Item = Setting> {
+        let seats = Seats::Unknown;
         let roots = 0..if self.root { size } else { 1 };
         let switch = |varies: bool| if varies { &[true, false][..] } else { &[false] };
         roots.flat_map(move |root| {
             switch(self.commutative).iter().flat_map(move |&commutative| {
                 let each = switch(self.in_place).iter();
-                each.map(move |&in_place| Setting { size, root, count, commutative, in_place })
+                each.map(move |&in_place| Setting { size, root, count, commutative, in_place, seats })
             })
         })
     }

@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Block, Collective, Cores, Each, Gather, Neighbourhood, Operator,
-    Rank, Reduce, ReduceScatter, Reduction, Scatter, Schedule, Shape, Step, allgatherv, alltoallv, barrier,
-    bcast, exscan, gatherv, reduce, scan, scatterv,
+    Allgather, Allreduce, Alltoall, Bcast, Block, Collective, Cores, Each, Gather, Neighbourhood, Nesting,
+    Operator, Rank, Reduce, ReduceScatter, Reduction, Run, Scatter, Schedule, Shape, Step, allgatherv,
+    alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
 };
 use common::of_all;
 use common::verify::verify;
@@ -165,6 +167,31 @@ fn a_million_ranks_need_few_steps_and_no_room() {
     }
 }
 
+/// As many ranks as the largest machines run, 64 on each node: nothing grows with the number of ranks but what must.
+#[test]
+fn a_million_ranks_on_nodes_need_few_steps() {
+    let (nodes, size) = ([Run { groups: 1 << 14, size: 64 }], 1 << 20);
+    let nesting = Arc::new(Nesting::new(&[], &nodes, &[]).expect("equal nodes"));
+    let sum = Operator { element_bytes: 8, commutative: true };
+    for rank in [0, 1, 63, 64, 524_288, 777_777, size - 1] {
+        let shape = Shape::new(Rank(rank), size).nested(nesting.clone());
+        for (schedule, scratch_bytes) in [
+            (barrier(&shape), 0),
+            (bcast(&shape, Rank(31), 1000), 0),
+            (reduce(&shape, Rank(31), 100, sum, false), 4 * 1024),
+            (collectives::allreduce(&shape, 100, sum, false), 4 * 1024),
+            (collectives::allreduce(&shape, 1 << 20, sum, false), 3 << 20),
+            (collectives::allgather(&shape, 8, false), 64 * 8),
+            (Allgather::Circulant.schedule(&shape, 8, false), 0),
+            (Allreduce::Circulant.schedule(&shape, 1 << 20, sum, false), 2 << 20),
+            (ReduceScatter::Circulant.schedule(&shape, 1, sum, false), 11 << 20),
+        ] {
+            assert!(schedule.steps.len() <= 450, "{} steps: {}", schedule.steps.len(), schedule.algorithm);
+            assert!(schedule.scratch_bytes <= scratch_bytes, "{schedule}");
+        }
+    }
+}
+
 #[test]
 fn what_is_empty_is_not_sent() {
     let operator = Operator { element_bytes: 8, commutative: true };
@@ -201,9 +228,14 @@ fn operations_of_two_are_one_message_each_way() {
                 (Collective::Reduce(Rank(0), reduction), [None, Some(bytes)]),
                 (Collective::Reduce(Rank(1), reduction), [Some(bytes), None]),
             ] {
-                for cores in [Cores::Own, Cores::Shared] {
+                for (cores, node) in
+                    [(Cores::Own, 1), (Cores::Shared, 1), (Cores::Own, 2), (Cores::Shared, 2)]
+                {
+                    let nodes = [Run { groups: 2 / node, size: node }];
+                    let nesting = Arc::new(Nesting::new(&[], &nodes, &[]).expect("equal nodes"));
                     for rank in 0..2 {
-                        let schedule = collective.schedule(&Shape::new(Rank(rank), 2).on(cores));
+                        let shape = Shape::new(Rank(rank), 2).on(cores).nested(nesting.clone());
+                        let schedule = collective.schedule(&shape);
                         let sent: Vec<usize> = sends(&schedule).collect();
                         let expected: Vec<usize> = expected[rank as usize].into_iter().collect();
                         assert_eq!(sent, expected, "{collective:?} at rank {rank}, {cores:?}: {schedule}");

@@ -6,6 +6,7 @@ mod common;
 use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
 use common::Job;
 use common::cases::{self, Case, Setting};
+use common::seats::Seats;
 use fabric::simulated::Weather;
 
 #[test]
@@ -54,7 +55,8 @@ fn in_storms(operations: impl Fn(&mut dyn FnMut(Case), Setting)) {
             let mut job = Job::new(size, Weather::storm(seed));
             for (count, root) in [(0, 0), (1, size - 1), (5, size / 2), (6, 0), (100, size / 3)] {
                 for in_place in [false, true] {
-                    let at = Setting { size, root, count, commutative: false, in_place };
+                    let seats = Seats::Unknown;
+                    let at = Setting { size, root, count, commutative: false, in_place, seats };
                     operations(&mut |case| case.run(&mut job), at);
                 }
             }

@@ -9,6 +9,7 @@ mod create;
 mod duplicate;
 mod inter;
 mod mail;
+mod nodes;
 mod objections;
 mod ongoing;
 mod partitioned;
@@ -28,9 +29,10 @@ pub use topologies::{Edge, Topology};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
+use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Nesting, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
+use process_manager::NodeMap;
 use topology::Placement;
 
 use crate::attributes::Attributes;
@@ -66,6 +68,8 @@ struct Inner {
     topology: Option<Arc<Arranged>>,
     /// Where the members sit, once that was asked for.
     placement: OnceLock<Arc<Placement>>,
+    /// Which members sit together, once an operation of all of them was begun.
+    nesting: OnceLock<Option<Arc<Nesting>>>,
     /// Keeps the context from others while anything uses it.
     #[expect(dead_code, reason = "it is there to be dropped with the last user")]
     lease: Kept,
@@ -208,6 +212,7 @@ impl Communicator {
             inter: inter.map(Box::new),
             topology,
             placement: OnceLock::new(),
+            nesting: OnceLock::new(),
             lease,
             identity,
             children: AtomicU64::new(0),
@@ -576,7 +581,20 @@ impl Communicator {
     #[inline]
     #[must_use]
     pub fn shape(&self) -> Shape {
-        Shape::new(self.rank(), self.size()).on(self.inner.process.cores())
+        let shape = Shape::new(self.rank(), self.size()).on(self.inner.process.cores());
+        match self.inner.process.nodes() {
+            None => shape,
+            Some(nodes) => self.nested(shape, nodes),
+        }
+    }
+
+    #[cold]
+    fn nested(&self, shape: Shape, nodes: &NodeMap) -> Shape {
+        let nesting = self.inner.nesting.get_or_init(|| nodes::nesting(self.group(), nodes).map(Arc::new));
+        match nesting {
+            None => shape,
+            Some(nesting) => shape.nested(nesting.clone()),
+        }
     }
 
     /// Does a collective operation. One that was done lately costs no allocation.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fabric::{FabricError, Fault, Peer};
 use messaging::Directory;
-use process_manager::{ExchangeError, Manager};
+use process_manager::{ExchangeError, Manager, NodeMap};
 
 use crate::error::{Class, Error, Result};
 use crate::lock::lock;
@@ -141,6 +141,16 @@ impl Exchange {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.local_size().map_err(|error| failed(&error)))
+            }
+            Exchange::Board(_) => Ok(None),
+        }
+    }
+
+    /// Which process sits on which node, as the manager tells all of them alike, where it does.
+    pub(crate) fn node_map(&mut self) -> Result<Option<NodeMap>> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.node_map().map_err(|error| failed(&error)))
             }
             Exchange::Board(_) => Ok(None),
         }

@@ -9,6 +9,7 @@ use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
     Engine, Envelope, Failure, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
 };
+use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
 use crate::communicator::{Counts, Objections, Status};
@@ -55,6 +56,8 @@ pub struct Process {
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
     surroundings: OnceLock<Surroundings>,
+    /// Who sits where, if the job has several nodes and the manager told all of its processes.
+    nodes: OnceLock<NodeMap>,
 }
 
 impl Process {
@@ -88,6 +91,7 @@ impl Process {
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
             surroundings: OnceLock::new(),
+            nodes: OnceLock::new(),
         }
     }
 
@@ -114,6 +118,17 @@ impl Process {
     pub(crate) fn set_surroundings(&self, surroundings: Surroundings) {
         // A process has one configuration; who comes first sets it.
         let _ = self.surroundings.set(surroundings);
+    }
+
+    /// Tells who sits on which node of several; all processes are told the same, before they talk.
+    pub(crate) fn set_nodes(&self, nodes: NodeMap) {
+        let _ = self.nodes.set(nodes);
+    }
+
+    /// Who sits on which of several nodes, where all processes know it.
+    #[inline]
+    pub(crate) fn nodes(&self) -> Option<&NodeMap> {
+        self.nodes.get()
     }
 
     /// What it knows of its machine.

@@ -85,10 +85,15 @@ impl Session {
         let sets = ProcessSets::new(here, size, node.clone(), &config.process_sets)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
+        // One node needs no map; where one process sees several, all do.
+        let nodes = if exchanged && node.size() < size { exchange.node_map()? } else { None };
         let engine = Engine::new(fabrics, size, cards, settings);
         let policy = Policy::choose(config.wait, cores_here);
         let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores, node)));
         process.set_checks(config.check);
+        if let Some(nodes) = nodes {
+            process.set_nodes(nodes);
+        }
         process.set_surroundings(Surroundings::of(config));
         let world = Communicator::new(process.clone(), Group::world(size), contexts::WORLD, "MPI_COMM_WORLD");
         let alone = Communicator::new(process, Group::of([here]), contexts::ALONE, "MPI_COMM_SELF");

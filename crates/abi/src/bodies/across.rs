@@ -116,7 +116,7 @@ impl<'a> OverTwo<'a> {
     }
 
     fn describe(&self, crossing: Crossing, gives: Side, gets: Side) -> Described {
-        Described::new(What::Across(self.across, crossing), gives, gets, false)
+        Described::new(What::Across(self.across.clone(), crossing), gives, gets, false)
     }
 
     /// `MPI_ROOT` at the root, `MPI_PROC_NULL` at the others of its group, and its rank at the other group.

@@ -171,7 +171,7 @@ fn few(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Optio
 /// `MPI_Bcast`.
 ///
 /// # Safety
-/// As for the body, here and below.
+/// As for its body.
 #[inline(always)]
 pub(crate) unsafe fn bcast(
     way: &Way,
@@ -195,6 +195,9 @@ pub(crate) unsafe fn bcast(
 }
 
 /// `MPI_Allgather`.
+///
+/// # Safety
+/// As for its body.
 #[inline(always)]
 pub(crate) unsafe fn allgather(
     way: &Way,
@@ -212,6 +215,9 @@ pub(crate) unsafe fn allgather(
 }
 
 /// `MPI_Alltoall`.
+///
+/// # Safety
+/// As for its body.
 #[inline(always)]
 pub(crate) unsafe fn alltoall(
     way: &Way,
@@ -229,6 +235,9 @@ pub(crate) unsafe fn alltoall(
 }
 
 /// Gives one block and gets another; one's own is copied.
+///
+/// # Safety
+/// What is given and one's own are readable, and `recvbuf` has room for two blocks.
 #[inline(always)]
 unsafe fn exchange(
     way: &Way,
@@ -289,6 +298,9 @@ impl Combining {
 }
 
 /// `MPI_Allreduce`.
+///
+/// # Safety
+/// As for its body.
 #[inline(always)]
 pub(crate) unsafe fn allreduce(
     way: &Way,
@@ -307,6 +319,9 @@ pub(crate) unsafe fn allreduce(
 }
 
 /// `MPI_Reduce`.
+///
+/// # Safety
+/// As for its body.
 #[inline(always)]
 pub(crate) unsafe fn reduce_to(
     way: &Way,
@@ -333,6 +348,10 @@ fn own(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
     if is_in_place(sendbuf) { Some(recvbuf) } else { is_plain(sendbuf).then_some(sendbuf) }
 }
 
+/// Gives one's own, gets the other's, and combines them.
+///
+/// # Safety
+/// `own` holds so many bytes, and `result` has room for as many where this rank gets.
 #[inline(always)]
 unsafe fn combined(
     way: &Way,

@@ -8,7 +8,8 @@ use collectives::{
 use super::elements::{
     ELEMENT_BYTES, UNTOUCHED, add_disjoint, add_in_order, assert_same, parcels, sums, untouched,
 };
-use super::{Job, Reduction, nothing_to_reduce, of_all};
+use super::seats::Seats;
+use super::{Job, Reduction, nothing_to_reduce};
 
 /// One operation of all ranks and what it must do.
 pub struct Case {
@@ -57,9 +58,21 @@ pub struct Setting {
     pub count: usize,
     pub commutative: bool,
     pub in_place: bool,
+    /// What is known of who sits where.
+    pub seats: Seats,
 }
 
 impl Setting {
+    /// The schedules of all ranks.
+    fn of_all(&self, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
+        let nesting = self.seats.nesting(self.size);
+        let shape = |rank| {
+            let shape = Shape::new(Rank(rank), self.size);
+            nesting.clone().map_or(shape.clone(), |nesting| shape.nested(nesting))
+        };
+        (0..self.size).map(|rank| schedule(&shape(rank))).collect()
+    }
+
     fn bytes(&self) -> usize {
         self.count * ELEMENT_BYTES
     }
@@ -97,7 +110,7 @@ impl Setting {
 }
 
 pub fn barrier(way: Option<Barrier>, at: Setting) -> Case {
-    let schedules = of_all(at.size, |shape| match way {
+    let schedules = at.of_all(|shape| match way {
         Some(way) => way.schedule(shape),
         None => collectives::barrier(shape),
     });
@@ -110,7 +123,7 @@ pub fn bcast(way: Option<Bcast>, at: Setting) -> Case {
         None => collectives::bcast(shape, at.root(), at.bytes()),
     };
     let data = parcels(at.root, 0, at.count);
-    Case::new(format!("bcast {way:?} {at:?}"), of_all(at.size, schedule), nothing_to_reduce, |rank| {
+    Case::new(format!("bcast {way:?} {at:?}"), at.of_all(schedule), nothing_to_reduce, |rank| {
         let before = if at.is_root(rank) { data.clone() } else { untouched(at.bytes()) };
         (vec![], before, data.clone())
     })
@@ -125,7 +138,7 @@ pub fn gather(way: Option<Gather>, at: Setting) -> Case {
         }
     };
     let blocks = equal_blocks(at.size, at.bytes());
-    gathering(format!("gather {way:?} {at:?}"), of_all(at.size, schedule), at, &blocks)
+    gathering(format!("gather {way:?} {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 pub fn gatherv(at: Setting) -> Case {
@@ -135,7 +148,7 @@ pub fn gatherv(at: Setting) -> Case {
         let seen: &[Block] = if at.is_root(rank) { &blocks } else { &[] };
         collectives::gatherv(shape, at.root(), blocks[rank as usize].bytes, seen, at.in_place_at(rank))
     };
-    gathering(format!("gatherv {at:?}"), of_all(at.size, schedule), at, &blocks)
+    gathering(format!("gatherv {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 fn gathering(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
@@ -158,7 +171,7 @@ pub fn scatter(way: Option<Scatter>, at: Setting) -> Case {
         }
     };
     let blocks = equal_blocks(at.size, at.bytes());
-    scattering(format!("scatter {way:?} {at:?}"), of_all(at.size, schedule), at, &blocks)
+    scattering(format!("scatter {way:?} {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 pub fn scatterv(at: Setting) -> Case {
@@ -168,7 +181,7 @@ pub fn scatterv(at: Setting) -> Case {
         let seen: &[Block] = if at.is_root(rank) { &blocks } else { &[] };
         collectives::scatterv(shape, at.root(), seen, blocks[rank as usize].bytes, at.in_place_at(rank))
     };
-    scattering(format!("scatterv {at:?}"), of_all(at.size, schedule), at, &blocks)
+    scattering(format!("scatterv {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 fn scattering(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
@@ -186,7 +199,7 @@ pub fn allgather(way: Option<Allgather>, at: Setting) -> Case {
         None => collectives::allgather(shape, at.bytes(), at.in_place),
     };
     let blocks = equal_blocks(at.size, at.bytes());
-    gathering_everywhere(format!("allgather {way:?} {at:?}"), of_all(at.size, schedule), at, &blocks)
+    gathering_everywhere(format!("allgather {way:?} {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 pub fn allgatherv(way: Option<Allgather>, at: Setting) -> Case {
@@ -195,7 +208,7 @@ pub fn allgatherv(way: Option<Allgather>, at: Setting) -> Case {
         Some(way) => way.schedule_blocks(shape, &blocks, at.in_place),
         None => collectives::allgatherv(shape, &blocks, at.in_place),
     };
-    gathering_everywhere(format!("allgatherv {way:?} {at:?}"), of_all(at.size, schedule), at, &blocks)
+    gathering_everywhere(format!("allgatherv {way:?} {at:?}"), at.of_all(schedule), at, &blocks)
 }
 
 fn gathering_everywhere(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
@@ -216,7 +229,7 @@ pub fn alltoall(way: Option<Alltoall>, at: Setting) -> Case {
         None => collectives::alltoall(shape, at.bytes(), at.in_place),
     };
     let blocks = |_| equal_blocks(at.size, at.bytes());
-    exchanging(format!("alltoall {way:?} {at:?}"), of_all(at.size, schedule), at, blocks, blocks)
+    exchanging(format!("alltoall {way:?} {at:?}"), at.of_all(schedule), at, blocks, blocks)
 }
 
 pub fn alltoallv(at: Setting) -> Case {
@@ -231,7 +244,7 @@ pub fn alltoallv(at: Setting) -> Case {
         let seen = if at.in_place { vec![] } else { sends(rank) };
         collectives::alltoallv(shape, &seen, &receives(rank), at.in_place)
     };
-    exchanging(format!("alltoallv {at:?}"), of_all(at.size, schedule), at, sends, receives)
+    exchanging(format!("alltoallv {at:?}"), at.of_all(schedule), at, sends, receives)
 }
 
 fn exchanging(
@@ -260,7 +273,7 @@ pub fn reduce(way: Option<Reduce>, at: Setting) -> Case {
             None => collectives::reduce(shape, at.root(), at.count, at.operator(), in_place),
         }
     };
-    Case::new(format!("reduce {way:?} {at:?}"), of_all(at.size, schedule), at.reduction(), |rank| {
+    Case::new(format!("reduce {way:?} {at:?}"), at.of_all(schedule), at.reduction(), |rank| {
         let own = sums(rank, rank + 1, 0, at.count);
         if !at.is_root(rank) {
             return (own, vec![], vec![]);
@@ -274,7 +287,7 @@ pub fn allreduce(way: Option<Allreduce>, at: Setting) -> Case {
         Some(way) => way.schedule(shape, at.count, at.operator(), at.in_place),
         None => collectives::allreduce(shape, at.count, at.operator(), at.in_place),
     };
-    Case::new(format!("allreduce {way:?} {at:?}"), of_all(at.size, schedule), at.reduction(), |rank| {
+    Case::new(format!("allreduce {way:?} {at:?}"), at.of_all(schedule), at.reduction(), |rank| {
         let own = sums(rank, rank + 1, 0, at.count);
         in_place_or_not(own, sums(0, at.size, 0, at.count), at.in_place)
     })
@@ -286,7 +299,7 @@ pub fn reduce_scatter_block(way: Option<ReduceScatter>, at: Setting) -> Case {
         None => collectives::reduce_scatter_block(shape, at.count, at.operator(), at.in_place),
     };
     let what = format!("reduce_scatter_block {way:?} {at:?}");
-    reducing_blocks(what, of_all(at.size, schedule), at, &vec![at.count; at.size as usize])
+    reducing_blocks(what, at.of_all(schedule), at, &vec![at.count; at.size as usize])
 }
 
 pub fn reduce_scatter(way: Option<ReduceScatter>, at: Setting) -> Case {
@@ -295,7 +308,7 @@ pub fn reduce_scatter(way: Option<ReduceScatter>, at: Setting) -> Case {
         Some(way) => way.schedule_counts(shape, &counts, at.operator(), at.in_place),
         None => collectives::reduce_scatter(shape, &counts, at.operator(), at.in_place),
     };
-    reducing_blocks(format!("reduce_scatter {way:?} {at:?}"), of_all(at.size, schedule), at, &counts)
+    reducing_blocks(format!("reduce_scatter {way:?} {at:?}"), at.of_all(schedule), at, &counts)
 }
 
 fn reducing_blocks(what: String, schedules: Vec<Schedule>, at: Setting, counts: &[usize]) -> Case {
@@ -314,7 +327,7 @@ fn reducing_blocks(what: String, schedules: Vec<Schedule>, at: Setting, counts: 
 
 pub fn scan(at: Setting) -> Case {
     let schedule = |shape: &Shape| collectives::scan(shape, at.count, at.operator(), at.in_place);
-    Case::new(format!("scan {at:?}"), of_all(at.size, schedule), at.reduction(), |rank| {
+    Case::new(format!("scan {at:?}"), at.of_all(schedule), at.reduction(), |rank| {
         let own = sums(rank, rank + 1, 0, at.count);
         in_place_or_not(own, sums(0, rank + 1, 0, at.count), at.in_place)
     })
@@ -322,7 +335,7 @@ pub fn scan(at: Setting) -> Case {
 
 pub fn exscan(at: Setting) -> Case {
     let schedule = |shape: &Shape| collectives::exscan(shape, at.count, at.operator(), at.in_place);
-    Case::new(format!("exscan {at:?}"), of_all(at.size, schedule), at.reduction(), |rank| {
+    Case::new(format!("exscan {at:?}"), at.of_all(schedule), at.reduction(), |rank| {
         let own = sums(rank, rank + 1, 0, at.count);
         let untouched = if at.in_place { own.clone() } else { untouched(own.len()) };
         let result = if rank == 0 { untouched } else { sums(0, rank, 0, at.count) };

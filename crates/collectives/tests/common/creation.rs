@@ -4,6 +4,7 @@
 use collectives::{Operator, Rank, Schedule, Shape, Step, allreduce, gather, scatter};
 use fabric::simulated::Weather;
 
+use super::counting::rounds;
 use super::{Job, nothing_to_reduce, of_all};
 
 /// What an operation takes.
@@ -92,54 +93,6 @@ pub fn cost(ranks: u32, schedule: impl Fn(&Shape) -> Schedule) -> Cost {
         bytes_median: sent[sent.len() / 2],
         bytes_most: sent[sent.len() - 1],
     }
-}
-
-/// The longest chain of messages, each of which is sent after the one before has come.
-fn rounds(schedules: &[Schedule]) -> u32 {
-    use std::collections::{HashMap, VecDeque};
-    let mut ways: HashMap<(u32, u32), VecDeque<u32>> = HashMap::new();
-    // For each rank: the next step, the length of the chain up to here, and what it waits for.
-    let mut ranks: Vec<(usize, u32, Vec<u32>)> = vec![(0, 0, Vec::new()); schedules.len()];
-    loop {
-        let mut moved = false;
-        for (here, schedule) in (0..).zip(schedules) {
-            let (next, depth, awaited) = &mut ranks[here as usize];
-            while *next < schedule.steps.len() {
-                match schedule.steps[*next] {
-                    Step::Send { to, .. } => ways.entry((here, to.0)).or_default().push_back(*depth + 1),
-                    Step::Receive { from, .. } => awaited.push(from.0),
-                    Step::WaitReceived | Step::Wait if !gone(awaited, here, depth, &mut ways) => break,
-                    _ => {}
-                }
-                *next += 1;
-                moved = true;
-            }
-            if *next == schedule.steps.len() {
-                moved |= !awaited.is_empty() && gone(awaited, here, depth, &mut ways);
-            }
-        }
-        if !moved {
-            assert!(ranks.iter().all(|(_, _, awaited)| awaited.is_empty()), "a message is missing");
-            return ranks.iter().map(|(_, depth, _)| *depth).max().unwrap_or(0);
-        }
-    }
-}
-
-/// Takes what has come; true when nothing is waited for any more.
-fn gone(
-    awaited: &mut Vec<u32>,
-    here: u32,
-    depth: &mut u32,
-    ways: &mut std::collections::HashMap<(u32, u32), std::collections::VecDeque<u32>>,
-) -> bool {
-    awaited.retain(|&from| match ways.get_mut(&(from, here)).and_then(|way| way.pop_front()) {
-        Some(arrived) => {
-            *depth = (*depth).max(arrived);
-            false
-        }
-        None => true,
-    });
-    awaited.is_empty()
 }
 
 fn combine(left: &[u8], right: &mut [u8]) {

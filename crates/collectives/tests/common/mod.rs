@@ -3,8 +3,10 @@
 #![allow(dead_code)] // each test file uses its own part
 
 pub mod cases;
+pub mod counting;
 pub mod creation;
 pub mod elements;
+pub mod seats;
 pub mod verify;
 
 use collectives::{Advance, Buffers, Execution, Rank, Schedule, Shape};
