@@ -333,7 +333,7 @@ impl Port {
         self.memory.land(room, about)
     }
 
-    pub(crate) fn launch(&mut self, source: Payload<'_>, about: About) -> Result<TransferId, LibfabricError> {
+    pub(crate) fn launch(&mut self, source: UserMemory, about: About) -> Result<TransferId, LibfabricError> {
         self.memory.launch(source, about)
     }
 

@@ -24,6 +24,7 @@ use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
+use crate::memory::sending;
 
 /// The sending side of a partitioned operation, for any number of rounds.
 pub struct PartitionedSend {
@@ -294,7 +295,7 @@ impl PartitionedSend {
         heap.memory().write_at(0, Payload::from(&encode(self.tag, layout)[..]));
         let envelope = self.of.partition_envelope(self.of.inner.rank, NOTICES);
         let process = self.of.process();
-        match process.send(peer, envelope, heap.memory().reading(), Mode::Standard) {
+        match process.send(peer, envelope, sending(&heap), Mode::Standard) {
             Ok(Sending::Done) => Ok(()),
             Ok(Sending::Pending(request)) => {
                 process.entrust(Box::new(Announcing { request, _notice: heap }));
