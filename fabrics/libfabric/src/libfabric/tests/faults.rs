@@ -175,6 +175,28 @@ fn an_error_that_names_nobody_costs_only_who_has_died_and_frees_nothing() {
 }
 
 #[test]
+fn an_error_told_twice_loses_nobody_but_its_own_peer() {
+    let [mut left, _right, mut third] = three(Rules { tells_twice: true, ..MEMORY });
+    let (to_right, to_third) = (connect(&mut left, &_right), connect(&mut left, &third));
+    mock::change(|rules| rules.dead = Some(SECOND));
+    let mut heard = Noting::default();
+    let _ = left.post(to_right, &Header::default(), Payload::from(&[1u8; 300][..]));
+    until("the loss", || {
+        left.poll(&mut heard, 1);
+        !heard.lost.is_empty()
+    });
+    // The second word of it is still to come, and this goes out of the same slot.
+    let mut got = Noting::default();
+    post(&mut left, to_third, &[2; 300], &mut heard);
+    until("a message to another", || {
+        left.poll(&mut heard, 16);
+        third.poll(&mut got, 16);
+        !got.messages.is_empty()
+    });
+    assert_eq!((got.messages, heard.lost.len()), (vec![vec![2; 300]], 1));
+}
+
+#[test]
 fn what_is_cut_on_the_way_takes_its_buffer_and_nothing_else() {
     let (mut left, right) = mocked(OPEN);
     let mut vandal = Vandal::at(&left);

@@ -89,6 +89,35 @@ fn a_wrong_key_is_told_with_peer_provider_and_reason_and_costs_nothing() {
 }
 
 #[test]
+fn an_error_told_twice_ends_no_other_operation() {
+    let (mut left, mut right, lane, memory, there) = sides(Rules { tells_twice: true, ..MEMORY }, 100_000);
+    let mut heard = Noting::default();
+    for (bytes, ticket) in [(8, 1), (90_000, 3)] {
+        let data = filled(ticket as u8, bytes);
+        mock::change(|rules| rules.failing_percent = 100);
+        assert_eq!(right.put(lane, data.memory(), (there, 0), ticket), Begun::Underway);
+        mock::change(|rules| rules.failing_percent = 0);
+        until("the first word of the failure", || {
+            right.poll(&mut heard, 1);
+            heard.ended_of(&[ticket]) == 1
+        });
+        assert_eq!(right.put(lane, data.memory(), (there, 0), ticket + 1), Begun::Underway);
+        until("what was begun after it", || {
+            right.poll(&mut heard, 16);
+            left.poll(&mut Noting::default(), 16);
+            heard.ended_of(&[ticket + 1]) == 1
+        });
+        assert!(heard.lost.is_empty(), "{:?}", heard.lost);
+        let there = memory.payload().part(0, bytes).to_vec();
+        assert!(there == data.payload().to_vec(), "told before it was written");
+    }
+    let outcomes: Vec<(u64, bool)> =
+        heard.done.iter().map(|(ticket, outcome)| (*ticket, outcome.is_ok())).collect();
+    assert_eq!(outcomes, [(1, false), (2, true), (3, false), (4, true)]);
+    assert_eq!(mock::broken_rules(), [""; 0]);
+}
+
+#[test]
 fn all_that_was_begun_with_a_peer_ends_before_it_is_lost() {
     let [mut left, mut right, mut third] = three(MEMORY);
     let (to_left, to_third) = (connect(&mut right, &left), connect(&mut right, &third));
