@@ -268,20 +268,23 @@ impl Libfabric {
         ended
     }
 
-    /// A part of a transfer has failed. A message that cannot be read has lost its peer; what somebody wanted of a peer's
-    /// memory may have been wrong, and whether the peer is there still shows by another message.
+    /// A part of a transfer has failed. A message that cannot be read has lost its peer, also one that has left in good
+    /// order; what somebody wanted of a peer's memory may have been wrong, and whether the peer is there still shows by
+    /// another message.
     #[cold]
     pub(crate) fn transfer_failed(&mut self, id: TransferId, said: &str) {
         let Some(about) = self.port.about(id) else { return };
         let (index, purpose) = (about.link, about.purpose);
-        match purpose {
-            Purpose::Message => self.lost_by_provider(index, said),
-            Purpose::OneSided => {
-                let error = self.denied(index, said);
-                if let Some(about) = self.port.about(id) {
-                    about.error.get_or_insert(Box::new(error));
-                }
+        let error = match purpose {
+            Purpose::Message => {
+                let error = trouble::lost(&self.who(index), &self.provider, said);
+                self.fail(index, error.clone());
+                error
             }
+            Purpose::OneSided => self.denied(index, said),
+        };
+        if let Some(about) = self.port.about(id) {
+            about.error.get_or_insert(Box::new(error));
         }
     }
 
@@ -300,7 +303,7 @@ impl Libfabric {
         self.note_haste();
         let peer = self.links[about.link as usize].peer;
         match (about.purpose, about.error) {
-            (Purpose::Message, _) => sink.pulled(peer, about.ticket, is_open),
+            (Purpose::Message, error) => sink.pulled(peer, about.ticket, is_open && error.is_none()),
             (Purpose::OneSided, Some(error)) => sink.done(peer, about.ticket, Err(*error)),
             (Purpose::OneSided, None) if !is_open => {
                 let error = trouble::was_lost(&self.who(about.link));

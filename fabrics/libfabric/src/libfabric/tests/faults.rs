@@ -360,6 +360,34 @@ fn who_has_left_is_told_as_such_and_is_not_waited_for() {
 }
 
 #[test]
+fn what_cannot_be_read_after_a_farewell_is_not_told_as_whole() {
+    // In one piece, and in several.
+    for bytes in [90_000, 300_000] {
+        let (mut left, mut right) = mocked(MEMORY);
+        let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+        let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+        post(&mut left, to_right, b"before", &mut at_left);
+        let data = vec![6u8; bytes];
+        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        until("the left to leave", || {
+            left.poll(&mut at_left, 16);
+            right.poll(&mut at_right, 16);
+            left.leave() && right.links[to_left.0 as usize].has_left
+        });
+        drop(left);
+        let room = Heap::new(bytes);
+        assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 8), Pulled::Underway);
+        until("the end of the pull", || {
+            right.poll(&mut at_right, 16);
+            !at_right.lost.is_empty()
+        });
+        assert_eq!(at_right.pulled, [(8, false)]);
+        let [(Peer(0), error)] = &at_right.lost[..] else { panic!("{:?}", at_right.lost) };
+        assert!(error.what.contains("the mock provider says no"), "{error}");
+    }
+}
+
+#[test]
 fn what_was_injected_has_left_when_all_is_flushed() {
     let (mut left, mut right) = mocked(MEMORY);
     let lane = connect(&mut left, &right);
