@@ -17,9 +17,17 @@ use crate::wire::{self, Kind};
 pub(crate) struct Transfers {
     /// What is shown, and to whom. Of one piece of memory there may be several: providers that keep registrations answer
     /// the same key for all within one of them.
-    shown: HashMap<(Peer, [u64; 2]), Vec<Shown>>,
+    shown: HashMap<(Peer, [u64; 2]), Alike>,
     /// Those of which not all has been asked for, in turn.
     asking: VecDeque<TransferId>,
+}
+
+/// What is shown to a peer by the same words. Nobody can tell which of them is read, so all last until none is.
+#[derive(Default)]
+struct Alike {
+    all: Vec<Shown>,
+    /// How many of them were hidden.
+    hidden: usize,
 }
 
 /// What is noted of a transfer.
@@ -116,7 +124,7 @@ impl Libfabric {
         if over_rails {
             self.tell_keys(index, exposed, shown.keys);
         }
-        self.transfers.shown.entry((peer, exposed.words)).or_default().push(shown);
+        self.transfers.shown.entry((peer, exposed.words)).or_default().all.push(shown);
         self.note_haste();
         exposed
     }
@@ -142,12 +150,13 @@ impl Libfabric {
     /// Ends what [`Libfabric::show`] began.
     pub(crate) fn hide(&mut self, peer: Peer, exposed: Exposed) {
         let place = (peer, exposed.words);
-        let Some(all) = self.transfers.shown.get_mut(&place) else { return };
-        if let Some(shown) = all.pop() {
-            self.port.hide(shown);
+        let Some(alike) = self.transfers.shown.get_mut(&place) else { return };
+        alike.hidden += 1;
+        if alike.hidden < alike.all.len() {
+            return;
         }
-        if all.is_empty() {
-            self.transfers.shown.remove(&place);
+        for shown in self.transfers.shown.remove(&place).unwrap_or_default().all {
+            self.port.hide(shown);
         }
         self.note_haste();
     }
