@@ -92,6 +92,7 @@ fn errors_tell_whom_and_what() {
         if world.rank() == Rank(0) {
             world.send(&[1u64, 2, 3], Rank(1), 9).unwrap();
             world.send(&[0u8; 7], Rank(1), 10).unwrap();
+            world.send(&[0u8; 3_000_001], Rank(1), 11).unwrap();
         } else {
             let error = world.receive_into(&mut [0u64; 2], Rank(0), 9).unwrap_err();
             assert_eq!(error.class, Class::Truncated);
@@ -99,6 +100,8 @@ fn errors_tell_whom_and_what() {
                 assert!(error.to_string().contains(word), "{word:?} is missing in {error}");
             }
             assert_eq!(world.receive::<u64>(Rank(0), 10).unwrap_err().class, Class::Type);
+            // Its sender waits until somebody takes it, and is told nothing of that.
+            assert_eq!(world.recv::<Vec<u64>>(Rank(0), 11).unwrap_err().class, Class::Type);
         }
         assert_eq!(world.send(&[1u8], Rank(2), 0).unwrap_err().class, Class::Rank);
         assert_eq!(world.send(&[1u8], Rank(0), -1).unwrap_err().class, Class::Tag);
