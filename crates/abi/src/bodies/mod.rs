@@ -39,7 +39,7 @@ pub mod request_status;
 pub mod sessions;
 pub mod statuses;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;
