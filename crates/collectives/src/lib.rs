@@ -29,6 +29,7 @@
 //!
 //! **Invariant:** knows no environment, clock, socket or file; `unsafe` in `memory` alone, for one promise.
 
+mod across;
 mod allgather;
 mod allreduce;
 mod alltoall;
@@ -51,6 +52,7 @@ mod schedule;
 mod shape;
 mod tree;
 
+pub use across::{Across, Crossing, Root};
 pub use allgather::{Allgather, allgather, allgatherv};
 pub use allreduce::{Allreduce, allreduce};
 pub use alltoall::{Alltoall, alltoall, alltoallv};
