@@ -116,7 +116,7 @@ struct Scope;
 impl Scope {
     fn enter(waker: Waker) -> Scope {
         AWAITED.with_borrow_mut(|scopes| {
-            scopes.push(Waiting { waker, awaited: Vec::new(), has_strangers: false })
+            scopes.push(Waiting { waker, awaited: Vec::new(), has_strangers: false });
         });
         Scope
     }
