@@ -12,6 +12,7 @@ use messaging::{
     Engine, Envelope, EveryoneHere, Message, Mode, Pattern, Rank, Receiving, RequestId, Sending, Settings,
 };
 
+use crate::memory::reading;
 use crate::tape::{Tape, Writer};
 
 /// Plays a tape against an engine.
@@ -71,7 +72,7 @@ impl Stage {
         let (mode, bytes) = (tape.byte(), usize::from(tape.short()) % 3000);
         let mode = if mode & 1 == 0 { Mode::Standard } else { Mode::Synchronous };
         let heap = Heap::new(bytes);
-        let payload = heap.memory().reading();
+        let payload = reading(&heap);
         self.sent.push(heap);
         if let Ok(Sending::Pending(request)) = self.engine.send(to, envelope, payload, mode) {
             self.requests.push(request);

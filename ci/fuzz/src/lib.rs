@@ -12,6 +12,7 @@ mod engine;
 mod heard;
 mod libfabric_peer;
 mod machine;
+mod memory;
 mod pmi;
 mod shm_peer;
 mod tape;

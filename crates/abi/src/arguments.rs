@@ -123,6 +123,12 @@ pub(crate) fn gathered(span: Payload<'static>, count: i64, datatype: &Datatype) 
 }
 
 impl Outgoing {
+    /// What stands in memory of the library's own, which is kept with it.
+    pub(crate) fn of(heap: Heap) -> Outgoing {
+        // SAFETY: whoever sends it keeps all of it until the send is over.
+        Outgoing { payload: unsafe { heap.memory().reading() }, keeps: Some(heap) }
+    }
+
     /// The same out of memory of the library's own, so that the program's is free.
     pub(crate) fn copied(self) -> Heap {
         self.keeps.unwrap_or_else(|| {
@@ -139,7 +145,7 @@ fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<
     let heap = pooled(bytes_of(count, datatype)?);
     datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0)
         .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
-    Ok(Outgoing { payload: heap.memory().reading(), keeps: Some(heap) })
+    Ok(Outgoing::of(heap))
 }
 
 /// The room of a receive: in place where it is contiguous, to be unpacked otherwise.

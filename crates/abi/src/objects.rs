@@ -12,6 +12,7 @@ use crate::bodies::buffered::{Buffered, Slot};
 use crate::bodies::datatype_contents::Made;
 use crate::bodies::generalized::{Generalized, Stage as GeneralizedStage};
 use crate::bodies::info::Pairs;
+use crate::bodies::operators;
 use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as PartitionedSender};
 use crate::bodies::persistent::Persistent;
 use crate::bodies::window_attributes::Facts;
@@ -177,6 +178,10 @@ pub(crate) struct DatatypeObject {
     pub made: Arc<Made>,
     /// Cached attributes; apart from the table of objects, since their callbacks may use it.
     pub attributes: Arc<Attributes>,
+    /// Operations under way that hand the handle to a function of the program have one, too.
+    pub lent: Arc<()>,
+    /// The program has freed it, and it is here for those operations alone.
+    pub freed: bool,
 }
 
 /// A datatype found by its handle.
@@ -270,6 +275,8 @@ pub(crate) struct Objects {
     pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
     pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
+    /// Those that were freed and are lent, by their handles.
+    freed_datatypes: Vec<MPI_Datatype>,
     pub ops: Table<OpObject>,
     pub requests: Table<RequestObject>,
     /// Requests that are begun again and again.
@@ -290,6 +297,7 @@ impl Objects {
             lingering: Vec::new(),
             groups: Table::new(Kind::Group),
             datatypes: Table::new(Kind::Datatype),
+            freed_datatypes: Vec::new(),
             ops: Table::new(Kind::Op),
             requests,
             persistent: Table::new(Kind::Persistent),
@@ -297,6 +305,40 @@ impl Objects {
             windows: Table::new(Kind::Win),
             detached: Vec::new(),
         }
+    }
+}
+
+impl Objects {
+    /// The program's own datatype of a handle. One that was freed is there for operators of operations that were begun or
+    /// described before, and for nobody else (MPI 5.0 §5.1.9).
+    pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<&DatatypeObject> {
+        self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::is_inside())
+    }
+
+    /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more. False where there
+    /// is none of that handle.
+    pub(crate) fn free_datatype(&mut self, handle: MPI_Datatype) -> bool {
+        let Objects { datatypes, freed_datatypes, .. } = self;
+        // Who has one drops it without being asked, so that is looked at now and then.
+        freed_datatypes.retain(|freed| {
+            let is_lent = datatypes.find(freed.value()).is_some_and(DatatypeObject::is_lent);
+            is_lent || datatypes.remove(freed.value()).is_none()
+        });
+        match datatypes.find_mut(handle.value()) {
+            Some(object) if object.freed => false,
+            Some(object) if object.is_lent() => {
+                object.freed = true;
+                freed_datatypes.push(handle);
+                true
+            }
+            found => found.is_some() && datatypes.remove(handle.value()).is_some(),
+        }
+    }
+}
+
+impl DatatypeObject {
+    fn is_lent(&self) -> bool {
+        Arc::strong_count(&self.lent) > 1
     }
 }
 

@@ -133,7 +133,9 @@ impl Input {
         // SAFETY: the caller's promise is handed on; an output that is only packed and never finished reads only.
         let loaded = unsafe { Output::new(buffer.cast_mut(), pieces, true)? };
         let keeps = loaded.scattered.map(|scattered| scattered.packed);
-        Ok(Input { payload: loaded.memory.reading(), blocks: loaded.blocks, _keeps: keeps })
+        // SAFETY: the input keeps what is packed, and the operation keeps the input.
+        let payload = unsafe { loaded.memory.reading() };
+        Ok(Input { payload, blocks: loaded.blocks, _keeps: keeps })
     }
 }
 

@@ -17,6 +17,7 @@
 use weft::claims::RequestId;
 use weft::{Class, Communicator, Error, Result};
 
+use crate::bodies::completion;
 use crate::bodies::persistent::Persistent;
 use crate::generated::constants::*;
 use crate::handles::Kind;
@@ -114,9 +115,20 @@ impl RequestObject {
 }
 
 impl Runtime {
-    /// Gives an operation a handle.
+    /// Gives an operation a handle. Where there is none left, the operation is brought to its end first: nobody could wait
+    /// for it, and it uses the program's memory.
+    ///
+    /// # Errors
+    /// [`Class::NoMemory`].
     pub(crate) fn adopt_request(&self, object: RequestObject) -> Result<MPI_Request> {
-        self.objects().requests.insert(object).map(MPI_Request::from_value).ok_or_else(too_many)
+        let entered = self.objects().requests.try_insert(object);
+        match entered {
+            Ok(handle) => Ok(MPI_Request::from_value(handle)),
+            Err(object) => {
+                completion::give_up(object);
+                Err(too_many())
+            }
+        }
     }
 
     /// Whether the handle is a request that is not over and taken.
@@ -179,4 +191,36 @@ impl Runtime {
 #[cold]
 pub(crate) fn no_request(request: MPI_Request) -> Error {
     Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::testing;
+    use weft::Rank;
+    use weft::claims::{Heap, Payload, Receiving};
+
+    /// What happens to an operation for which no handle is left.
+    #[test]
+    fn a_receive_that_is_given_up_takes_no_message_and_writes_nowhere() {
+        let world = testing::start().world();
+        let (room, tag) = (Heap::new(8), 4711);
+        let receive = |room: &Heap| world.start_receive(room.memory(), Some(Rank(0)), Some(tag)).unwrap();
+        let Receiving::Pending(id) = receive(&room) else { panic!("nothing was sent") };
+        completion::give_up(RequestObject::Receive {
+            comm: world.clone(),
+            errors_to: MPI_COMM_WORLD,
+            id,
+            unpack: None,
+        });
+        let data = Payload::from(&[7u8; 8][..]);
+        let _ = world.start_send(data, Rank(0), tag, weft::claims::Mode::Standard).unwrap();
+        let other = Heap::new(8);
+        let outcome = match receive(&other) {
+            Receiving::Done(outcome) => outcome,
+            Receiving::Pending(id) => world.wait(id),
+        };
+        assert_eq!((outcome.bytes, other.payload().to_vec()), (8, vec![7; 8]));
+        assert_eq!(room.payload().to_vec(), [0; 8]);
+    }
 }

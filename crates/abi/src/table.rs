@@ -11,6 +11,8 @@ pub(crate) struct Table<T> {
     kind: Kind,
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
+    /// How many objects there may be.
+    most: u32,
 }
 
 struct Entry<T> {
@@ -20,17 +22,22 @@ struct Entry<T> {
 
 impl<T> Table<T> {
     pub(crate) const fn new(kind: Kind) -> Table<T> {
-        Table { kind, entries: Vec::new(), free: Vec::new() }
+        Table { kind, entries: Vec::new(), free: Vec::new(), most: OBJECTS_MAX }
     }
 
     /// Adds an object; the answer is its handle's value. `None` when the class has no more handles.
     pub(crate) fn insert(&mut self, object: T) -> Option<usize> {
+        self.try_insert(object).ok()
+    }
+
+    /// The same for an object that must not be dropped where there is no handle for it.
+    pub(crate) fn try_insert(&mut self, object: T) -> Result<usize, T> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
                 let index = self.entries.len() as u32;
-                if index >= OBJECTS_MAX {
-                    return None;
+                if index >= self.most {
+                    return Err(object);
                 }
                 self.entries.push(Entry { generation: 0, object: None });
                 index
@@ -38,7 +45,7 @@ impl<T> Table<T> {
         };
         let entry = &mut self.entries[index as usize];
         entry.object = Some(object);
-        Some(self.value(index))
+        Ok(self.value(index))
     }
 
     fn value(&self, index: u32) -> usize {
@@ -138,6 +145,16 @@ mod tests {
         assert_eq!(first & INTEGER_MASK, third & INTEGER_MASK, "the place is used again");
         assert_eq!((table.find(first), table.find(third)), (None, Some(&"third")));
         assert_eq!(table.remove(first), None);
+    }
+
+    #[test]
+    fn what_finds_no_place_comes_back() {
+        let mut table = Table { most: 2, ..Table::new(Kind::Request) };
+        let handles = ["first", "second"].map(|object| table.try_insert(object).unwrap());
+        assert_eq!(table.try_insert("third"), Err("third"));
+        table.remove(handles[0]);
+        assert!(table.try_insert("third").is_ok_and(|handle| handle != handles[0]));
+        assert_eq!(table.insert("fourth"), None);
     }
 
     #[test]

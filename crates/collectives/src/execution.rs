@@ -12,6 +12,7 @@ use messaging::{
     Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending, Ticket,
 };
 
+use crate::memory;
 use crate::schedule::{Buffer, Schedule, Span, Step};
 
 /// A schedule under way.
@@ -391,7 +392,7 @@ impl Execution {
     fn reading(&mut self, span: Span) -> Payload<'static> {
         match span.buffer {
             Buffer::Input => self.buffers.input.part(span.offset, span.bytes),
-            Buffer::Output | Buffer::Scratch => self.writing(span).reading(),
+            Buffer::Output | Buffer::Scratch => memory::reading(&self.writing(span)),
         }
     }
 

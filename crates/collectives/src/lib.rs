@@ -27,7 +27,7 @@
 //! assert_eq!(middle.to_string(), text);
 //! ```
 //!
-//! **Invariant:** knows no environment, clock, socket or file; no unsafe.
+//! **Invariant:** knows no environment, clock, socket or file; `unsafe` in `memory` alone, for one promise.
 
 mod across;
 mod allgather;
@@ -43,6 +43,7 @@ mod execution;
 mod folding;
 mod gather;
 mod hub;
+mod memory;
 mod neighbourhood;
 mod nested;
 mod nesting;

@@ -9,6 +9,7 @@ use collectives::{
     Shape, allreduce, barrier, bcast,
 };
 use common::elements::{ELEMENT_BYTES, add_in_order, sums};
+use common::memory::reading;
 use common::{Job, Part, filled, nothing_to_reduce, of_all};
 use fabric::simulated::Weather;
 use fabric::{Payload, Peer, UserMemory};
@@ -62,7 +63,7 @@ fn a_schedule_can_be_run_again() {
         let mut parts: Vec<Part> = (0..3u32)
             .map(|rank| {
                 let (input, output) = (filled(&sums(rank, rank + 1, 0, 2)), filled(&[0; 2 * ELEMENT_BYTES]));
-                let buffers = Buffers { input: input.memory().reading(), output: output.memory() };
+                let buffers = Buffers { input: reading(&input), output: output.memory() };
                 let schedule = schedules[rank as usize].clone();
                 Part { execution: Execution::new(schedule, buffers, 1, tag, Rank(rank)), input, output }
             })
@@ -97,7 +98,7 @@ fn an_execution_is_run_again_in_its_own_room() {
         assert_eq!(kept(&parts), kept_at_first);
         for (part, rank) in parts.iter_mut().zip(0..) {
             (part.input, part.output) = fresh(rank);
-            let buffers = Buffers { input: part.input.memory().reading(), output: part.output.memory() };
+            let buffers = Buffers { input: reading(&part.input), output: part.output.memory() };
             part.execution.again(buffers, tag);
         }
     }
@@ -174,13 +175,7 @@ fn a_death_is_told_with_the_rank_and_leaves_nothing_posted() {
     let execution = |rank: u32, tag| {
         let (schedule, here) = (barrier(&Shape::new(Rank(rank), 3)), Rank(rank));
         let nothing = filled(&[]);
-        Execution::new(
-            schedule,
-            Buffers { input: nothing.memory().reading(), output: nothing.memory() },
-            1,
-            tag,
-            here,
-        )
+        Execution::new(schedule, Buffers { input: reading(&nothing), output: nothing.memory() }, 1, tag, here)
     };
     job.network.kill(group(Rank(2)));
     let mut survivors = [execution(0, 0), execution(1, 0)];

@@ -142,9 +142,9 @@ impl OneSided for Loopback {
         Some(Remote { number: u32::from_le_bytes(*number), bytes })
     }
 
-    fn put(&mut self, _lane: (), from: Payload<'_>, (to, offset): (Remote, usize), _ticket: u64) -> Begun {
+    fn put(&mut self, _lane: (), from: UserMemory, (to, offset): (Remote, usize), _ticket: u64) -> Begun {
         self.with(to, (offset, from.bytes()), |mut part| {
-            part.write_at(0, from);
+            part.write_at(0, from.payload());
         })
     }
 

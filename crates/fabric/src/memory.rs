@@ -183,14 +183,14 @@ impl UserMemory {
     /// The same bytes for a request that reads them and outlives this borrow: a send out of a buffer that is
     /// received into at other times.
     ///
-    /// The promise given to [`UserMemory::claim`] covers everything made of the claim, so it covers this. Memory
-    /// of a [`Heap`] has no such promise behind it: whoever sends from it keeps the heap until the send is over,
-    /// and forgets its handle (which leaks the heap) where it cannot wait for that.
+    /// # Safety
+    /// The bytes stay allocated until all that reads them is over. The promise given to [`UserMemory::claim`] covers
+    /// everything made of the claim, so it covers this. Of memory of a [`Heap`] the caller keeps the heap so long, and
+    /// forgets its handle (which leaks the heap) where it cannot wait for that.
     #[inline]
     #[must_use]
-    pub fn reading(&self) -> Payload<'static> {
-        // SAFETY: `claim` promised the bytes until everything made of the claim is gone; for a heap, whoever
-        // called this has taken the duty to keep it, as said above.
+    pub unsafe fn reading(&self) -> Payload<'static> {
+        // SAFETY: the caller's promise.
         unsafe { Payload::claim(self.start, self.bytes) }
     }
 }
@@ -464,7 +464,8 @@ mod tests {
     fn what_is_read_for_a_request_follows_later_writes() {
         let heap = Heap::new(3);
         let mut memory = heap.memory();
-        let reading = memory.part(1, 2).reading();
+        // SAFETY: the heap outlives it.
+        let reading = unsafe { memory.part(1, 2).reading() };
         memory.write_at(0, Payload::from(&[4u8, 5, 6][..]));
         assert_eq!(reading.to_vec(), [5, 6]);
     }

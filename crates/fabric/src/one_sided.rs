@@ -41,9 +41,9 @@ pub trait OneSided: Fabric {
     /// what it claims is checked over there again.
     fn remote(&self, lane: Self::Lane, key: &[u8]) -> Option<Self::Remote>;
 
-    /// Writes `from` to the peer's memory, `to.1` bytes behind its beginning. The memory behind `from` stays allocated and
-    /// unchanged until the operation has ended.
-    fn put(&mut self, lane: Self::Lane, from: Payload<'_>, to: (Self::Remote, usize), ticket: u64) -> Begun;
+    /// Writes `from` to the peer's memory, `to.1` bytes behind its beginning. Until the operation has ended the memory behind
+    /// `from` belongs to the fabric, as that of a get does; nothing is written to it, and it stays unchanged.
+    fn put(&mut self, lane: Self::Lane, from: UserMemory, to: (Self::Remote, usize), ticket: u64) -> Begun;
 
     /// Reads as many bytes as `into` has room for. Until the operation has ended the memory behind it belongs to the fabric.
     fn get(&mut self, lane: Self::Lane, from: (Self::Remote, usize), into: UserMemory, ticket: u64) -> Begun;

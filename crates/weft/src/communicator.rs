@@ -676,15 +676,53 @@ impl Communicator {
 /// Runs a collective operation to its end.
 #[inline]
 fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
+    let mut unwound = Unwound { process, group, execution, is_combining: false };
     let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
-    let end = process.until(|engine| match execution.advance(engine, &place, reduce) {
-        Advance::Pending => None,
-        end => Some(end),
+    let end = process.until(|engine| {
+        let Unwound { execution, is_combining, .. } = &mut unwound;
+        let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
+            *is_combining = true;
+            reduce(input, inout);
+            *is_combining = false;
+        };
+        match execution.advance(engine, &place, &mut combine) {
+            Advance::Pending => None,
+            end => Some(end),
+        }
     });
-    settle(process, execution);
+    settle(process, unwound.execution);
     match end {
         Advance::Failed(failed) => Err(collective_failed(&failed)),
         Advance::Done | Advance::Pending => Ok(()),
+    }
+}
+
+/// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the
+/// other members wait for its messages, and its buffers are in use until then.
+struct Unwound<'a> {
+    process: &'a Process,
+    group: &'a Group,
+    execution: &'a mut Execution,
+    /// The function has been called, and has not returned.
+    is_combining: bool,
+}
+
+impl Drop for Unwound<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_combining {
+            self.go_on();
+        }
+    }
+}
+
+impl Unwound<'_> {
+    #[cold]
+    fn go_on(&mut self) {
+        self.is_combining = false;
+        let nothing: Reduce<'_> = &mut |_, _| {};
+        // Its members know nothing of what happened here; whoever panics tells of it.
+        let _ = finish(self.process, self.group, self.execution, nothing);
     }
 }
 

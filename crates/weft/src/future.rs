@@ -3,7 +3,8 @@
 //! Nobody makes progress in the background: a request gets on while somebody polls it, or waits in any call of this
 //! library. [`block_on`] polls, and then waits as a blocking call does: it looks, spins or yields, and sleeps in the end;
 //! a waker wakes it. Under any other executor a request that is polled asks to be polled again at once, so that it gets on
-//! as often as the executor comes round.
+//! as often as the executor comes round; so it is with one that blocks inside of [`block_on`], and with whatever else brings
+//! wakers of its own.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -45,7 +46,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::clone(&alarm));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
-    let _scope = Scope::enter();
+    let _scope = Scope::enter(waker.clone());
     loop {
         alarm.woken.store(false, Ordering::SeqCst);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
@@ -55,14 +56,17 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Has the waker called when the request may be over: by [`block_on`] where the thread is in one, otherwise at once.
+/// Has the waker called when the request may be over: by [`block_on`] where it is the waker of the one that this thread is in,
+/// otherwise at once. Another waker may be that of an executor that blocks this very thread: then nobody would look.
 pub(crate) fn wake_later(process: &Arc<Process>, request: RequestId, context: &Context<'_>) {
     let kept = AWAITED.with_borrow_mut(|scopes| {
-        let Some(awaited) = scopes.last_mut() else { return false };
-        let waker = context.waker().clone();
-        match awaited.iter_mut().find(|known| known.is(process, request)) {
-            Some(known) => known.waker = waker,
-            None => awaited.push(Awaited { process: Arc::clone(process), request, waker }),
+        let Some(scope) = scopes.last_mut() else { return false };
+        if !scope.waker.will_wake(context.waker()) {
+            scope.has_strangers = true;
+            return false;
+        }
+        if !scope.awaited.iter().any(|known| known.is(process, request)) {
+            scope.awaited.push(Awaited { process: Arc::clone(process), request });
         }
         true
     });
@@ -75,21 +79,29 @@ pub(crate) fn wake_later(process: &Arc<Process>, request: RequestId, context: &C
 pub(crate) fn forget(process: &Arc<Process>, request: RequestId) {
     // A thread that ends has forgotten all.
     let _ = AWAITED.try_with(|scopes| {
-        for awaited in &mut *scopes.borrow_mut() {
-            awaited.retain(|known| !known.is(process, request));
+        for scope in &mut *scopes.borrow_mut() {
+            scope.awaited.retain(|known| !known.is(process, request));
         }
     });
 }
 
 thread_local! {
-    /// The requests that each `block_on` of this thread waits for, the innermost last.
-    static AWAITED: RefCell<Vec<Vec<Awaited>>> = const { RefCell::new(Vec::new()) };
+    /// What each `block_on` of this thread waits for, the innermost last.
+    static AWAITED: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What one `block_on` waits for.
+struct Waiting {
+    /// Its own.
+    waker: Waker,
+    awaited: Vec<Awaited>,
+    /// Requests were polled with other wakers, and so will be polled again at once.
+    has_strangers: bool,
 }
 
 struct Awaited {
     process: Arc<Process>,
     request: RequestId,
-    waker: Waker,
 }
 
 impl Awaited {
@@ -102,8 +114,10 @@ impl Awaited {
 struct Scope;
 
 impl Scope {
-    fn enter() -> Scope {
-        AWAITED.with_borrow_mut(|scopes| scopes.push(Vec::new()));
+    fn enter(waker: Waker) -> Scope {
+        AWAITED.with_borrow_mut(|scopes| {
+            scopes.push(Waiting { waker, awaited: Vec::new(), has_strangers: false });
+        });
         Scope
     }
 }
@@ -125,10 +139,14 @@ struct Alarm {
 impl Alarm {
     /// Waits until a request may be over or somebody has called the waker.
     fn rest(&self) {
-        let wanted: Vec<(Arc<Process>, RequestId)> = AWAITED.with_borrow(|scopes| {
-            let innermost = scopes.last().map_or(&[][..], Vec::as_slice);
-            innermost.iter().map(|known| (Arc::clone(&known.process), known.request)).collect()
+        let (wanted, has_strangers) = AWAITED.with_borrow_mut(|scopes| {
+            let Some(scope) = scopes.last_mut() else { return (Vec::new(), false) };
+            let wanted = scope.awaited.iter().map(|known| (Arc::clone(&known.process), known.request));
+            (wanted.collect::<Vec<_>>(), std::mem::take(&mut scope.has_strangers))
         });
+        if has_strangers && self.woken.load(Ordering::SeqCst) {
+            return thread::yield_now();
+        }
         let Some((process, _)) = wanted.first() else {
             while !self.woken.load(Ordering::SeqCst) {
                 thread::park();
@@ -138,8 +156,9 @@ impl Alarm {
         let process = Arc::clone(process);
         let one = wanted.iter().all(|(other, _)| Arc::ptr_eq(other, &process));
         let over = if one { self.rest_in(&process, &wanted) } else { self.rest_between(&wanted) };
+        // The future is polled now; what it does not ask for again is not waited for.
         for (process, request) in over {
-            wake(&process, request);
+            forget(&process, request);
         }
     }
 
@@ -166,18 +185,6 @@ impl Alarm {
             }
             thread::yield_now();
         }
-    }
-}
-
-/// Calls the waker of a request once. It may do anything, so nothing is borrowed meanwhile.
-fn wake(process: &Arc<Process>, request: RequestId) {
-    let waker = AWAITED.with_borrow_mut(|scopes| {
-        let awaited = scopes.last_mut()?;
-        let at = awaited.iter().position(|known| known.is(process, request))?;
-        Some(awaited.swap_remove(at).waker)
-    });
-    if let Some(waker) = waker {
-        waker.wake();
     }
 }
 

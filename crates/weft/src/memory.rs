@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use datatype::{Predefined, Shape};
-use fabric::{Payload, UserMemory};
+use fabric::{Heap, Payload, UserMemory};
 
 use crate::error::{Class, Error, Result};
 use crate::fabrics::SharedHeap;
@@ -203,6 +203,15 @@ pub(crate) fn reading<T: Datatype>(values: &[T]) -> Payload<'static> {
     // SAFETY: the slice is allocated; every caller in this crate keeps it so until the operation that the claim is
     // given to is over (blocking calls return after it, requests own the vector and wait in their `Drop`).
     unsafe { Payload::claim(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// What stands in memory of the library's own, for a send.
+///
+/// The caller of this crate-private function keeps the heap until the send is over: it waits for it, or keeps the heap
+/// beside the request, or forgets it where it can do neither.
+pub(crate) fn sending(heap: &Heap) -> Payload<'static> {
+    // SAFETY: as said above.
+    unsafe { heap.memory().reading() }
 }
 
 /// Room for values that stays where it is, and is not looked at, until the operation is over.

@@ -478,15 +478,12 @@ impl Process {
         mut engine: Guard<'a, Engine<Fabrics>>,
         mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
     ) -> R {
-        let mut patience = Patience::new(self.policy);
+        let mut waiting = Waiting { process: self, patience: Patience::new(self.policy) };
         let mut looks_left = self.looks;
         let mut happened = None;
         // The one place where `ready` is called, so that it becomes a part of this loop.
         loop {
             if let Some(answer) = ready(&mut engine) {
-                if patience.is_armed() {
-                    self.disarm();
-                }
                 return answer;
             }
             looks_left -= 1;
@@ -495,8 +492,8 @@ impl Process {
                 continue;
             }
             if let Some(happened) = happened {
-                patience.looked(happened);
-                engine = self.pause(engine, &mut patience);
+                waiting.patience.looked(happened);
+                engine = self.pause(engine, &mut waiting.patience);
             }
             happened = Some(self.turn(&mut engine));
             looks_left = self.looks;
@@ -717,6 +714,21 @@ impl Process {
     /// What the process manager knows beyond ranks.
     pub(crate) fn exchange(&self) -> std::sync::MutexGuard<'_, Exchange> {
         lock(&self.exchange)
+    }
+}
+
+/// A thread that waits. Whether it gets what it waits for or panics on the way, the bell does not count on it any more.
+struct Waiting<'a> {
+    process: &'a Process,
+    patience: Patience,
+}
+
+impl Drop for Waiting<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.patience.is_armed() {
+            self.process.disarm();
+        }
     }
 }
 

@@ -149,6 +149,14 @@ impl Communicator {
         Ok(Request { communicator: self.clone(), values, state, way: Way::In(landing) })
     }
 
+    /// Receives a message into nothing: who sends it does not wait for ever, whatever its length.
+    #[cold]
+    fn discard(&self, message: Message) {
+        if let Receiving::Pending(request) = self.start_receive_taken(message, UserMemory::EMPTY) {
+            let _ = self.wait(request);
+        }
+    }
+
     fn checked(&self, outcome: &Outcome) -> Result<Status> {
         let received = self.conclude_receive(outcome);
         received.error.map_or(Ok(received.status), Err)
@@ -469,9 +477,19 @@ mod sealed {
 impl<T: Datatype> sealed::Sealed for Vec<T> {}
 impl<T: Datatype> FromMessage for Vec<T> {
     fn from_message(communicator: &Communicator, message: Message) -> Result<(Vec<T>, Status)> {
-        let count = values_in::<T>(message.probed().bytes, || communicator.place().to_string())?;
-        let mut values = blank::<T>(count);
-        let (memory, landing) = inbound(&mut values)?;
+        let mut values = Vec::new();
+        let room =
+            values_in::<T>(message.probed().bytes, || communicator.place().to_string()).and_then(|count| {
+                values = blank::<T>(count);
+                inbound(&mut values)
+            });
+        let (memory, landing) = match room {
+            Ok(room) => room,
+            Err(error) => {
+                communicator.discard(message);
+                return Err(error);
+            }
+        };
         let outcome = match communicator.start_receive_taken(message, memory) {
             Receiving::Done(outcome) => outcome,
             Receiving::Pending(request) => communicator.wait(request),

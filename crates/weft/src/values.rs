@@ -8,7 +8,7 @@ use datatype::{Datatype as Compiled, DatatypeError, ShortClaim};
 use fabric::{Heap, Payload, UserMemory};
 
 use crate::error::{Class, Error, Result};
-use crate::memory::{Datatype, reading, value_bytes, writing};
+use crate::memory::{Datatype, reading, sending, value_bytes, writing};
 
 /// The datatype of a type, made when it is first needed.
 pub(crate) fn compiled<T: Datatype>() -> Result<Compiled> {
@@ -55,7 +55,7 @@ pub(crate) fn outbound<T: Datatype>(values: &[T]) -> Result<Outbound> {
 pub(crate) fn gathered(datatype: &Compiled, count: i64, memory: Payload<'_>) -> Result<Outbound> {
     let heap = Heap::new(datatype.packed_bytes(count).map_err(refused)? as usize);
     datatype::pack_memory(datatype, count, memory, &mut heap.memory(), 0).map_err(short)?;
-    Ok(Outbound { payload: heap.memory().reading(), keeps: Some(heap) })
+    Ok(Outbound { payload: sending(&heap), keeps: Some(heap) })
 }
 
 /// Where received data is brought when it is there.

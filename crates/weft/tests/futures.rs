@@ -145,3 +145,40 @@ fn one_wait_may_stand_in_another() {
     }));
     assert_eq!(answer, 3);
 }
+
+/// An executor that knows nothing of this library, and sleeps until it is woken.
+fn sleep_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Unpark>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+#[test]
+fn an_executor_that_blocks_inside_of_ours_is_woken() {
+    on_each_fabric(2, |session| {
+        let world = session.world();
+        let other = Rank(1 - world.rank().0);
+        if world.rank() == Rank(1) {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let came = block_on(async {
+            let sending = world.isend(vec![7u64; 50_000], other, 0).unwrap();
+            // A library that is called here may well do so.
+            let came = sleep_on(world.ireceive::<u64>(50_000, other, 0).unwrap()).unwrap().0;
+            sending.await.unwrap();
+            came
+        });
+        assert_eq!(came, [7; 50_000]);
+    });
+}

@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use common::on_each_fabric;
+use weft::claims::{Heap, Payload, UserMemory};
+use weft::collectives::{self, Collective, Reduction};
 use weft::{Class, Config, FabricName, Operator, Rank, run_threads};
 
 #[test]
@@ -92,6 +96,7 @@ fn errors_tell_whom_and_what() {
         if world.rank() == Rank(0) {
             world.send(&[1u64, 2, 3], Rank(1), 9).unwrap();
             world.send(&[0u8; 7], Rank(1), 10).unwrap();
+            world.send(&[0u8; 3_000_001], Rank(1), 11).unwrap();
         } else {
             let error = world.receive_into(&mut [0u64; 2], Rank(0), 9).unwrap_err();
             assert_eq!(error.class, Class::Truncated);
@@ -99,6 +104,8 @@ fn errors_tell_whom_and_what() {
                 assert!(error.to_string().contains(word), "{word:?} is missing in {error}");
             }
             assert_eq!(world.receive::<u64>(Rank(0), 10).unwrap_err().class, Class::Type);
+            // Its sender waits until somebody takes it, and is told nothing of that.
+            assert_eq!(world.recv::<Vec<u64>>(Rank(0), 11).unwrap_err().class, Class::Type);
         }
         assert_eq!(world.send(&[1u8], Rank(2), 0).unwrap_err().class, Class::Rank);
         assert_eq!(world.send(&[1u8], Rank(0), -1).unwrap_err().class, Class::Tag);
@@ -144,4 +151,30 @@ fn process_sets_of_the_launcher_are_seen_by_their_members() {
     });
     assert_eq!(seen.unwrap(), [Some(vec![2, 0]), None, Some(vec![2, 0])]);
     assert!(run_threads(2, &config, |_| ()).unwrap_err().what.contains("names rank 2"), "there are only two");
+}
+
+/// The other members get something, as from any member that combines wrongly, and nobody waits for ever.
+#[test]
+fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
+    on_each_fabric(4, |session| {
+        let world = session.world();
+        let operator = collectives::Operator { element_bytes: 8, commutative: false };
+        for count in [1, 50_000] {
+            let reduction = Reduction { count, operator, in_place: false };
+            let input: &'static [u8] = vec![0; 8 * count].leak();
+            let output = Heap::new(8 * count);
+            let (mut calls, here) = (0, world.rank().0);
+            let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
+                calls += 1;
+                assert!(here != 0 || calls > 1, "this function of the program has a bug");
+                inout.write_at(0, input);
+            };
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let (everywhere, input) = (Collective::Allreduce(reduction), Payload::from(input));
+                world.perform(everywhere, input, output.memory(), &mut combine)
+            }));
+            assert_eq!(ended.is_ok_and(|ended| ended.is_ok()), here != 0, "rank {here}");
+            assert_eq!(world.all_reduce(&[here], Operator::Sum).unwrap(), [6]);
+        }
+    });
 }

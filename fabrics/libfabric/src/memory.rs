@@ -47,14 +47,13 @@ enum Near {
     /// Room that is read into.
     Room(UserMemory),
     /// What is written to the peer.
-    Source(Payload<'static>),
+    Source(UserMemory),
 }
 
 impl Near {
-    fn memory(&mut self) -> (*mut u8, usize) {
+    fn memory(&self) -> (*mut u8, usize) {
         match self {
-            Near::Room(room) => (room.start(), room.bytes()),
-            Near::Source(source) => (source.start().cast_mut(), source.bytes()),
+            Near::Room(memory) | Near::Source(memory) => (memory.start(), memory.bytes()),
         }
     }
 }
@@ -358,13 +357,11 @@ impl Memory {
     }
 
     /// Takes what will be written to a peer's memory.
-    pub(crate) fn launch(&mut self, source: Payload<'_>, about: About) -> Result<TransferId, LibfabricError> {
-        // SAFETY: the contract of `OneSided::put` keeps the source until the operation has ended, and so longer than this.
-        let source = unsafe { Payload::claim(source.start(), source.bytes()) };
+    pub(crate) fn launch(&mut self, source: UserMemory, about: About) -> Result<TransferId, LibfabricError> {
         self.begin(Near::Source(source), about)
     }
 
-    fn begin(&mut self, mut near: Near, about: About) -> Result<TransferId, LibfabricError> {
+    fn begin(&mut self, near: Near, about: About) -> Result<TransferId, LibfabricError> {
         let regions = if self.endpoint.terms().memory.local {
             let (start, bytes) = near.memory();
             // The memory is kept until the transfer is over, which ends the registrations.

@@ -2,8 +2,7 @@
 //! where it belongs, as large messages do; all of it over the endpoint, and nothing over rails.
 
 use fabric::{
-    Abilities, Atomic, Attached, Begun, Change, Elements, FabricError, OneSided, Payload, Scalar, Sink,
-    UserMemory,
+    Abilities, Atomic, Attached, Begun, Change, Elements, FabricError, OneSided, Scalar, Sink, UserMemory,
 };
 use libfabric_sys as sys;
 use libfabric_sys::{Answer, AtomicKind, Use};
@@ -93,12 +92,12 @@ impl OneSided for Libfabric {
         Remote::decode(key)
     }
 
-    fn put(&mut self, lane: Lane, from: Payload<'_>, (to, offset): (Remote, usize), ticket: u64) -> Begun {
+    fn put(&mut self, lane: Lane, from: UserMemory, (to, offset): (Remote, usize), ticket: u64) -> Begun {
         let Some(at) = to.part(offset, from.bytes()).filter(|_| self.abilities(lane).put) else {
             return Begun::Refused;
         };
         if from.bytes() <= self.port.short_bytes_max() {
-            return self.short(lane, ticket, Deed::Put(from), UserMemory::EMPTY, at);
+            return self.short(lane, ticket, Deed::Put(from.payload()), UserMemory::EMPTY, at);
         }
         let about = About::new((lane.0, ticket), Purpose::OneSided, Way::single(at), from.bytes());
         self.long(lane, |fabric| fabric.port.launch(from, about))

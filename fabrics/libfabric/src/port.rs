@@ -16,14 +16,18 @@ pub(crate) struct Port {
     memory: Memory,
     /// What each slot was used for last.
     slots: Vec<Task>,
-    free_slots: Free,
+    free_slots: Places,
     /// Slots that short operations are in.
     short: u32,
     /// For each rail and each of its operations, which transfer it is a part of.
     moves: Vec<[TransferId; MOVES]>,
-    free_moves: [Free; RAILS_MAX],
+    free_moves: [Places; RAILS_MAX],
     /// Receive buffers that the provider could not take yet.
     idle_buffers: Vec<u32>,
+    /// Those that it does not have.
+    free_buffers: Places,
+    /// For each receive buffer a bit: another has taken its place.
+    replaced: u64,
     /// How many receive buffers have been used so far; those of which an error has told are not used again.
     buffers: u32,
     /// What is injected is put together here.
@@ -89,36 +93,56 @@ pub(crate) struct Stamp {
     pub(crate) sequence: u32,
 }
 
-/// Which of up to 64 places are free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Free(u64);
+/// Up to 64 places for operations: which are free, and whose turn it is in each.
+///
+/// Some providers tell of a failure twice. The second word must not end what has taken the place since, so each turn is
+/// an operation of its own: a place is given back only by the operation that has it, and after a failure it is another's
+/// turn. What an operation has failed with is told again long before so many others have failed in its place that its
+/// turn comes round.
+#[derive(Clone, Copy)]
+struct Places {
+    free: u64,
+    turns: [u8; 64],
+}
 
-impl Free {
-    fn all(places: usize) -> Free {
-        Free(u64::MAX >> (64 - places))
+impl Places {
+    fn all(places: usize) -> Places {
+        Places { free: u64::MAX >> (64 - places), turns: [0; 64] }
     }
 
-    fn first(self) -> Option<u32> {
-        (self.0 != 0).then(|| self.0.trailing_zeros())
+    fn first(&self) -> Option<u32> {
+        (self.free != 0).then(|| self.free.trailing_zeros())
     }
 
-    fn has(self, place: u32) -> bool {
-        self.0 & 1 << place != 0
+    fn has(&self, place: u32) -> bool {
+        self.free & 1 << place != 0
     }
 
-    fn count(self) -> u32 {
-        self.0.count_ones()
+    fn count(&self) -> u32 {
+        self.free.count_ones()
     }
 
     fn take(&mut self, place: u32) {
-        self.0 &= !(1 << place);
+        self.free &= !(1 << place);
     }
 
-    /// Gives a place back; false where it was free.
-    fn give_back(&mut self, place: u32) -> bool {
-        let was_taken = !self.has(place);
-        self.0 |= 1 << place;
+    /// Whose turn it is.
+    fn turn(&self, place: u32) -> u32 {
+        u32::from(self.turns[place as usize])
+    }
+
+    /// Gives a place back; false where it was free, or another has it now.
+    fn give_back(&mut self, place: u32, turn: u32) -> bool {
+        let was_taken = !self.has(place) && self.turn(place) == turn;
+        self.free |= u64::from(was_taken) << place;
         was_taken
+    }
+
+    /// What was in the place has failed.
+    #[cold]
+    fn pass_on(&mut self, place: u32) {
+        let turn = &mut self.turns[place as usize];
+        *turn = (*turn + 1) % TURNS as u8;
     }
 }
 
@@ -126,6 +150,7 @@ impl Free {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     buffer: usize,
+    turn: u32,
     completed: Completed,
 }
 
@@ -140,10 +165,9 @@ impl Port {
         let terms = offer.terms();
         let inject_bytes = terms.inject_bytes_max.min(INJECT_BYTES_MAX);
         let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
-        let capacity =
-            Capacity { operations: (SLOTS + BUFFERS_MAX + MOVES) as u32, message_bytes_max: slot_bytes };
+        let capacity = Capacity { operations: (PLACES * TURNS) as u32, message_bytes_max: slot_bytes };
         let endpoint = Endpoint::open(offer, capacity)?;
-        let for_moves = Capacity { operations: MOVES as u32, message_bytes_max: slot_bytes };
+        let for_moves = Capacity { operations: (MOVES * TURNS) as u32, message_bytes_max: slot_bytes };
         let mut opened = Vec::new();
         rails.retain(|rail| {
             let is_wanted = opened.len() < RAILS_MAX - 1 && rail.terms().memory == terms.memory;
@@ -155,12 +179,14 @@ impl Port {
         let memory = Memory::new(endpoint, opened, SLOTS, slot_bytes)?;
         let mut port = Port {
             slots: (0..SLOTS).map(|_| Task::Message(Stamp::default())).collect(),
-            free_slots: Free::all(SLOTS),
+            free_slots: Places::all(SLOTS),
             short: 0,
             moves: vec![[TransferId::NONE; MOVES]; memory.rails()],
-            free_moves: [Free::all(MOVES); RAILS_MAX],
+            free_moves: [Places::all(MOVES); RAILS_MAX],
             memory,
             idle_buffers: (0..BUFFERS as u32).collect(),
+            free_buffers: Places::all(BUFFERS_MAX),
+            replaced: 0,
             buffers: BUFFERS as u32,
             scratch: vec![0; inject_bytes].into(),
             frame_bytes_max: if injects && inject_bytes >= INJECT_BYTES_MAX {
@@ -238,7 +264,8 @@ impl Port {
         payload: Payload<'_>,
     ) -> Answer {
         let Some(slot) = self.free_slots.first() else { return Answer::Again };
-        let answer = self.memory.send_slot(Operation(slot), slot as usize, (head, payload), to);
+        let operation = Part::Slot(slot as usize).operation(0, self.free_slots.turn(slot));
+        let answer = self.memory.send_slot(operation, slot as usize, (head, payload), to);
         if answer == Answer::Taken {
             self.free_slots.take(slot);
             self.slots[slot as usize] = Task::Message(stamp);
@@ -263,7 +290,8 @@ impl Port {
         let Some(slot) = self.free_slots.first().filter(|_| self.free_slots.count() > SLOTS_KEPT) else {
             return Answer::Again;
         };
-        let answer = self.memory.short(Operation(slot), slot as usize, deed, to, remote);
+        let operation = Part::Slot(slot as usize).operation(0, self.free_slots.turn(slot));
+        let answer = self.memory.short(operation, slot as usize, deed, to, remote);
         if answer == Answer::Taken {
             self.free_slots.take(slot);
             self.slots[slot as usize] = Task::Short(errand, into);
@@ -333,7 +361,7 @@ impl Port {
         self.memory.land(room, about)
     }
 
-    pub(crate) fn launch(&mut self, source: Payload<'_>, about: About) -> Result<TransferId, LibfabricError> {
+    pub(crate) fn launch(&mut self, source: UserMemory, about: About) -> Result<TransferId, LibfabricError> {
         self.memory.launch(source, about)
     }
 
@@ -369,7 +397,7 @@ impl Port {
         remote: Remote,
     ) -> Answer {
         let Some(place) = self.free_moves[rail].first() else { return Answer::Again };
-        let operation = Operation(if rail == 0 { FIRST_MOVE as u32 + place } else { place });
+        let operation = Part::Move(place as usize).operation(rail, self.free_moves[rail].turn(place));
         let answer = self.memory.transfer((rail, operation), id, part, peer, remote);
         if answer == Answer::Taken {
             self.free_moves[rail].take(place);
@@ -410,45 +438,51 @@ impl Port {
     #[inline]
     fn event(&mut self, completed: Completed) -> Option<Event> {
         match Part::of(self.rail, completed.operation?) {
-            Part::Buffer(buffer) if completed.received => Some(Event::Came(Arrival { buffer, completed })),
-            Part::Buffer(buffer) => {
-                self.release(buffer, completed.released);
+            (Part::Buffer(buffer), turn) if completed.received => {
+                Some(Event::Came(Arrival { buffer, turn, completed }))
+            }
+            (Part::Buffer(buffer), turn) => {
+                self.release(buffer, turn, completed.released);
                 None
             }
-            part => self.ended(part, true),
+            (part, turn) => self.ended(part, turn, true),
         }
     }
 
     /// A send, a short operation or a part of a transfer is over, well or not. `None` for one that was over before: some
     /// providers tell of an error twice.
-    fn ended(&mut self, part: Part, well: bool) -> Option<Event> {
-        match part {
-            Part::Slot(slot) => {
-                if !self.free_slots.give_back(slot as u32) {
-                    return None;
-                }
-                let done = match &mut self.slots[slot] {
-                    Task::Message(stamp) => return Some(Event::Left(*stamp)),
-                    Task::Short(errand, into) => {
-                        if well {
-                            self.memory.fetched(slot, into);
-                        }
-                        Event::Done(*errand)
-                    }
-                };
-                self.short -= 1;
-                self.slots[slot] = Task::Message(Stamp::default());
-                Some(done)
-            }
-            Part::Move(place) => {
-                let id = self.moves[self.rail][place];
-                self.free_moves[self.rail].give_back(place as u32).then(|| {
-                    self.memory.operation_ended(id);
-                    Event::Moved(id)
-                })
-            }
-            Part::Buffer(_) => None,
+    fn ended(&mut self, part: Part, turn: u32, well: bool) -> Option<Event> {
+        let (place, places) = match part {
+            Part::Slot(slot) => (slot as u32, &mut self.free_slots),
+            Part::Move(place) => (place as u32, &mut self.free_moves[self.rail]),
+            Part::Buffer(_) => return None,
+        };
+        if !places.give_back(place, turn) {
+            return None;
         }
+        if !well {
+            places.pass_on(place);
+        }
+        let slot = match part {
+            Part::Slot(slot) => slot,
+            _ => {
+                let id = self.moves[self.rail][place as usize];
+                self.memory.operation_ended(id);
+                return Some(Event::Moved(id));
+            }
+        };
+        let done = match &mut self.slots[slot] {
+            Task::Message(stamp) => return Some(Event::Left(*stamp)),
+            Task::Short(errand, into) => {
+                if well {
+                    self.memory.fetched(slot, into);
+                }
+                Event::Done(*errand)
+            }
+        };
+        self.short -= 1;
+        self.slots[slot] = Task::Message(Stamp::default());
+        Some(done)
     }
 
     /// A message, as it lies in its buffer. `None` where the completion tells what cannot be.
@@ -460,11 +494,12 @@ impl Port {
     /// The message is not needed any more.
     #[inline]
     pub(crate) fn seen(&mut self, arrival: Arrival) {
-        self.release(arrival.buffer, arrival.completed.released);
+        self.release(arrival.buffer, arrival.turn, arrival.completed.released);
     }
 
-    fn release(&mut self, buffer: usize, released: bool) {
-        if released {
+    #[inline]
+    fn release(&mut self, buffer: usize, turn: u32, released: bool) {
+        if released && self.free_buffers.give_back(buffer as u32, turn) {
             self.idle_buffers.push(buffer as u32);
             self.post_buffers();
         }
@@ -473,10 +508,11 @@ impl Port {
     /// Hands all receive buffers to the provider that it does not have, as far as it takes them.
     fn post_buffers(&mut self) {
         while let Some(&buffer) = self.idle_buffers.last() {
-            let operation = Operation(SLOTS as u32 + buffer);
+            let operation = Part::Buffer(buffer as usize).operation(0, self.free_buffers.turn(buffer));
             if self.memory.post_buffer(operation, buffer as usize) != Answer::Taken {
                 break;
             }
+            self.free_buffers.take(buffer);
             self.idle_buffers.pop();
         }
     }
@@ -485,14 +521,20 @@ impl Port {
     /// they are over.
     #[cold]
     fn failed(&mut self, failure: Box<Failure>) -> Event {
-        let Some(part) = failure.operation.map(|operation| Part::of(self.rail, operation)) else {
+        let Some((part, turn)) = failure.operation.map(|operation| Part::of(self.rail, operation)) else {
             return Event::Failed(Failed::Something, failure);
         };
         match part {
-            Part::Buffer(buffer) if failure.released => self.release(buffer, true),
-            Part::Buffer(_) => self.replace_buffer(),
+            Part::Buffer(buffer) if failure.released => {
+                if self.free_buffers.give_back(buffer as u32, turn) {
+                    self.free_buffers.pass_on(buffer as u32);
+                    self.idle_buffers.push(buffer as u32);
+                    self.post_buffers();
+                }
+            }
+            Part::Buffer(buffer) => self.replace_buffer(buffer),
             part => {
-                let failed = match self.ended(part, false) {
+                let failed = match self.ended(part, turn, false) {
                     Some(Event::Left(stamp)) => Failed::Message(stamp),
                     Some(Event::Moved(id)) => Failed::Transfer(id),
                     Some(Event::Done(errand)) => Failed::Short(errand),
@@ -505,8 +547,10 @@ impl Port {
     }
 
     /// Nobody knows whether the provider still writes into a buffer of which it has told an error and not the release.
-    fn replace_buffer(&mut self) {
-        if (self.buffers as usize) < BUFFERS_MAX {
+    fn replace_buffer(&mut self, buffer: usize) {
+        let was_replaced = self.replaced & 1 << buffer != 0;
+        self.replaced |= 1 << buffer;
+        if !was_replaced && (self.buffers as usize) < BUFFERS_MAX {
             self.idle_buffers.push(self.buffers);
             self.buffers += 1;
             self.post_buffers();
@@ -522,14 +566,31 @@ enum Part {
 }
 
 impl Part {
+    /// What an operation at one of the rails is, and which turn of its place.
     #[inline]
-    fn of(rail: usize, operation: Operation) -> Part {
-        match operation.0 as usize {
-            place if rail > 0 => Part::Move(place),
+    fn of(rail: usize, operation: Operation) -> (Part, u32) {
+        let operation = operation.0 as usize;
+        if rail > 0 {
+            return (Part::Move(operation % MOVES), (operation / MOVES) as u32);
+        }
+        let part = match operation % PLACES {
             slot if slot < SLOTS => Part::Slot(slot),
             buffer if buffer < FIRST_MOVE => Part::Buffer(buffer - SLOTS),
             place => Part::Move(place - FIRST_MOVE),
-        }
+        };
+        (part, (operation / PLACES) as u32)
+    }
+
+    /// The operation of that turn.
+    #[inline]
+    fn operation(self, rail: usize, turn: u32) -> Operation {
+        let (place, places) = match self {
+            Part::Move(place) if rail > 0 => (place, MOVES),
+            Part::Slot(slot) => (slot, PLACES),
+            Part::Buffer(buffer) => (SLOTS + buffer, PLACES),
+            Part::Move(place) => (FIRST_MOVE + place, PLACES),
+        };
+        Operation((turn as usize * places + place) as u32)
     }
 }
 
@@ -545,6 +606,9 @@ const SLOT_ALIGNMENT: usize = 64;
 const MOVES: usize = 16;
 /// Their first operation at the endpoint.
 const FIRST_MOVE: usize = SLOTS + BUFFERS_MAX;
+/// Operations that can be under way at the endpoint, and how many turns there are of each.
+const PLACES: usize = FIRST_MOVE + MOVES;
+const TURNS: usize = 8;
 /// One part. Providers cut it as they need; this only bounds what one failure costs.
 const MOVED_BYTES_MAX: usize = 1 << 30;
 /// Beyond this a copy into a slot costs no more than a copy to be injected.

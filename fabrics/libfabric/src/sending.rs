@@ -101,7 +101,8 @@ impl Libfabric {
             Err(posted) => return posted,
         };
         let head = self.frame(index, there, Kind::Long, header).encode_long(payload.bytes());
-        let first = payload.part(0, self.port.copied_bytes_max() - LENGTH_BYTES);
+        let first = share(payload.bytes() + LENGTH_BYTES, self.port.copied_bytes_max()) - LENGTH_BYTES;
+        let first = payload.part(0, first);
         if self.hand_over(index, there, (&head, first), Port::send) == Posted::Busy {
             return Posted::Busy;
         }
@@ -115,7 +116,7 @@ impl Libfabric {
     pub(crate) fn send_pieces(&mut self, index: u32, rest: Payload<'_>) -> usize {
         let mut sent = 0;
         while sent < rest.bytes() {
-            let piece = rest.part(sent, self.port.copied_bytes_max());
+            let piece = rest.part(sent, share(rest.bytes() - sent, self.port.copied_bytes_max()));
             if self.send_frame(index, Kind::Piece, &Header::default(), piece) == Posted::Busy {
                 break;
             }
@@ -163,5 +164,30 @@ impl Libfabric {
     }
 }
 
+/// The length of the next piece of so many bytes: all are about as long. A short one behind long ones would cost as much as
+/// they do, and nothing is copied meanwhile.
+fn share(bytes: usize, bytes_max: usize) -> usize {
+    bytes.div_ceil(bytes.div_ceil(bytes_max).max(1))
+}
+
 /// A copy of so many bytes costs less than to count.
 const CHEAP_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_alike_and_as_few_as_can_be() {
+        for (bytes, bytes_max) in [(1, 8), (8, 8), (9, 8), (16_392, 16_344), (65_544, 16_344), (100, 7)] {
+            let (mut left, mut pieces) = (bytes, Vec::new());
+            while left > 0 {
+                pieces.push(share(left, bytes_max));
+                left -= pieces.last().unwrap();
+            }
+            assert_eq!(pieces.len(), bytes.div_ceil(bytes_max));
+            let (least, most) = (pieces.iter().min().unwrap(), pieces.iter().max().unwrap());
+            assert!(*most <= bytes_max && most - least <= 1, "{pieces:?}");
+        }
+    }
+}

@@ -17,9 +17,17 @@ use crate::wire::{self, Kind};
 pub(crate) struct Transfers {
     /// What is shown, and to whom. Of one piece of memory there may be several: providers that keep registrations answer
     /// the same key for all within one of them.
-    shown: HashMap<(Peer, [u64; 2]), Vec<Shown>>,
+    shown: HashMap<(Peer, [u64; 2]), Alike>,
     /// Those of which not all has been asked for, in turn.
     asking: VecDeque<TransferId>,
+}
+
+/// What is shown to a peer by the same words. Nobody can tell which of them is read, so all last until none is.
+#[derive(Default)]
+struct Alike {
+    all: Vec<Shown>,
+    /// How many of them were hidden.
+    hidden: usize,
 }
 
 /// What is noted of a transfer.
@@ -116,7 +124,7 @@ impl Libfabric {
         if over_rails {
             self.tell_keys(index, exposed, shown.keys);
         }
-        self.transfers.shown.entry((peer, exposed.words)).or_default().push(shown);
+        self.transfers.shown.entry((peer, exposed.words)).or_default().all.push(shown);
         self.note_haste();
         exposed
     }
@@ -142,12 +150,13 @@ impl Libfabric {
     /// Ends what [`Libfabric::show`] began.
     pub(crate) fn hide(&mut self, peer: Peer, exposed: Exposed) {
         let place = (peer, exposed.words);
-        let Some(all) = self.transfers.shown.get_mut(&place) else { return };
-        if let Some(shown) = all.pop() {
-            self.port.hide(shown);
+        let Some(alike) = self.transfers.shown.get_mut(&place) else { return };
+        alike.hidden += 1;
+        if alike.hidden < alike.all.len() {
+            return;
         }
-        if all.is_empty() {
-            self.transfers.shown.remove(&place);
+        for shown in self.transfers.shown.remove(&place).unwrap_or_default().all {
+            self.port.hide(shown);
         }
         self.note_haste();
     }
@@ -268,20 +277,23 @@ impl Libfabric {
         ended
     }
 
-    /// A part of a transfer has failed. A message that cannot be read has lost its peer; what somebody wanted of a peer's
-    /// memory may have been wrong, and whether the peer is there still shows by another message.
+    /// A part of a transfer has failed. A message that cannot be read has lost its peer, also one that has left in good
+    /// order; what somebody wanted of a peer's memory may have been wrong, and whether the peer is there still shows by
+    /// another message.
     #[cold]
     pub(crate) fn transfer_failed(&mut self, id: TransferId, said: &str) {
         let Some(about) = self.port.about(id) else { return };
         let (index, purpose) = (about.link, about.purpose);
-        match purpose {
-            Purpose::Message => self.lost_by_provider(index, said),
-            Purpose::OneSided => {
-                let error = self.denied(index, said);
-                if let Some(about) = self.port.about(id) {
-                    about.error.get_or_insert(Box::new(error));
-                }
+        let error = match purpose {
+            Purpose::Message => {
+                let error = trouble::lost(&self.who(index), &self.provider, said);
+                self.fail(index, error.clone());
+                error
             }
+            Purpose::OneSided => self.denied(index, said),
+        };
+        if let Some(about) = self.port.about(id) {
+            about.error.get_or_insert(Box::new(error));
         }
     }
 
@@ -300,7 +312,7 @@ impl Libfabric {
         self.note_haste();
         let peer = self.links[about.link as usize].peer;
         match (about.purpose, about.error) {
-            (Purpose::Message, _) => sink.pulled(peer, about.ticket, is_open),
+            (Purpose::Message, error) => sink.pulled(peer, about.ticket, is_open && error.is_none()),
             (Purpose::OneSided, Some(error)) => sink.done(peer, about.ticket, Err(*error)),
             (Purpose::OneSided, None) if !is_open => {
                 let error = trouble::was_lost(&self.who(about.link));

@@ -31,6 +31,8 @@ pub struct Rules {
     pub by_address: bool,
     /// `FI_MR_PROV_KEY`: the provider chooses the keys.
     pub provider_keys: bool,
+    /// Whether memory that begins at the same place has the same key, as where the provider caches registrations.
+    pub shares_keys: bool,
     /// `FI_MR_ENDPOINT`: registrations are bound to the endpoint and enabled.
     pub by_endpoint: bool,
     /// How long a key may be.
@@ -113,6 +115,7 @@ impl Rules {
         local: false,
         by_address: false,
         provider_keys: false,
+        shares_keys: false,
         by_endpoint: false,
         key_bytes: 8,
         inject_bytes_max: 64,

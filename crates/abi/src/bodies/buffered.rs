@@ -361,7 +361,8 @@ fn buffer(
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();
-    let sending = planned.start(&comm, copy.memory().reading(), (to, tag), Mode::Standard);
+    // SAFETY: the copy is kept beside the request of the send below, wherever that goes.
+    let sending = planned.start(&comm, unsafe { copy.memory().reading() }, (to, tag), Mode::Standard);
     let unplaced = {
         let mut attached = lock(slot);
         if let Some(attached) = &mut *attached {

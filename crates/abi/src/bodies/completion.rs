@@ -106,6 +106,23 @@ fn wait_taken(object: RequestObject) -> Ended {
     }
 }
 
+/// Ends an operation that nobody can wait for: a receive is cancelled unless its message has come, all else is waited for.
+#[cold]
+pub(crate) fn give_up(object: RequestObject) {
+    match &object {
+        // The program says when it is over, and uses no memory of anybody.
+        RequestObject::Generalized { .. } => return,
+        RequestObject::Receive { comm, id, .. } => comm.cancel(*id),
+        RequestObject::Exchange { .. } => {
+            let RequestObject::Exchange { receive, send } = object else { return };
+            give_up(*receive);
+            return give_up(*send);
+        }
+        _ => {}
+    }
+    drop(wait_taken(object));
+}
+
 /// What a request that is over comes to.
 fn end(object: RequestObject, outcome: &Outcome) -> Ended {
     match object {

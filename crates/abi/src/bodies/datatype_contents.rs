@@ -118,7 +118,7 @@ impl Part {
             return Ok(Part::Permanent(handle));
         }
         let objects = runtime.objects();
-        let object = objects.datatypes.find(handle.value()).ok_or_else(|| no_type(handle))?;
+        let object = objects.datatype(handle).ok_or_else(|| no_type(handle))?;
         Ok(match object.permanent {
             true => Part::Permanent(handle),
             false => Part::Own(object.datatype.clone(), object.made.clone()),
@@ -140,7 +140,7 @@ fn made(runtime: &'static Runtime, handle: MPI_Datatype) -> Result<Option<Arc<Ma
         return Ok(None);
     }
     let objects = runtime.objects();
-    let object = objects.datatypes.find(handle.value()).ok_or_else(|| no_type(handle))?;
+    let object = objects.datatype(handle).ok_or_else(|| no_type(handle))?;
     Ok(Some(object.made.clone()))
 }
 

@@ -112,7 +112,7 @@ fn resolve_own(
     handle: MPI_Datatype,
     ready: impl FnOnce(&DatatypeObject) -> bool,
 ) -> Result<Type> {
-    match runtime.objects().datatypes.find(handle.value()) {
+    match runtime.objects().datatype(handle) {
         Some(object) if ready(object) => Ok(Type::Own(object.datatype.clone())),
         Some(object) => Err(uncommitted(object)),
         None => Err(no_type(handle)),
@@ -184,7 +184,8 @@ fn insert(
     permanent: bool,
 ) -> Result<MPI_Datatype> {
     let (name, attributes) = (Vec::new(), Arc::default());
-    let object = DatatypeObject { datatype, committed: permanent, permanent, name, made, attributes };
+    let (committed, lent, freed) = (permanent, Arc::default(), false);
+    let object = DatatypeObject { datatype, committed, permanent, name, made, attributes, lent, freed };
     runtime.objects().datatypes.insert(object).map(MPI_Datatype::from_value).ok_or_else(too_many)
 }
 
@@ -203,7 +204,7 @@ pub(crate) fn attributes(runtime: &'static Runtime, handle: MPI_Datatype) -> Res
         return Ok(lock(&EXTRAS).entry(handle.value()).or_default().attributes.clone());
     }
     let objects = runtime.objects();
-    let object = objects.datatypes.find(handle.value()).ok_or_else(|| no_type(handle))?;
+    let object = objects.datatype(handle).ok_or_else(|| no_type(handle))?;
     Ok(object.attributes.clone())
 }
 
@@ -217,7 +218,7 @@ pub(crate) fn name(runtime: &'static Runtime, handle: MPI_Datatype) -> Result<Ve
         return Ok("MPI_DATATYPE_NULL".into());
     }
     let objects = runtime.objects();
-    let object = objects.datatypes.find(handle.value()).ok_or_else(|| no_type(handle))?;
+    let object = objects.datatype(handle).ok_or_else(|| no_type(handle))?;
     Ok(object.name.clone())
 }
 
@@ -248,13 +249,14 @@ pub unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(datatype, "datatype")? };
         let handle = place.value();
-        let permanent =
-            runtime.objects().datatypes.find(handle.value()).is_some_and(|object| object.permanent);
+        let permanent = runtime.objects().datatype(handle).is_some_and(|object| object.permanent);
         if permanent || predefined(handle).is_some() {
             return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
         }
         delete_of_type(&*attributes(runtime, handle)?, handle)?;
-        runtime.objects().datatypes.remove(handle.value()).ok_or_else(|| no_type(handle))?;
+        if !runtime.objects().free_datatype(handle) {
+            return Err(no_type(handle));
+        }
         place.set(MPI_DATATYPE_NULL);
         Ok(())
     })

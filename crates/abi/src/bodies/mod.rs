@@ -41,7 +41,7 @@ pub mod sessions;
 pub mod statuses;
 pub(crate) mod swaps;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;

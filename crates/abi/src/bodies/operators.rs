@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use datatype::{Datatype, Operator, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
 use weft::claims::{Payload, UserMemory};
@@ -25,8 +26,8 @@ use crate::types::*;
 pub(crate) enum Operation {
     /// The library's own.
     Predefined(Operator, Predefined),
-    /// A function of the program.
-    User { object: OpObject, handle: MPI_Datatype, datatype: Datatype },
+    /// A function of the program. The handle that it is given lives as long as this, also where the program has freed it.
+    User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, _lent: Option<Arc<()>> },
 }
 
 impl Operation {
@@ -48,7 +49,7 @@ impl Operation {
                 reduce_packed(*operator, *predefined, count, input, inout)
                     .expect("`resolve` has checked that the operator is defined for the datatype");
             }
-            Operation::User { object, handle, datatype } => {
+            Operation::User { object, handle, datatype, .. } => {
                 let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
                 Call { function: object.function, handle: *handle, datatype }.packed(count, input, inout);
             }
@@ -72,7 +73,8 @@ pub(crate) fn resolve(
         };
     }
     let object = user(runtime, op)?;
-    Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype) })
+    let lent = runtime.objects().datatype(handle).map(|object| Arc::clone(&object.lent));
+    Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype), _lent: lent })
 }
 
 /// The predefined operator of a handle.
@@ -337,7 +339,7 @@ pub unsafe fn mpi_reduce_local(
                 reduce_elements(operator, predefined, count as usize, input, &mut inout)
                     .map_err(|error| Error::new(Class::Operator, error.to_string()))
             },
-            Operation::User { object, handle, datatype } => {
+            Operation::User { object, handle, datatype, .. } => {
                 let call = Call { function: object.function, handle, datatype: &datatype };
                 // SAFETY: the program promised arrays of that many elements.
                 unsafe { call.array(inbuf.cast_mut().cast(), inoutbuf.cast(), count) };

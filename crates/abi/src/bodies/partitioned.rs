@@ -70,7 +70,8 @@ impl Pieces {
     /// The program's promise: the elements are readable until the operation is over.
     unsafe fn payload(&self) -> Result<Payload<'static>> {
         match &self.packed {
-            Some(packed) => Ok(packed.memory().reading()),
+            // SAFETY: the request keeps what is packed as long as it is there, and a round of it that is under way.
+            Some(packed) => Ok(unsafe { packed.memory().reading() }),
             None => {
                 let total = i64::from(self.partitions) * self.count;
                 // SAFETY: the caller's promise is handed on.

@@ -96,8 +96,7 @@ impl PlannedSend {
 
     /// The same as a copy, so that the program's buffer is free.
     pub(super) fn copied_data(&self) -> Result<Outgoing> {
-        let copy = self.copy()?;
-        Ok(Outgoing { payload: copy.memory().reading(), keeps: Some(copy) })
+        self.copy().map(Outgoing::of)
     }
 
     /// Begins it with what it sends.

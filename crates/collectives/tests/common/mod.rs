@@ -6,6 +6,7 @@ pub mod cases;
 pub mod counting;
 pub mod creation;
 pub mod elements;
+pub mod memory;
 pub mod seats;
 pub mod verify;
 
@@ -45,7 +46,7 @@ impl Job {
     /// One rank's part in the next operation, with copies of its memory.
     pub fn part(&self, rank: u32, schedule: Schedule, input: &[u8], output: &[u8]) -> Part {
         let (input, output) = (filled(input), filled(output));
-        let buffers = Buffers { input: input.memory().reading(), output: output.memory() };
+        let buffers = Buffers { input: memory::reading(&input), output: output.memory() };
         let execution = Execution::new(schedule, buffers, CONTEXT, self.tag, Rank(rank));
         // Both ways to wait are tried in turn.
         let execution = if self.tag % 2 == 0 { execution.waited_for() } else { execution };

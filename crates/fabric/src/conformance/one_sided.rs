@@ -42,19 +42,19 @@ where
     let (each, count) = (fewer_for_miri(20_000), 40);
     let mut one = Sides::open::<P>(each * count);
     let abilities = one.wire.right.abilities(one.wire.to_left);
-    let data: Vec<Vec<u8>> = (0..count).map(|number| pattern(each - number, number as u64)).collect();
-    let rooms: Vec<Heap> = data.iter().map(|data| Heap::new(data.len())).collect();
+    let data: Vec<Heap> = (0..count).map(|number| filled(&pattern(each - number, number as u64))).collect();
+    let rooms: Vec<Heap> = data.iter().map(|data| Heap::new(data.bytes())).collect();
     for puts in [true, false] {
         if puts && !abilities.put {
             for (number, data) in data.iter().enumerate() {
-                one.memory.memory().write_at(number * each, Payload::from(&data[..]));
+                one.memory.memory().write_at(number * each, data.payload());
             }
             continue;
         }
         for (number, data) in data.iter().enumerate() {
             let place = (one.there, number * each);
             one.begin(number as u64, |fabric, lane, ticket| match puts {
-                true => fabric.put(lane, Payload::from(&data[..]), place, ticket),
+                true => fabric.put(lane, data.memory(), place, ticket),
                 false => fabric.get(lane, place, rooms[number].memory(), ticket),
             });
             if number % 5 == 0 {
@@ -63,9 +63,10 @@ where
         }
         one.end_all();
         for (number, data) in data.iter().enumerate() {
-            let there = one.memory.payload().part(number * each, data.len()).to_vec();
-            assert!(there == *data, "put {number}");
-            assert!(puts || rooms[number].payload().to_vec() == *data, "get {number}");
+            let (there, data) =
+                (one.memory.payload().part(number * each, data.bytes()), data.payload().to_vec());
+            assert!(there.to_vec() == data, "put {number}");
+            assert!(puts || rooms[number].payload().to_vec() == data, "get {number}");
         }
     }
     for number in (0..count).step_by(5) {
@@ -107,8 +108,8 @@ where
     let before = one.memory.payload().to_vec();
     let (lane, there) = (one.wire.to_left, one.there);
     for (offset, bytes) in [(0, 101), (93, 8), (100, 1), (101, 1), (usize::MAX, 1), (usize::MAX - 3, 8)] {
-        let (data, room) = (vec![7; bytes], Heap::new(bytes));
-        let put = one.wire.right.put(lane, Payload::from(&data[..]), (there, offset), 1);
+        let (data, room) = (filled(&vec![7; bytes]), Heap::new(bytes));
+        let put = one.wire.right.put(lane, data.memory(), (there, offset), 1);
         let get = one.wire.right.get(lane, (there, offset), room.memory(), 2);
         assert_eq!((put, get), (Begun::Refused, Begun::Refused), "{bytes} bytes at {offset}");
     }
@@ -154,9 +155,8 @@ where
     for key in keys {
         let Some(there) = one.wire.right.remote(one.wire.to_left, &key) else { continue };
         for bytes in [8, 4500] {
-            let (data, room) = (vec![9; bytes], Heap::new(bytes));
-            let put = one
-                .run(|fabric, lane, ticket| fabric.put(lane, Payload::from(&data[..]), (there, 0), ticket));
+            let (data, room) = (filled(&vec![9; bytes]), Heap::new(bytes));
+            let put = one.run(|fabric, lane, ticket| fabric.put(lane, data.memory(), (there, 0), ticket));
             let get = one.run(|fabric, lane, ticket| fabric.get(lane, (there, 0), room.memory(), ticket));
             assert!(put.is_err() && get.is_err(), "{key:?}: {put:?}, {get:?}");
         }
@@ -186,16 +186,17 @@ where
 {
     let mut one = Sides::open::<P>(50_000);
     if one.wire.right.abilities(one.wire.to_left).put {
-        let data = pattern(50_000, 3);
+        let data = filled(&pattern(50_000, 3));
         for number in 0..20 {
-            let (part, place) = (Payload::from(&data[..50_000 >> (number % 7)]), (one.there, 0));
-            one.begin(number, |fabric, lane, ticket| fabric.put(lane, part, place, ticket));
+            let part = || data.memory().part(0, 50_000 >> (number % 7));
+            let place = (one.there, 0);
+            one.begin(number, |fabric, lane, ticket| fabric.put(lane, part(), place, ticket));
         }
         one.wire.left.detach(one.attached);
         one.wire.may_break();
         one.wait();
         one.wire.right_heard.done.clear();
-        assert!(one.put(0, &data[..8]).is_err(), "what is detached was written");
+        assert!(one.put(0, &[1; 8]).is_err(), "what is detached was written");
     }
     one.goes_on();
     one.over();
@@ -225,6 +226,13 @@ where
     tickets.sort_unstable();
     tickets.dedup();
     assert_eq!(tickets.len(), under_way, "one has ended twice");
+}
+
+/// Memory with these bytes.
+fn filled(data: &[u8]) -> Heap {
+    let heap = Heap::new(data.len());
+    heap.memory().write_at(0, Payload::from(data));
+    heap
 }
 
 /// Two ends, of which the right uses memory of the left.
@@ -316,8 +324,8 @@ impl<F: OneSided> Sides<F> {
     }
 
     fn put(&mut self, offset: usize, data: &[u8]) -> Result<(), Option<FabricError>> {
-        let there = (self.there, offset);
-        self.run(|fabric, lane, ticket| fabric.put(lane, Payload::from(data), there, ticket))
+        let (there, data) = ((self.there, offset), filled(data));
+        self.run(|fabric, lane, ticket| fabric.put(lane, data.memory(), there, ticket))
     }
 
     fn get(&mut self, offset: usize, room: &Heap) -> Result<(), Option<FabricError>> {

@@ -71,7 +71,7 @@ impl Ballot {
 
 /// `inout = in op inout` on ballots.
 pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
-    let both = Ballot::read(input).with(Ballot::read(inout.reading()));
+    let both = Ballot::read(input).with(Ballot::read(inout.payload()));
     inout.write_at(0, Payload::from(&both.encode()[..]));
 }
 

@@ -16,6 +16,7 @@ use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, Reque
 use super::Communicator;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
+use crate::memory::sending;
 use crate::process::failure_text;
 use crate::tell::tell;
 
@@ -104,7 +105,7 @@ impl Comparison {
             }
         } else {
             comparison.receive(engine, JUDGE, VERDICTS, memory.part(CARD_BYTES, VERDICT_BYTES));
-            comparison.send(engine, JUDGE, CARDS, memory.part(0, CARD_BYTES).reading());
+            comparison.send(engine, JUDGE, CARDS, sending(&comparison.room).part(0, CARD_BYTES));
         }
         comparison
     }
@@ -150,7 +151,7 @@ impl Comparison {
         let room = Heap::new(verdict.len());
         room.memory().write_at(0, Payload::from(verdict.as_bytes()));
         for other in 1..self.meeting.size() {
-            self.send(engine, Rank(other), VERDICTS, room.memory().reading());
+            self.send(engine, Rank(other), VERDICTS, sending(&room));
         }
         self.verdict = Some((verdict, room));
     }

@@ -15,6 +15,7 @@ use crate::contexts::{self, Lease, Proposal};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
+use crate::memory::sending;
 
 impl Communicator {
     /// A new communicator of the same group, or of the same two groups, with the attributes whose keys say so
@@ -161,7 +162,7 @@ impl Attempt {
         let (mine, all) = Ballot::of(&proposal, 0).rooms();
         let inner = &*meeting.inner;
         let schedule = Ballot::COMBINE.schedule(&meeting.shape());
-        let buffers = Buffers { input: mine.memory().reading(), output: all.memory() };
+        let buffers = Buffers { input: sending(&mine), output: all.memory() };
         let tag = meeting.next_nonblocking_tag();
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
         Attempt { proposal, execution, _mine: mine, all }

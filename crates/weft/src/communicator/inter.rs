@@ -15,6 +15,7 @@ use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
+use crate::memory::sending;
 use crate::process::Process;
 
 /// What is special about an inter-communicator.
@@ -488,7 +489,7 @@ impl Line<'_> {
         let envelope = Envelope { context, source: Rank(self.process.here().0), tag };
         let sending = match numbers {
             [] => Ok(Sending::Done),
-            _ => self.process.send(self.peer, envelope, mine.memory().reading(), Mode::Standard),
+            _ => self.process.send(self.peer, envelope, sending(&mine), Mode::Standard),
         };
         let received = match (receiving, &sending) {
             (None, _) => None,

@@ -8,6 +8,7 @@ use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Se
 use super::Communicator;
 use super::strangers::numbers_of;
 use crate::error::{Class, Error, Result};
+use crate::memory::sending;
 use crate::process::Process;
 
 /// Numbers between members, under a tag of their own.
@@ -44,7 +45,7 @@ impl<'a> Mail<'a> {
         heap.memory().write_at(0, Payload::from(&bytes[..]));
         let envelope = Envelope { context: self.context(), source: self.from.rank(), tag: self.tag };
         let process = self.from.process().clone();
-        let payload = heap.memory().reading();
+        let payload = sending(&heap);
         let request = match process.send(self.peer(to)?, envelope, payload, Mode::Standard)? {
             Sending::Done => None,
             Sending::Pending(request) => Some(request),

@@ -25,6 +25,7 @@ use crate::contexts::{self, mix};
 use crate::error::{Class, Error};
 use crate::fabrics::Fabrics;
 use crate::group::Group;
+use crate::memory::sending;
 use crate::process::Process;
 use crate::tell::tell;
 
@@ -375,9 +376,7 @@ impl<'a> Encounter<'a> {
         room.memory().write_at(0, Payload::from(words.as_flattened()));
         let envelope = Envelope { context: NOTICES, source: Rank(self.process.here().0), tag };
         // A partner that cannot be reached is told nothing.
-        if let Ok(Sending::Pending(request)) =
-            engine.send(to, envelope, room.memory().reading(), Mode::Standard)
-        {
+        if let Ok(Sending::Pending(request)) = engine.send(to, envelope, sending(&room), Mode::Standard) {
             self.notices.push((room, request));
         }
     }

@@ -24,6 +24,7 @@ use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
+use crate::memory::sending;
 
 /// The sending side of a partitioned operation, for any number of rounds.
 pub struct PartitionedSend {
@@ -80,8 +81,8 @@ impl Communicator {
     /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody.
     ///
     /// # Errors
-    /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be; what the
-    /// fabric says where the receiver cannot be reached.
+    /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be;
+    /// [`Class::Other`] where other sends of the communicator have all tags that partitions travel under; what the fabric says where the receiver cannot be reached.
     pub fn partitioned_send(
         &self,
         to: Option<Rank>,
@@ -92,7 +93,7 @@ impl Communicator {
         let to = self.partner(to)?;
         check_size(partitions, bytes)?;
         let first_tag = match to {
-            Some(_) => lock(&self.notices().blocks).take(partitions),
+            Some(_) => lock(&self.notices().blocks).take(partitions).ok_or_else(|| no_tags(partitions))?,
             None => 0,
         };
         let posting =
@@ -294,7 +295,7 @@ impl PartitionedSend {
         heap.memory().write_at(0, Payload::from(&encode(self.tag, layout)[..]));
         let envelope = self.of.partition_envelope(self.of.inner.rank, NOTICES);
         let process = self.of.process();
-        match process.send(peer, envelope, heap.memory().reading(), Mode::Standard) {
+        match process.send(peer, envelope, sending(&heap), Mode::Standard) {
             Ok(Sending::Done) => Ok(()),
             Ok(Sending::Pending(request)) => {
                 process.entrust(Box::new(Announcing { request, _notice: heap }));
@@ -535,6 +536,17 @@ fn not_a_notice(peer: Peer) -> Failure {
     Failure::Lost(FabricError { fabric: "messaging", fault: Fault::Protocol, what })
 }
 
+#[cold]
+fn no_tags(partitions: u32) -> Error {
+    let what = format!(
+        "no tags are left for {partitions} partitions: the partitioned sends of this communicator that were not freed have \
+         more than {} partitions",
+        TAGS_END - TAGS_START - i64::from(PARTITIONS_MAX)
+    );
+    Error::new(Class::Other, what)
+        .remedy("free partitioned sends that are over, or describe some over another communicator")
+}
+
 fn no_partition(partition: u32, partitions: usize) -> Error {
     let what = match partitions {
         0 => format!("partition {partition} does not exist, there are none"),
@@ -583,13 +595,16 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// A block of so many tags; the first of them.
-    fn take(&mut self, tags: u32) -> i32 {
+    /// A block of so many tags; the first of them. `None` where no row of as many is free.
+    fn take(&mut self, tags: u32) -> Option<i32> {
         let length = i64::from(tags.max(1));
-        let mut start = self.next;
+        let (mut start, mut is_second_round) = (self.next, false);
         loop {
             if start + length > TAGS_END {
-                start = TAGS_START;
+                if is_second_round {
+                    return None;
+                }
+                (start, is_second_round) = (TAGS_START, true);
             }
             let before = self.taken.range(..start + length).next_back();
             match before.map(|(first, length)| first + length).filter(|&end| end > start) {
@@ -599,7 +614,7 @@ impl Blocks {
         }
         self.taken.insert(start, length);
         self.next = start + length;
-        start as i32
+        Some(start as i32)
     }
 
     fn give_back(&mut self, first: i32) {
@@ -624,18 +639,33 @@ mod tests {
     #[test]
     fn blocks_of_tags_never_overlap_and_come_again_late() {
         let mut blocks = Blocks::default();
-        let kept = blocks.take(10);
-        let freed = blocks.take(5);
+        let take = |blocks: &mut Blocks, tags| blocks.take(tags).expect("there are tags");
+        let kept = take(&mut blocks, 10);
+        let freed = take(&mut blocks, 5);
         blocks.give_back(freed);
-        assert_ne!(blocks.take(5), freed);
+        assert_ne!(take(&mut blocks, 5), freed);
         // All the way round: what is still there is left out.
         let rounds = (TAGS_END - TAGS_START) / i64::from(PARTITIONS_MAX) + 2;
         for _ in 0..rounds {
-            let first = blocks.take(PARTITIONS_MAX);
+            let first = take(&mut blocks, PARTITIONS_MAX);
             assert!(i64::from(first) >= i64::from(kept) + 10 && i64::from(first) < TAGS_END);
             blocks.give_back(first);
         }
         assert_eq!(blocks.taken.len(), 2);
+    }
+
+    #[test]
+    fn where_all_tags_are_taken_nobody_looks_for_ever() {
+        let mut blocks = Blocks::default();
+        let all = (TAGS_END - TAGS_START) / i64::from(PARTITIONS_MAX);
+        let firsts: Vec<i32> = (0..all).map_while(|_| blocks.take(PARTITIONS_MAX)).collect();
+        assert_eq!(firsts.len() as i64, all);
+        assert_eq!(blocks.take(PARTITIONS_MAX), None);
+        // What is left behind them is a shorter row.
+        assert!(blocks.take(1).is_some());
+        blocks.give_back(firsts[3]);
+        assert_eq!(blocks.take(PARTITIONS_MAX), Some(firsts[3]));
+        assert_eq!(blocks.take(PARTITIONS_MAX), None);
     }
 
     proptest! {

@@ -16,6 +16,7 @@ use super::{Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
+use crate::memory::sending;
 use crate::process::Process;
 
 /// A group whose processes do something together; this process is one of them.
@@ -64,7 +65,7 @@ impl Strangers<'_> {
                 return Ok(ballot);
             }
             let (mine, all) = ballot.rooms();
-            self.perform(Ballot::COMBINE, mine.memory().reading(), all.memory(), &mut combine)?;
+            self.perform(Ballot::COMBINE, sending(&mine), all.memory(), &mut combine)?;
             Ok(Ballot::read(all.payload()))
         })
     }

@@ -1,6 +1,6 @@
 //! Memory of peers that is used without their doing, over whichever of the fabrics has that.
 
-use fabric::{Abilities, Atomic, Attached, Begun, Elements, FabricError, OneSided, Payload, UserMemory};
+use fabric::{Abilities, Atomic, Attached, Begun, Elements, FabricError, OneSided, UserMemory};
 
 use super::{Fabrics, Lane, Libfabric, Loopback};
 
@@ -79,7 +79,7 @@ impl OneSided for Fabrics {
         }
     }
 
-    fn put(&mut self, lane: Lane, from: Payload<'_>, (to, offset): (Remote, usize), ticket: u64) -> Begun {
+    fn put(&mut self, lane: Lane, from: UserMemory, (to, offset): (Remote, usize), ticket: u64) -> Begun {
         match (lane, to, &mut self.libfabric) {
             (Lane::Loopback, Remote::Loopback(to), _) => self.loopback.put((), from, (to, offset), ticket),
             (Lane::Libfabric(lane), Remote::Libfabric(to), Some(libfabric)) => {
@@ -135,7 +135,7 @@ fn split(keys: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use std::sync::Arc;
 
-    use fabric::{Change, Fabric, Heap, Peer, Scalar};
+    use fabric::{Change, Fabric, Heap, Payload, Peer, Scalar};
 
     use super::*;
     use crate::config::Config;
@@ -153,7 +153,8 @@ mod tests {
         let (attached, key) = fabrics.attach(heap.memory()).unwrap();
         let there = fabrics.remote(lane, &key).unwrap();
         assert_eq!(fabrics.abilities(lane), Abilities { put: true, get: true });
-        assert_eq!(fabrics.put(lane, Payload::from(&5u64.to_ne_bytes()[..]), (there, 8), 1), Begun::Done);
+        room.memory().write_at(0, Payload::from(&5u64.to_ne_bytes()[..]));
+        assert_eq!(fabrics.put(lane, room.memory(), (there, 8), 1), Begun::Done);
         let sum = Atomic { change: Change::Sum, scalar: Scalar::U64 };
         assert!(fabrics.atomic_count_max(lane, sum, true) > 0);
         let operand = 2u64.to_ne_bytes();

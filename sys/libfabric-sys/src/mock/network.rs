@@ -201,12 +201,18 @@ impl Network {
         }
         let key_max =
             if self.rules.key_bytes >= 8 { u64::MAX } else { (1 << (8 * self.rules.key_bytes)) - 1 };
-        let key = if self.rules.provider_keys { self.chance() & key_max } else { wanted };
+        let is_alike = |region: &&Region| {
+            !region.is_closed && region.domain == domain && region.memory.start == memory.start
+        };
+        let shared = self.regions.iter().find(is_alike).map(|region| region.key);
+        let shared = shared.filter(|_| self.rules.shares_keys);
+        let chosen = if self.rules.provider_keys { self.chance() & key_max } else { wanted };
+        let key = shared.unwrap_or(chosen);
         if key > key_max {
             return Err(self.breaks(format!("key {key} has more than {} bytes", self.rules.key_bytes)));
         }
         let is_taken = |region: &Region| !region.is_closed && region.domain == domain && region.key == key;
-        if self.regions.iter().any(is_taken) {
+        if shared.is_none() && self.regions.iter().any(is_taken) {
             return Err(-(FI_ENOKEY as i32));
         }
         let is_enabled = !self.rules.by_endpoint;

@@ -200,7 +200,8 @@ impl Network {
         let domain = self.endpoints[work.to].domain;
         let has_key =
             |region: &Region| !region.is_closed && region.domain == domain && region.key == work.key;
-        let place = self.regions.iter().position(has_key).ok_or(FI_EACCES)?;
+        let all = (0..).zip(&self.regions).filter(|(_, region)| has_key(region));
+        let (place, _) = all.max_by_key(|(_, region)| region.memory.bytes).ok_or(FI_EACCES)?;
         let region = &self.regions[place];
         let is_theirs = !self.rules.by_endpoint || region.endpoint == Some(work.to);
         if !is_theirs || !region.is_enabled || region.access & wanted != wanted {

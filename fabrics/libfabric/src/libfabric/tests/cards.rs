@@ -204,6 +204,46 @@ fn a_rail_that_does_not_register_memory_does_not_help() {
     assert_eq!(moved.iter().filter(|bytes| **bytes > 0).count(), 1, "{moved:?}");
 }
 
+/// Providers that cache registrations answer the same key for all that begins at one place.
+#[test]
+fn memory_that_is_shown_twice_stays_shown_until_both_are_over() {
+    let mut sides = railed(Rules { shares_keys: true, ..CARDS }, [2, 2]);
+    let [left, right] = &mut sides;
+    let (to_right, to_left) = (connect(left, right), connect(right, left));
+    let (mut at_left, mut heard) = (Noting::default(), Noting::default());
+    post(left, to_right, b"before", &mut at_left);
+    until("a message", || {
+        left.poll(&mut at_left, 16);
+        right.poll(&mut heard, 16);
+        !heard.messages.is_empty()
+    });
+    let data = vec![7u8; 1 << 20];
+    let short = left.expose(to_right, Payload::from(&data[..100_000]));
+    let long = left.expose(to_right, Payload::from(&data[..]));
+    assert_eq!(short, long);
+    // Of the short one, which was over first.
+    left.conceal(Peer(1), short);
+    until("the keys", || {
+        left.poll(&mut at_left, 16);
+        right.poll(&mut heard, 16);
+        right.links[to_left.0 as usize].heard == 3
+    });
+    let room = Heap::new(data.len());
+    assert_eq!(right.pull(to_left, long, 0, &mut room.memory(), 9), Pulled::Underway);
+    until("the message", || {
+        left.poll(&mut at_left, 16);
+        right.poll(&mut heard, 16);
+        !heard.pulled.is_empty()
+    });
+    assert_eq!(heard.pulled, [(9, true)]);
+    assert!(room.payload().to_vec() == data && heard.lost.is_empty(), "{:?}", heard.lost);
+    assert!(mock::moved_bytes().iter().filter(|bytes| **bytes > 0).count() == 2, "over both rails");
+    assert!(left.is_hasty());
+    left.conceal(Peer(1), long);
+    assert!(!left.is_hasty());
+    assert_eq!(mock::broken_rules(), [""; 0]);
+}
+
 #[test]
 fn a_rail_that_fails_loses_the_peer_and_is_told_once() {
     let [mut left, mut right] = railed(CARDS, [2, 2]);

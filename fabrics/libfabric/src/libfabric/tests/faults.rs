@@ -175,6 +175,28 @@ fn an_error_that_names_nobody_costs_only_who_has_died_and_frees_nothing() {
 }
 
 #[test]
+fn an_error_told_twice_loses_nobody_but_its_own_peer() {
+    let [mut left, _right, mut third] = three(Rules { tells_twice: true, ..MEMORY });
+    let (to_right, to_third) = (connect(&mut left, &_right), connect(&mut left, &third));
+    mock::change(|rules| rules.dead = Some(SECOND));
+    let mut heard = Noting::default();
+    let _ = left.post(to_right, &Header::default(), Payload::from(&[1u8; 300][..]));
+    until("the loss", || {
+        left.poll(&mut heard, 1);
+        !heard.lost.is_empty()
+    });
+    // The second word of it is still to come, and this goes out of the same slot.
+    let mut got = Noting::default();
+    post(&mut left, to_third, &[2; 300], &mut heard);
+    until("a message to another", || {
+        left.poll(&mut heard, 16);
+        third.poll(&mut got, 16);
+        !got.messages.is_empty()
+    });
+    assert_eq!((got.messages, heard.lost.len()), (vec![vec![2; 300]], 1));
+}
+
+#[test]
 fn what_is_cut_on_the_way_takes_its_buffer_and_nothing_else() {
     let (mut left, right) = mocked(OPEN);
     let mut vandal = Vandal::at(&left);
@@ -335,6 +357,34 @@ fn who_has_left_is_told_as_such_and_is_not_waited_for() {
     right.poll(&mut at_right, 16);
     let [(Peer(0), error)] = &at_right.lost[..] else { panic!("{:?}", at_right.lost) };
     assert!(error.what.contains("in good order"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_after_a_farewell_is_not_told_as_whole() {
+    // In one piece, and in several.
+    for bytes in [90_000, 300_000] {
+        let (mut left, mut right) = mocked(MEMORY);
+        let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
+        let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
+        post(&mut left, to_right, b"before", &mut at_left);
+        let data = vec![6u8; bytes];
+        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        until("the left to leave", || {
+            left.poll(&mut at_left, 16);
+            right.poll(&mut at_right, 16);
+            left.leave() && right.links[to_left.0 as usize].has_left
+        });
+        drop(left);
+        let room = Heap::new(bytes);
+        assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 8), Pulled::Underway);
+        until("the end of the pull", || {
+            right.poll(&mut at_right, 16);
+            !at_right.lost.is_empty()
+        });
+        assert_eq!(at_right.pulled, [(8, false)]);
+        let [(Peer(0), error)] = &at_right.lost[..] else { panic!("{:?}", at_right.lost) };
+        assert!(error.what.contains("the mock provider says no"), "{error}");
+    }
 }
 
 #[test]

@@ -1,0 +1,9 @@
+//! The one promise about memory that the targets give.
+
+use fabric::{Heap, Payload};
+
+/// What stands there, for a send. The target keeps the heap until its engine is gone.
+pub fn reading(heap: &Heap) -> Payload<'static> {
+    // SAFETY: as said above.
+    unsafe { heap.memory().reading() }
+}
