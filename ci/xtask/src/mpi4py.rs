@@ -215,7 +215,7 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 39] = [
+const MODULES: [&str; 42] = [
     "group",
     "comm",
     "comm_inter",
@@ -223,6 +223,9 @@ const MODULES: [&str; 39] = [
     "cco_buf",
     "cco_vec",
     "cco_obj",
+    "cco_buf_inter",
+    "cco_vec_inter",
+    "cco_obj_inter",
     "cco_nb_buf",
     "cco_nb_vec",
     "cco_pr_buf",

@@ -1,6 +1,6 @@
 //! How a buffer is divided among ranks.
 
-use crate::schedule::Span;
+use crate::schedule::{Buffer, Span};
 use crate::shape::around;
 
 /// One rank's part of a buffer, for the operations whose parts differ in length.
@@ -10,6 +10,13 @@ pub struct Block {
     pub offset: usize,
     /// Its length.
     pub bytes: usize,
+}
+
+impl Block {
+    /// The block as a part of that buffer.
+    pub(crate) fn of(self, buffer: Buffer) -> Span {
+        Span { buffer, offset: self.offset, bytes: self.bytes }
+    }
 }
 
 /// The parts of a buffer, by index.

@@ -29,6 +29,7 @@
 //!
 //! **Invariant:** knows no environment, clock, socket or file; no unsafe.
 
+mod across;
 mod allgather;
 mod allreduce;
 mod alltoall;
@@ -50,6 +51,7 @@ mod schedule;
 mod shape;
 mod tree;
 
+pub use across::{Across, Crossing, Root};
 pub use allgather::{Allgather, allgather, allgatherv};
 pub use allreduce::{Allreduce, allreduce};
 pub use alltoall::{Alltoall, alltoall, alltoallv};

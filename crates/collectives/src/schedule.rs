@@ -209,6 +209,48 @@ impl Schedule {
         }
     }
 
+    /// The same among other ranks: each number is `by` higher.
+    pub(crate) fn shifted(mut self, by: u32) -> Schedule {
+        for step in &mut self.steps {
+            if let Step::Send { to: partner, .. } | Step::Receive { from: partner, .. } = step {
+                partner.0 += by;
+            }
+        }
+        self
+    }
+
+    /// Goes on with another schedule when everything begun so far is complete. Its scratch is room of its own here.
+    pub(crate) fn append(&mut self, next: Schedule) {
+        self.append_with(next, |span| span);
+    }
+
+    /// The same, and what the other one has in a buffer stands in `to` instead, from its beginning on.
+    pub(crate) fn append_redirected(&mut self, next: Schedule, buffer: Buffer, to: Span) {
+        let redirect = |span: Span| Span { buffer: to.buffer, offset: to.offset + span.offset, ..span };
+        self.append_with(next, |span| if span.buffer == buffer { redirect(span) } else { span });
+    }
+
+    fn append_with(&mut self, mut next: Schedule, place: impl Fn(Span) -> Span) {
+        self.wait();
+        let room = self.scratch(next.scratch_bytes);
+        let place = |span: &mut Span| match span.buffer {
+            Buffer::Scratch => span.offset += room.offset,
+            _ => *span = place(*span),
+        };
+        for step in &mut next.steps {
+            match step {
+                Step::Send { from, .. } => place(from),
+                Step::Receive { into, .. } => place(into),
+                Step::Copy { from, into } | Step::Reduce { from, into } => {
+                    place(from);
+                    place(into);
+                }
+                Step::WaitReceived | Step::Wait => {}
+            }
+        }
+        self.steps.append(&mut next.steps);
+    }
+
     /// Scratch room of its own, where any element is aligned.
     pub(crate) fn scratch(&mut self, bytes: usize) -> Span {
         let offset = self.scratch_bytes.next_multiple_of(SCRATCH_ALIGNMENT_BYTES);

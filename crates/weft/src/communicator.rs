@@ -625,8 +625,8 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        if let Some(inter) = &self.inner.inter {
-            return self.perform_across(inter, collective);
+        if let Some(across) = self.two_groups() {
+            return self.perform_across(&across, collective);
         }
         let schedule = || collective.schedule(&self.shape());
         self.repeat(Kind::All(collective), schedule, Buffers { input, output }, reduce)
@@ -653,7 +653,8 @@ impl Communicator {
         Ok(())
     }
 
-    /// Runs a collective schedule to its end.
+    /// Runs a collective schedule to its end; over two groups, one that numbers the ranks of both
+    /// ([`Communicator::two_groups`]).
     ///
     /// # Errors
     /// When a partner is lost or sends what does not fit.
@@ -664,10 +665,8 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        if self.is_inter() {
-            return Err(self.no_collectives_across());
-        }
-        self.carry_out(&mut self.execution(schedule, Buffers { input, output }), reduce)
+        let meeting = self.meeting();
+        meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), reduce)
     }
 
     fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {

@@ -3,10 +3,11 @@
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::collectives::{Collective, Each, Rooted};
+use weft::collectives::{Collective, Crossing, Each, Rooted};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, bytes_of};
+use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
@@ -91,6 +92,9 @@ pub unsafe fn mpi_barrier(comm: MPI_Comm, way: Way) -> c_int {
     // SAFETY: nothing is given, and nothing gotten.
     unsafe {
         way.call(comm, |_, comm| {
+            if let Some(two) = OverTwo::of(&way, comm) {
+                return two.even(Crossing::Barrier, Side::none(), Side::none());
+            }
             way.check(comm, || way.name().to_owned())?;
             Ok(Described::new(What::Even(Collective::Barrier), Side::none(), Side::none(), false))
         })
@@ -110,6 +114,12 @@ pub unsafe fn mpi_bcast(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            return two.bcast(root, || {
+                refuse_in_place(buffer)?;
+                side(runtime, buffer, count, datatype, false)
+            });
+        }
         let root = arguments::root(comm, root)?;
         refuse_in_place(buffer)?;
         let piece = whole(runtime, count, datatype)?;
@@ -126,10 +136,12 @@ pub unsafe fn mpi_bcast(
 }
 
 pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
-    if is_in_place(buffer) {
-        return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is not allowed here"));
-    }
-    Ok(())
+    if is_in_place(buffer) { Err(not_in_place()) } else { Ok(()) }
+}
+
+#[cold]
+fn not_in_place() -> Error {
+    Error::new(Class::Buffer, "MPI_IN_PLACE is not allowed here")
 }
 
 /// Compares an operation with a root, where each rank's part is the same.
@@ -168,6 +180,11 @@ pub unsafe fn mpi_gather(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
+            let gets = || across::parts(runtime, two.ranks(), recvbuf, recvcount, recvtype);
+            return two.gathering(root, Crossing::Gather, gives, gets);
+        }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         if !here {
@@ -245,6 +262,12 @@ pub unsafe fn mpi_gatherv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
+            // SAFETY: the program promised an entry for every rank.
+            let pieces = || unsafe { listed(runtime, two.ranks(), recvcounts, displs, recvtype) };
+            return two.gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, pieces()?));
+        }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         if !here {
@@ -283,6 +306,11 @@ pub unsafe fn mpi_scatter(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = || across::parts(runtime, two.ranks(), sendbuf, sendcount, sendtype);
+            let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
+            return two.scattering(root, Crossing::Scatter, gives, gets);
+        }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
         if !here {
@@ -324,6 +352,12 @@ pub unsafe fn mpi_scatterv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            // SAFETY: the program promised an entry for every rank.
+            let pieces = || unsafe { listed(runtime, two.ranks(), sendcounts, displs, sendtype) };
+            let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
+            return two.scattering(root, Crossing::Scatter, || across::listed_side(sendbuf, pieces()?), gets);
+        }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
         if !here {
@@ -361,6 +395,11 @@ pub unsafe fn mpi_allgather(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
+            let gets = across::parts(runtime, two.ranks(), recvbuf, recvcount, recvtype)?;
+            return two.even(Crossing::Allgather, gives, gets);
+        }
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
@@ -392,6 +431,12 @@ pub unsafe fn mpi_allgatherv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
+            // SAFETY: the program promised an entry for every rank.
+            let gets = unsafe { listed(runtime, two.ranks(), recvcounts, displs, recvtype)? };
+            return two.even(Crossing::Allgather, gives, across::listed_side(recvbuf, gets)?);
+        }
         let in_place = is_in_place(sendbuf);
         // SAFETY: the program promised an entry for every rank.
         let pieces = unsafe { listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)? };
@@ -424,6 +469,11 @@ pub unsafe fn mpi_alltoall(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let gives = across::parts(runtime, two.ranks(), sendbuf, sendcount, sendtype)?;
+            let gets = across::parts(runtime, two.ranks(), recvbuf, recvcount, recvtype)?;
+            return two.even(Crossing::Alltoall, gives, gets);
+        }
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
@@ -459,7 +509,7 @@ pub unsafe fn mpi_alltoallv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let (ranks, in_place) = (comm.size() as usize, is_in_place(sendbuf));
+        let (ranks, in_place) = (comm.partners() as usize, is_in_place(sendbuf));
         // SAFETY: the program promised an entry for every rank in all arrays.
         let (gives, gets) = unsafe {
             let gets = listed(runtime, ranks, recvcounts, rdispls, recvtype)?;
@@ -482,6 +532,14 @@ fn all_to_all(
     (sendbuf, gives): (*const c_void, Option<Vec<Piece>>),
     (recvbuf, gets): (*mut c_void, Vec<Piece>),
 ) -> Result<Described> {
+    if let Some(two) = OverTwo::of(way, comm) {
+        let gives = gives.ok_or_else(not_in_place)?;
+        return two.even(
+            Crossing::Alltoall,
+            Side::listed(sendbuf, gives),
+            across::listed_side(recvbuf, gets)?,
+        );
+    }
     way.check(comm, || way.name().to_owned())?;
     let in_place = gives.is_none();
     if let Some(gives) = &gives {
@@ -534,7 +592,7 @@ pub unsafe fn mpi_alltoallw(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let (ranks, in_place) = (comm.size() as usize, is_in_place(sendbuf));
+        let (ranks, in_place) = (comm.partners() as usize, is_in_place(sendbuf));
         // SAFETY: the program promised an entry for every rank in all arrays.
         let (gives, gets) = unsafe {
             let gets = listed_with_types(runtime, ranks, recvcounts, rdispls, recvtypes)?;

@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask bodies MPI_X` prints the signature that a body must have; `cargo xtask generate` wires it up.
 
+pub(crate) mod across;
 pub mod addresses;
 pub mod allocation;
 pub mod attributes;

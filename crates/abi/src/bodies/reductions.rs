@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{self, Collective, Operator};
+use weft::collectives::{self, Collective, Crossing, Operator};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::arguments;
+use crate::bodies::across::{self, OverTwo};
 use crate::bodies::collectives::{amount, amounts, is_in_place, refuse_in_place, side, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
@@ -15,10 +16,10 @@ use crate::state::Runtime;
 use crate::types::*;
 
 /// A reduction, checked: how elements are combined, and how many there are.
-struct Reduction {
+pub(crate) struct Reduction {
     operation: Operation,
-    operator: Operator,
-    count: usize,
+    pub operator: Operator,
+    pub count: usize,
 }
 
 impl Reduction {
@@ -51,9 +52,14 @@ impl Reduction {
         collectives::Reduction { count: self.count, operator: self.operator, in_place }
     }
 
+    /// An operation that combines so.
+    pub(crate) fn combining(self, described: Described) -> Described {
+        Described { operation: Some(self.operation), ..described }
+    }
+
     /// The operation on these buffers.
     fn describe(self, what: What, gives: Side, gets: Side, loaded: bool) -> Described {
-        Described { operation: Some(self.operation), ..Described::new(what, gives, gets, loaded) }
+        self.combining(Described::new(what, gives, gets, loaded))
     }
 }
 
@@ -72,6 +78,11 @@ pub unsafe fn mpi_reduce(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            let reduction = || Reduction::new(runtime, count, datatype, op);
+            let side = |buffer| across::part(runtime, buffer, count, datatype);
+            return two.reduce(root, reduction, || side(sendbuf), || side(recvbuf));
+        }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         refuse_in_place(if here { recvbuf } else { sendbuf })?;
@@ -99,11 +110,23 @@ struct Everywhere {
 impl Everywhere {
     /// # Safety
     /// `sendbuf` holds `count` elements, and `recvbuf` has room for as many; see [`Way::call`].
-    unsafe fn call(self, way: &Way, collective: fn(collectives::Reduction) -> Collective) -> c_int {
+    unsafe fn call(
+        self,
+        way: &Way,
+        collective: fn(collectives::Reduction) -> Collective,
+        crossing: Option<fn(usize, Operator) -> Crossing>,
+    ) -> c_int {
         let Everywhere { sendbuf, recvbuf, count, datatype, op, comm } = self;
         let describe = |runtime, comm: &Communicator| {
             let in_place = is_in_place(sendbuf);
             refuse_in_place(recvbuf)?;
+            if let Some(two) = OverTwo::of(way, comm) {
+                let crossing = crossing.ok_or_else(|| two.refuse())?;
+                let reduction = Reduction::new(runtime, count, datatype, op)?;
+                let crossing = crossing(reduction.count, reduction.operator);
+                let side = |buffer| across::part(runtime, buffer, count, datatype);
+                return Ok(reduction.combining(two.even(crossing, side(sendbuf)?, side(recvbuf)?)?));
+            }
             let reduction = Reduction::new(runtime, count, datatype, op)?;
             let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
             let gets = Side::whole(recvbuf, whole(runtime, count, datatype)?);
@@ -133,7 +156,13 @@ pub unsafe fn mpi_allreduce(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call(&way, Collective::Allreduce) }
+    unsafe {
+        everywhere.call(
+            &way,
+            Collective::Allreduce,
+            Some(|count, operator| Crossing::Allreduce { count, operator }),
+        )
+    }
 }
 
 /// Combines the elements of ranks 0 to this one.
@@ -151,7 +180,7 @@ pub unsafe fn mpi_scan(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call(&way, Collective::Scan) }
+    unsafe { everywhere.call(&way, Collective::Scan, None) }
 }
 
 /// Combines the elements of the ranks below this one.
@@ -169,7 +198,7 @@ pub unsafe fn mpi_exscan(
 ) -> c_int {
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call(&way, Collective::Exscan) }
+    unsafe { everywhere.call(&way, Collective::Exscan, None) }
 }
 
 /// Combines everybody's elements; each rank gets a block of the result.
@@ -192,6 +221,12 @@ pub unsafe fn mpi_reduce_scatter_block(
         let reduction = Reduction::new(runtime, recvcount, datatype, op)?;
         let total = recvcount.checked_mul(i64::from(comm.size())).ok_or_else(|| too_many(recvcount))?;
         let (gives, gets) = blocks(runtime, (sendbuf, recvbuf), (total, recvcount), datatype, in_place)?;
+        if let Some(two) = OverTwo::of(&way, comm) {
+            refuse_in_place(sendbuf)?;
+            let counts = vec![reduction.count; comm.size() as usize];
+            let crossing = Crossing::ReduceScatter { counts, operator: reduction.operator };
+            return Ok(reduction.combining(two.even(crossing, gives, gets)?));
+        }
         reduction.check(&way, comm, "", recvcount)?;
         let what = What::Even(Collective::ReduceScatterBlock(reduction.shaped(in_place)));
         Ok(reduction.describe(what, gives, gets, in_place))
@@ -229,10 +264,15 @@ pub unsafe fn mpi_reduce_scatter(
         let mine = counts[comm.rank().0 as usize];
         let reduction = Reduction::new(runtime, total, datatype, op)?;
         let (gives, gets) = blocks(runtime, (sendbuf, recvbuf), (total, mine), datatype, in_place)?;
-        let lengths = counts.iter().map(|&count| count as usize);
-        reduction.check(&way, comm, &format!(", {}", amounts(lengths)), total)?;
         let dataless = reduction.count == 0;
-        let counts = counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
+        let counts: Vec<usize> =
+            counts.iter().map(|&count| if dataless { 0 } else { count as usize }).collect();
+        if let Some(two) = OverTwo::of(&way, comm) {
+            refuse_in_place(sendbuf)?;
+            let crossing = Crossing::ReduceScatter { counts, operator: reduction.operator };
+            return Ok(reduction.combining(two.even(crossing, gives, gets)?));
+        }
+        reduction.check(&way, comm, &format!(", {}", amounts(counts.iter().copied())), total)?;
         let what = What::ReduceScatter { counts, operator: reduction.operator, in_place };
         Ok(reduction.describe(what, gives, gets, in_place))
     };

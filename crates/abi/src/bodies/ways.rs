@@ -5,7 +5,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use weft::claims::{Combine, Reduce};
-use weft::collectives::{self, Around, Block, Collective, Neighbourhood, Operator, Schedule};
+use weft::collectives::{
+    self, Across, Around, Block, Collective, Crossing, Neighbourhood, Operator, Schedule,
+};
 use weft::{Communicator, Rank, Result};
 
 use crate::bodies::info;
@@ -56,6 +58,14 @@ impl Way {
     pub(crate) fn check(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
             Kind::Blocking => comm.check(operation),
+            Kind::Begun(_) | Kind::Planned(..) => Ok(()),
+        }
+    }
+
+    /// The same for what must be alike on each side of an inter-communicator.
+    pub(crate) fn check_sides(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
+        match self.kind {
+            Kind::Blocking => comm.check_sides(operation),
             Kind::Begun(_) | Kind::Planned(..) => Ok(()),
         }
     }
@@ -176,6 +186,8 @@ pub(crate) enum What {
     AroundToAll { receives: Option<Vec<Block>> },
     /// A block for each neighbour; where they stand, if not as they are described.
     AroundEach { sends: Option<Vec<Block>>, receives: Option<Vec<Block>> },
+    /// Over the two groups of an inter-communicator.
+    Across(Across, Crossing),
 }
 
 impl What {
@@ -213,6 +225,7 @@ impl What {
                 let sends = sends.as_deref().unwrap_or(&input.blocks);
                 neighbourhood.alltoallv(sends, receives.as_deref().unwrap_or(&output.blocks))
             }
+            What::Across(across, crossing) => crossing.schedule(across, &input.blocks, &output.blocks),
         })
     }
 }
@@ -276,7 +289,7 @@ impl Described {
             .operation
             .clone()
             .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
-        let ongoing = comm.start_schedule(schedule, input.payload, lent, combine, self.tag)?;
+        let ongoing = comm.start_schedule(schedule, input.payload, lent, combine, self.tag);
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })
     }
 }

@@ -89,7 +89,7 @@ impl Communicator {
     /// any (MPI 5.0 §6.13). Collective.
     #[must_use]
     pub fn plan_tag(&self) -> i32 {
-        let number = self.inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
+        let number = self.meeting().inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
         (TAGS + NONBLOCKING_TAGS + number) as i32
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use collectives::Collective;
+use collectives::{Across, Collective, Crossing};
 use fabric::{Heap, Payload, Peer, UserMemory};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
@@ -100,7 +100,7 @@ impl Intercommunicator {
         Ok(self.both.create(group)?.map(|both| Intercommunicator { both }))
     }
 
-    /// Sends and receives, which name ranks of the other group; collective operations on it are refused so far.
+    /// Sends and receives, which name ranks of the other group.
     #[must_use]
     pub fn messages(&self) -> &Communicator {
         &self.both
@@ -321,23 +321,22 @@ impl Communicator {
         Ok(self.child_across(local, remote, lease, seed, self.label_of_child("part of ")))
     }
 
-    /// Collective operations over two groups.
-    #[cold]
-    pub(super) fn perform_across(&self, inter: &Inter, collective: Collective) -> Result<()> {
-        match collective {
-            // MPI 5.0 §6.3: nobody leaves before all of the other group have come.
-            Collective::Barrier => {
-                inter.bridge.perform(collective, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
-            }
-            _ => Err(self.no_collectives_across()),
-        }
+    /// Both groups, as collective operations over them see them (MPI 5.0 §6.2.3); `None` where there is but one.
+    #[must_use]
+    pub fn two_groups(&self) -> Option<Across> {
+        let remote_size = self.remote_group()?.size();
+        let (local_first, remote_first) = if self.is_first() { (0, self.size()) } else { (remote_size, 0) };
+        Some(Across { shape: self.shape(), local_first, remote_first, remote_size })
     }
 
+    /// An operation that is described for one group.
     #[cold]
-    pub(super) fn no_collectives_across(&self) -> Error {
-        let what =
-            format!("{}: collective operations over inter-communicators are not there yet", self.place());
-        Error::new(Class::Unsupported, what).remedy("merge the two groups, and do it there")
+    pub(super) fn perform_across(&self, across: &Across, collective: Collective) -> Result<()> {
+        if collective != Collective::Barrier {
+            return Err(self.not_for_inter("an operation within one group"));
+        }
+        let schedule = Crossing::Barrier.schedule(across, &[], &[]);
+        self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
     }
 }
 

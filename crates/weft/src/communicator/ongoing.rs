@@ -29,9 +29,7 @@ impl Communicator {
     /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
     /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned
     /// ([`Communicator::plan_tag`]); operations without one are begun in the same order by all members.
-    ///
-    /// # Errors
-    /// [`Class::Communicator`] over an inter-communicator.
+    /// Over two groups it numbers the ranks of both ([`Communicator::two_groups`]).
     pub fn start_schedule(
         &self,
         schedule: Schedule,
@@ -39,17 +37,15 @@ impl Communicator {
         output: UserMemory,
         combine: Option<Combine>,
         tag: Option<i32>,
-    ) -> Result<Ongoing> {
-        if self.is_inter() {
-            return Err(self.no_collectives_across());
-        }
-        let inner = &*self.inner;
-        let tag = tag.unwrap_or_else(|| self.next_nonblocking_tag());
+    ) -> Ongoing {
+        let meeting = self.meeting();
+        let inner = &*meeting.inner;
+        let tag = tag.unwrap_or_else(|| meeting.next_nonblocking_tag());
         let buffers = Buffers { input, output };
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
         let id = inner.process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
-        let (of, ended_by) = (self.clone(), Arc::clone(&ended));
+        let (of, ended_by) = (meeting.clone(), Arc::clone(&ended));
         inner.process.entrust(Box::new(Underway {
             of,
             execution,
@@ -58,7 +54,7 @@ impl Communicator {
             id,
             ended: ended_by,
         }));
-        Ok(Ongoing { of: self.clone(), id, ended })
+        Ongoing { of: self.clone(), id, ended }
     }
 }
 

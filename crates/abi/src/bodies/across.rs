@@ -1,0 +1,186 @@
+//! Collective operations over the two groups of an inter-communicator (MPI 5.0 §6.2.3): what one group gives, the other
+//! gets. Nothing is in place there, since nobody gets what it gives.
+
+use std::ffi::{c_int, c_void};
+
+use weft::collectives::{Across, Crossing, Operator, Root};
+use weft::{Class, Communicator, Error, Rank, Result};
+
+use crate::bodies::collectives::{refuse_in_place, whole};
+use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::reductions::Reduction;
+use crate::bodies::ways::{Described, Side, Way, What};
+use crate::generated::constants::*;
+use crate::parts::Piece;
+use crate::state::Runtime;
+use crate::types::*;
+
+/// An operation that was called with an inter-communicator.
+pub(crate) struct OverTwo<'a> {
+    way: &'a Way,
+    comm: &'a Communicator,
+    across: Across,
+}
+
+impl<'a> OverTwo<'a> {
+    /// `None` where the communicator has one group.
+    #[inline]
+    pub(crate) fn of(way: &'a Way, comm: &'a Communicator) -> Option<OverTwo<'a>> {
+        comm.is_inter().then(|| comm.two_groups().map(|across| OverTwo { way, comm, across }))?
+    }
+
+    /// How many ranks the other group has: arrays of what comes from it or goes to it have so many entries.
+    pub(crate) fn ranks(&self) -> usize {
+        self.across.remote_size as usize
+    }
+
+    /// An operation in which no rank is the root; each gives and gets something.
+    pub(crate) fn even(&self, crossing: Crossing, gives: Side, gets: Side) -> Result<Described> {
+        self.way.check(self.comm, || self.way.name().to_owned())?;
+        Ok(self.describe(crossing, gives, gets))
+    }
+
+    /// An operation in which the other group gives something to the root.
+    pub(crate) fn gathering(
+        &self,
+        root: c_int,
+        crossing: impl FnOnce(Root) -> Crossing,
+        gives: impl FnOnce() -> Result<Side>,
+        gets: impl FnOnce() -> Result<Side>,
+    ) -> Result<Described> {
+        let root = self.root(root)?;
+        let (gives, gets) = match root {
+            Root::Here => (Side::none(), gets()?),
+            Root::Elsewhere => (Side::none(), Side::none()),
+            Root::Remote(_) => (gives()?, Side::none()),
+        };
+        self.check(root)?;
+        Ok(self.describe(crossing(root), gives, gets))
+    }
+
+    /// An operation in which the root gives something to the other group.
+    pub(crate) fn scattering(
+        &self,
+        root: c_int,
+        crossing: impl FnOnce(Root) -> Crossing,
+        gives: impl FnOnce() -> Result<Side>,
+        gets: impl FnOnce() -> Result<Side>,
+    ) -> Result<Described> {
+        let root = self.root(root)?;
+        let (gives, gets) = match root {
+            Root::Here => (gives()?, Side::none()),
+            Root::Elsewhere => (Side::none(), Side::none()),
+            Root::Remote(_) => (Side::none(), gets()?),
+        };
+        self.check(root)?;
+        Ok(self.describe(crossing(root), gives, gets))
+    }
+
+    /// The root's buffer, of so many bytes, comes to the other group's.
+    pub(crate) fn bcast(
+        &self,
+        root: c_int,
+        buffer: impl FnOnce() -> Result<(Side, usize)>,
+    ) -> Result<Described> {
+        let root = self.root(root)?;
+        let (buffer, bytes) = if root == Root::Elsewhere { (Side::none(), 0) } else { buffer()? };
+        self.check(root)?;
+        let here = root == Root::Here;
+        let described = self.describe(Crossing::Bcast { root, bytes }, Side::none(), buffer);
+        Ok(Described { loaded: here, receives: !here, ..described })
+    }
+
+    /// What the other group gives is combined at the root.
+    pub(crate) fn reduce(
+        &self,
+        root: c_int,
+        reduction: impl FnOnce() -> Result<Reduction>,
+        gives: impl FnOnce() -> Result<Side>,
+        gets: impl FnOnce() -> Result<Side>,
+    ) -> Result<Described> {
+        if self.root(root)? == Root::Elsewhere {
+            let nothing = |root| Crossing::Reduce { root, count: 0, operator: NOTHING };
+            return self.gathering(root, nothing, gives, gets);
+        }
+        let reduction = reduction()?;
+        let Reduction { count, operator, .. } = reduction;
+        let described =
+            self.gathering(root, |root| Crossing::Reduce { root, count, operator }, gives, gets)?;
+        Ok(reduction.combining(described))
+    }
+
+    /// Scans have an order of ranks, and two groups have none (MPI 5.0 §6.11).
+    pub(crate) fn refuse(&self) -> Error {
+        let what = format!("{}: {} is not for inter-communicators", self.comm.place(), self.way.name());
+        Error::new(Class::Communicator, what)
+    }
+
+    fn describe(&self, crossing: Crossing, gives: Side, gets: Side) -> Described {
+        Described::new(What::Across(self.across, crossing), gives, gets, false)
+    }
+
+    /// `MPI_ROOT` at the root, `MPI_PROC_NULL` at the others of its group, and its rank at the other group.
+    fn root(&self, root: c_int) -> Result<Root> {
+        match u32::try_from(root) {
+            Ok(rank) if rank < self.across.remote_size => Ok(Root::Remote(Rank(rank))),
+            _ if root == MPI_ROOT => Ok(Root::Here),
+            _ if root == MPI_PROC_NULL => Ok(Root::Elsewhere),
+            _ => {
+                let what = format!(
+                    "{}: the root is {root}; it is MPI_ROOT at the root, MPI_PROC_NULL at the others of its group, and its \
+                     rank at the other group, 0 to {}",
+                    self.comm.place(),
+                    self.across.remote_size - 1
+                );
+                Err(Error::new(Class::Root, what))
+            }
+        }
+    }
+
+    /// Compares the calls of all (`WEFT_CHECK`), and the roots on each side.
+    fn check(&self, root: Root) -> Result<()> {
+        self.way.check(self.comm, || self.way.name().to_owned())?;
+        self.way.check_sides(self.comm, || match root {
+            Root::Here | Root::Elsewhere => format!("{}, the root in this group", self.way.name()),
+            Root::Remote(rank) => format!("{}, root {} of the other group", self.way.name(), rank.0),
+        })
+    }
+}
+
+/// A buffer of `count` elements.
+pub(crate) fn part(
+    runtime: &'static Runtime,
+    buffer: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Result<Side> {
+    refuse_in_place(buffer)?;
+    Ok(Side::whole(buffer, whole(runtime, count, datatype)?))
+}
+
+/// Pieces of a buffer.
+pub(crate) fn listed_side(buffer: *const c_void, pieces: Vec<Piece>) -> Result<Side> {
+    refuse_in_place(buffer)?;
+    Ok(Side::listed(buffer, pieces))
+}
+
+/// A buffer of `count` elements for each of so many ranks, one behind the other.
+pub(crate) fn parts(
+    runtime: &'static Runtime,
+    ranks: usize,
+    buffer: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Result<Side> {
+    refuse_in_place(buffer)?;
+    let extent = resolve_committed(runtime, datatype)?.extent();
+    let piece = |rank: usize| {
+        let offset = count.checked_mul(extent).and_then(|bytes| bytes.checked_mul(rank as i64));
+        let offset = offset.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
+        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+    };
+    Ok(Side::listed(buffer, (0..ranks).map(piece).collect::<Result<_>>()?))
+}
+
+/// Of who combines nothing: the arguments of a rank that is no root, in the root's group, say nothing.
+const NOTHING: Operator = Operator { element_bytes: 1, commutative: true };
