@@ -353,7 +353,7 @@ impl Fabric for Scripted {
     }
 
     fn limits(&self, lane: Peer) -> Limits {
-        Limits { eager_bytes_max: 500, pull: lane.0.is_multiple_of(2), look: true }
+        Limits { eager_bytes_max: 500, piece_bytes_max: 200, pull: lane.0.is_multiple_of(2), look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {

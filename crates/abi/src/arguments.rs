@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::claims::{Heap, Payload, Pool, UserMemory};
+use weft::claims::{Gathered, Heap, Payload, Pool, Scattered, Target, UserMemory};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
@@ -78,27 +78,20 @@ fn bad_tag(tag: c_int) -> Error {
     Error::new(Class::Tag, format!("the tag is {tag}, tags are 0 to {}", c_int::MAX))
 }
 
-/// The data of a send: in place where it is contiguous, packed otherwise.
-pub(crate) struct Outgoing {
-    pub payload: Payload<'static>,
-    pub keeps: Option<Heap>,
-}
-
-/// Checks a send buffer and claims its data.
-///
-/// # Safety
-/// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
-#[inline(always)]
-pub(crate) unsafe fn outgoing(buffer: *const c_void, count: i64, datatype: &Datatype) -> Result<Outgoing> {
-    // SAFETY: the caller's promise is handed on.
-    let span = unsafe { readable(buffer, count, datatype)? };
-    gathered(span, count, datatype)
+/// The data of a send.
+pub(crate) enum Outgoing<'a> {
+    /// In a row, where the program has it.
+    InPlace(Payload<'static>),
+    /// A copy of it, so that the program's memory is free.
+    Copied(Heap),
+    /// Elements that stand apart, to be packed on their way.
+    Apart(Gathered<&'a Datatype>),
 }
 
 /// The part of memory where a send's elements stand, with what lies between them.
 ///
 /// # Safety
-/// See [`outgoing`].
+/// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn readable(
     buffer: *const c_void,
@@ -115,42 +108,43 @@ pub(crate) unsafe fn readable(
 
 /// The data of elements that stand in `span`.
 #[inline(always)]
-pub(crate) fn gathered(span: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+pub(crate) fn gathered<'a>(
+    span: Payload<'static>,
+    count: i64,
+    datatype: &'a Datatype,
+) -> Result<Outgoing<'a>> {
     if datatype.is_dense() {
-        return Ok(Outgoing { payload: span, keeps: None });
+        return Ok(Outgoing::InPlace(span));
+    }
+    // What is said of the elements says nothing of pieces of them.
+    if state::checks() {
+        return Ok(Outgoing::Copied(packed(span, count, datatype)?));
+    }
+    Ok(Outgoing::Apart(Gathered::new(datatype, count, span)?))
+}
+
+/// A copy of the data of elements that stand in `span`.
+pub(crate) fn copied(span: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Heap> {
+    if datatype.is_dense() {
+        let copy = Heap::new(span.bytes());
+        copy.memory().write_at(0, span);
+        return Ok(copy);
     }
     packed(span, count, datatype)
 }
 
-impl Outgoing {
-    /// What stands in memory of the library's own, which is kept with it.
-    pub(crate) fn of(heap: Heap) -> Outgoing {
-        // SAFETY: whoever sends it keeps all of it until the send is over.
-        Outgoing { payload: unsafe { heap.memory().reading() }, keeps: Some(heap) }
-    }
-
-    /// The same out of memory of the library's own, so that the program's is free.
-    pub(crate) fn copied(self) -> Heap {
-        self.keeps.unwrap_or_else(|| {
-            let copy = Heap::new(self.payload.bytes());
-            copy.memory().write_at(0, self.payload);
-            copy
-        })
-    }
-}
-
 /// Packs elements that stand apart.
 #[cold]
-fn packed(payload: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Outgoing> {
+fn packed(span: Payload<'static>, count: i64, datatype: &Datatype) -> Result<Heap> {
     let heap = pooled(bytes_of(count, datatype)?);
-    datatype::pack_memory(datatype, count, payload, &mut heap.memory(), 0)
+    datatype::pack_memory(datatype, count, span, &mut heap.memory(), 0)
         .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
-    Ok(Outgoing::of(heap))
+    Ok(heap)
 }
 
-/// The room of a receive: in place where it is contiguous, to be unpacked otherwise.
+/// Where a receive puts its data, and what is left to do with it there.
 pub(crate) struct Incoming {
-    pub memory: UserMemory,
+    pub target: Target,
     pub unpack: Option<Unpack>,
 }
 
@@ -182,22 +176,27 @@ pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Dataty
 /// Room for the data of elements that come to stand in `span`.
 #[inline(always)]
 pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    if datatype.is_dense() && !state::checks() {
-        return Ok(Incoming { memory: span, unpack: None });
+    if state::checks() {
+        return to_unpack(span, count, datatype);
     }
-    to_unpack(span, count, datatype)
+    if datatype.is_dense() {
+        return Ok(Incoming { target: span.into(), unpack: None });
+    }
+    let scattered = Scattered::new(datatype, count, span)?;
+    Ok(Incoming { target: Target::Scattered(Box::new(scattered)), unpack: None })
 }
 
+/// As [`spread`], where the elements are compared before they are brought to their places.
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
     let datatype = datatype.clone();
     if datatype.is_dense() {
         let unpack = Unpack { packed: None, datatype, count, memory: UserMemory::EMPTY };
-        return Ok(Incoming { memory, unpack: Some(unpack) });
+        return Ok(Incoming { target: memory.into(), unpack: Some(unpack) });
     }
     let packed = pooled(bytes_of(count, &datatype)?);
-    let claim = packed.memory();
-    Ok(Incoming { memory: claim, unpack: Some(Unpack { packed: Some(packed), datatype, count, memory }) })
+    let target = packed.memory().into();
+    Ok(Incoming { target, unpack: Some(Unpack { packed: Some(packed), datatype, count, memory }) })
 }
 
 /// Memory for a packed message, to be written before it is read.

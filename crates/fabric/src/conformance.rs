@@ -50,6 +50,7 @@ macro_rules! conformance {
                 reaches_its_pair,
                 polls_no_more_than_asked,
                 looks_leave_what_is_not_taken,
+                makes_messages_on_their_way,
             );
         }
     };
@@ -183,6 +184,53 @@ pub fn looks_leave_what_is_not_taken<P: Pair>() {
         watchdog.check(|| wire.state());
     }
     assert_eq!(looked > 0, promised, "{looked} of {messages} messages were found by looks");
+}
+
+/// Messages that are made where they go come whole and in order among others; a fabric says where it cannot, and the
+/// message is not made then.
+pub fn makes_messages_on_their_way<P: Pair>() {
+    let mut wire = Wired::open::<P>();
+    let piece = wire.left.limits(wire.to_right).piece_bytes_max;
+    assert!(piece > 0, "a piece has bytes");
+    let sizes = [0, 1, 31, 32, 33, 500, piece - 1, piece, 9, piece + 1, 300].map(fewer_for_miri);
+    let watchdog = Watchdog::start("makes_messages_on_their_way");
+    for round in 0..if cfg!(miri) { 2 } else { 20 } {
+        for (number, bytes) in sizes.into_iter().enumerate() {
+            let (header, data) = (numbered(number as u32), pattern(bytes, round + number as u64));
+            let made = loop {
+                let mut calls = 0;
+                let posted = wire.left.post_made(wire.to_right, &header, bytes, |room| {
+                    assert_eq!(room.bytes(), bytes, "the room is that of the message");
+                    calls += 1;
+                    room.write_at(0, Payload::from(&data[..]));
+                });
+                assert_eq!(calls, u32::from(posted == Some(Posted::Sent)), "{posted:?}");
+                match posted {
+                    Some(Posted::Busy) => wire.turn(),
+                    Some(Posted::Partly(_)) => panic!("a message that is made is not taken partly"),
+                    Some(Posted::Sent) => break true,
+                    None => break false,
+                }
+                watchdog.check(|| wire.state());
+            };
+            if !made {
+                wire.send_right(&header, &data);
+            }
+            // Some are answered, so that pairs that talk both ways may do it in another way than others.
+            if round % 2 == 1 {
+                let mut answer = Sending::new(header, b"yes");
+                while !answer.push(&mut wire.right, wire.to_left) {
+                    wire.turn();
+                    watchdog.check(|| wire.state());
+                }
+                assert!(wire.take_right() == (header, data), "{bytes} bytes");
+            }
+        }
+        for (number, bytes) in sizes.into_iter().enumerate().filter(|_| round % 2 == 0) {
+            let (header, data) = (numbered(number as u32), pattern(bytes, round + number as u64));
+            assert!(wire.take_right() == (header, data), "{bytes} bytes");
+        }
+    }
 }
 
 /// Large messages both ways at the same time: neither end waits for the other.

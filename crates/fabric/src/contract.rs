@@ -65,6 +65,20 @@ pub trait Fabric: Send {
     /// is [`Posted::Busy`], so that a caller who goes on while there is progress does not go on for ever.
     fn resume(&mut self, lane: Self::Lane, rest: Payload<'_>) -> Posted;
 
+    /// Sends a message whose payload of `bytes` bytes `write` puts into memory of the fabric, which is the room that it
+    /// is given: so it need not stand in a row anywhere before. [`Posted::Sent`] and [`Posted::Busy`] mean what they mean
+    /// for `post`, and a message is never taken partly. `None` where the fabric has no such memory for that many bytes:
+    /// nothing has happened, and `post` does it. `write` is called at most once, and writes all of it.
+    fn post_made(
+        &mut self,
+        _lane: Self::Lane,
+        _header: &Header,
+        _bytes: usize,
+        _write: impl FnOnce(&mut UserMemory),
+    ) -> Option<Posted> {
+        None
+    }
+
     /// Reports what has come, at most about `events` of it, and moves what is under way.
     /// Returns the number of things that happened; 0 means that nothing did.
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize;
@@ -248,6 +262,8 @@ pub struct Brought {
 pub struct Limits {
     /// Up to here a payload is best sent at once (eager); above, it should wait for its receiver.
     pub eager_bytes_max: usize,
+    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of so many bytes.
+    pub piece_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
     /// Whether `look` may find something.

@@ -24,5 +24,5 @@ pub use contract::{
     Pulled, PulledShared, Sink, Unbelled,
 };
 pub use host::HostIdentity;
-pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy};
+pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy, made};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

@@ -218,10 +218,10 @@ impl Room {
         Room { start, bytes }
     }
 
-    /// How many there are.
+    /// Room in bytes.
     #[inline(always)]
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub fn bytes(self) -> usize {
         self.bytes
     }
 
@@ -247,6 +247,13 @@ impl Room {
 
 // SAFETY: as for `UserMemory`.
 unsafe impl Send for Room {}
+
+/// What `write` puts into `room`.
+pub fn made(room: &mut [u8], write: impl FnOnce(&mut UserMemory)) -> Payload<'_> {
+    // SAFETY: `room` is borrowed for longer than the claim lives, which `write` has only lent.
+    write(&mut unsafe { UserMemory::claim(room.as_mut_ptr(), room.len()) });
+    Payload::from(&*room)
+}
 
 /// Copies `bytes` bytes, from and to memory that may overlap. Up to 32 go as at most two whole words or vectors,
 /// which spares the call of a general copy in the path of small messages.

@@ -37,6 +37,8 @@ pub struct Weather {
     pub pull: bool,
     /// What lanes call eager.
     pub eager_bytes_max: usize,
+    /// What lanes call a piece.
+    pub piece_bytes_max: usize,
     /// Messages to one receiver that may be under way before posts are answered Busy.
     pub queue_messages_max: usize,
 }
@@ -56,6 +58,7 @@ impl Weather {
             share_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
+            piece_bytes_max: 1024,
             queue_messages_max: 4096,
         }
     }
@@ -74,6 +77,7 @@ impl Weather {
             share_percent: 60,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
+            piece_bytes_max: 700,
             queue_messages_max: 32,
         }
     }
@@ -186,7 +190,12 @@ impl Fabric for Simulated {
 
     fn limits(&self, _lane: Peer) -> Limits {
         let weather = self.network.hold().weather;
-        Limits { eager_bytes_max: weather.eager_bytes_max, pull: weather.pull, look: true }
+        Limits {
+            eager_bytes_max: weather.eager_bytes_max,
+            piece_bytes_max: weather.piece_bytes_max,
+            pull: weather.pull,
+            look: true,
+        }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
@@ -206,6 +215,28 @@ impl Fabric for Simulated {
         flight.payload = payload.to_vec();
         shared.send(self.here, lane, flight);
         Posted::Sent
+    }
+
+    fn post_made(
+        &mut self,
+        lane: Peer,
+        header: &Header,
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) -> Option<Posted> {
+        let mut shared = self.network.hold();
+        // Now and then there is no memory for it.
+        let chance = shared.weather.partly_percent;
+        if shared.dice.happens(chance) {
+            return None;
+        }
+        if shared.is_busy(lane) {
+            return Some(Posted::Busy);
+        }
+        let mut payload = vec![0; bytes];
+        crate::made(&mut payload, write);
+        shared.send(self.here, lane, Flight { header: *header, bytes, payload });
+        Some(Posted::Sent)
     }
 
     fn resume(&mut self, lane: Peer, rest: Payload<'_>) -> Posted {

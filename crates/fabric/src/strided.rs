@@ -45,7 +45,7 @@ pub fn gather<const BYTES: usize>(source: Payload<'_>, blocks: Strides, row: &mu
         // SAFETY: both ends of the blocks lie inside the source, so all between them do; the row is long enough.
         unsafe {
             let from = source.start().offset(blocks.first as isize);
-            copy::<BYTES>(from, blocks.stride, row.as_mut_ptr(), BYTES as i64, blocks.count);
+            copy::<BYTES>((from, blocks.stride), (row.as_mut_ptr(), BYTES as i64), blocks.count, Row::To);
         }
     }
     fits
@@ -67,7 +67,7 @@ pub fn gather_memory<const BYTES: usize>(
         // SAFETY: as in `gather`.
         unsafe {
             let from = source.start().offset(blocks.first as isize);
-            copy::<BYTES>(from, blocks.stride, row.start().add(at), BYTES as i64, blocks.count);
+            copy::<BYTES>((from, blocks.stride), (row.start().add(at), BYTES as i64), blocks.count, Row::To);
         }
     }
     fits
@@ -90,10 +90,19 @@ pub fn scatter<const BYTES: usize>(
         // SAFETY: as in `gather`, the other way round.
         unsafe {
             let to = into.start().offset(blocks.first as isize);
-            copy::<BYTES>(row.start().add(at), BYTES as i64, to, blocks.stride, blocks.count);
+            copy::<BYTES>((row.start().add(at), BYTES as i64), (to, blocks.stride), blocks.count, Row::From);
         }
     }
     fits
+}
+
+/// Which side of a copy stands in a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    /// What is written.
+    To,
+    /// What is read.
+    From,
 }
 
 /// Copies `count` blocks, in order. A block is read before it is written, so overlapping ones are a mixture, and
@@ -103,20 +112,57 @@ pub fn scatter<const BYTES: usize>(
 /// The first and the last block of either side lie inside what was claimed; `count` is at least 1.
 #[inline(always)]
 unsafe fn copy<const BYTES: usize>(
-    mut from: *const u8,
-    from_stride: i64,
-    mut to: *mut u8,
-    to_stride: i64,
+    (mut from, from_stride): (*const u8, i64),
+    (mut to, to_stride): (*mut u8, i64),
     count: i64,
+    row: Row,
 ) {
-    for _ in 0..count {
+    let mut one = || {
         // SAFETY: every block lies between the first and the last. The steps behind the last one wrap, and are not
         // looked at.
         unsafe { to.cast::<[u8; BYTES]>().write_unaligned(from.cast::<[u8; BYTES]>().read_unaligned()) };
         from = from.wrapping_offset(from_stride as isize);
         to = to.wrapping_offset(to_stride as isize);
+        (from, to)
+    };
+    // A line of the row at a time: another processor may have it, and it takes a while to come.
+    let blocks_in_line = (LINE / BYTES).max(1) as i64;
+    for _ in 0..count / blocks_in_line {
+        for _ in 1..blocks_in_line {
+            one();
+        }
+        let (from, to) = one();
+        match row {
+            Row::To => fetch::<true>(to.wrapping_add(AHEAD)),
+            Row::From => fetch::<false>(from.wrapping_add(AHEAD)),
+        }
+    }
+    for _ in 0..count % blocks_in_line {
+        one();
     }
 }
+
+/// Fetches a line ahead of its use. Changes nothing, wherever it is.
+#[inline(always)]
+fn fetch<const TO_WRITE: bool>(_line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch may name any address; it is a hint, and no access.
+        unsafe {
+            if TO_WRITE {
+                _mm_prefetch::<_MM_HINT_ET0>(_line.cast());
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(_line.cast());
+            }
+        }
+    }
+}
+
+/// A cache line.
+const LINE: usize = 64;
+/// So far ahead a line is fetched: as many as a processor waits for at the same time.
+const AHEAD: usize = 512;
 
 #[cfg(test)]
 mod tests {

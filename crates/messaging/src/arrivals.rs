@@ -1,9 +1,11 @@
 //! What comes in: the engine's half that a fabric reports to. It matches, copies and notes; it never posts.
 
+mod pieces;
+
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Sink, UserMemory};
+use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Pool, Sink, UserMemory};
 
 use crate::awaited::Awaited;
 use crate::envelope::{Envelope, Pattern};
@@ -34,6 +36,8 @@ pub(crate) struct Core<L> {
     pub concealed: Vec<(Peer, Exposed)>,
     /// Peers whose queue is not empty.
     pub busy: Vec<Peer>,
+    /// Memory for messages that are made or taken apart, where the fabric has none.
+    pub pool: Pool,
     unexpected_bytes_max: usize,
     /// Peers that were told to send requests only.
     choked: Vec<Peer>,
@@ -73,6 +77,7 @@ impl<L> Core<L> {
             invitations: VecDeque::new(),
             concealed: Vec::new(),
             busy: Vec::new(),
+            pool: Pool::new(),
             unexpected_bytes_max,
             choked: Vec::new(),
             choking: Vec::new(),
@@ -143,8 +148,8 @@ impl<L> Core<L> {
     /// The receive has all its bytes.
     pub(crate) fn finish_landing(&mut self, receive: RequestId) {
         let outcome = match self.requests.find(receive) {
-            Some(State::Landing { memory, source, tag, sent_bytes, postscript, .. }) => {
-                Outcome::received(*source, *tag, *sent_bytes, memory.bytes()).with(*postscript)
+            Some(State::Landing { target, source, tag, sent_bytes, postscript, .. }) => {
+                Outcome::received(*source, *tag, *sent_bytes, target.bytes()).with(*postscript)
             }
             _ => return,
         };
@@ -164,6 +169,10 @@ impl<L> Core<L> {
         let spared = match (told, state.arriving.take()) {
             (Told::Here, Some(Arriving::Posted(receive))) => {
                 state.arriving = Some(Arriving::Posted(receive));
+                Some(receive)
+            }
+            (Told::Here, Some(Arriving::Piece { receive, bytes, staged: None })) => {
+                state.arriving = Some(Arriving::Piece { receive, bytes, staged: None });
                 Some(receive)
             }
             // The library's own memory outlives its message, and nobody will ask for the message any more.
@@ -234,11 +243,11 @@ impl<L> Core<L> {
     /// Hands a message straight to the receive that is waited for; false where it is another's.
     #[inline(always)]
     fn hand_over(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
-        if let Awaited::Posted { pattern, memory, .. } = &mut self.awaited
+        if let Awaited::Posted { pattern, target, .. } = &mut self.awaited
             && pattern.matches(envelope)
         {
-            memory.write_at(0, payload);
-            let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), memory.bytes());
+            target.write_at(0, payload);
+            let outcome = Outcome::received(envelope.source, envelope.tag, payload.bytes(), target.bytes());
             self.end_awaited(outcome);
             return true;
         }
@@ -309,24 +318,11 @@ impl<L> Core<L> {
         postscript: Postscript,
     ) {
         let Some(state) = self.requests.find(receive) else { return };
-        let State::Posted { memory, .. } = std::mem::replace(state, State::Queued { to: from }) else {
+        let State::Posted { target, .. } = std::mem::replace(state, State::Queued { to: from }) else {
             return;
         };
         let Envelope { source, tag, .. } = envelope;
-        *state = State::Landing { from, memory, source, tag, sent_bytes, postscript, by: Carrier::Message };
-    }
-
-    /// The receiver is ready for a message that waits here.
-    fn clear(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
-        let (payload, exposed) = match self.requests.find(send) {
-            Some(State::AwaitingReceiver { to, payload, exposed }) if *to == from => (*payload, *exposed),
-            _ => return self.reject(from, "a clearance for a send that does not wait"),
-        };
-        if let Some(state) = self.requests.find(send) {
-            *state = State::Queued { to: from };
-        }
-        self.conceal(from, exposed);
-        self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), Then::Complete(send));
+        *state = State::Landing { from, target, source, tag, sent_bytes, postscript, by: Carrier::Message };
     }
 
     /// The sender has brought its parts of a message that both copy.
@@ -360,8 +356,8 @@ impl<L> Core<L> {
             self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
             return self.finish_landing(receive);
         }
-        if let Some(State::Landing { memory, sent_bytes, .. }) = self.requests.find(receive) {
-            let wanted = memory.bytes().min(*sent_bytes);
+        if let Some(State::Landing { target, sent_bytes, .. }) = self.requests.find(receive) {
+            let wanted = target.bytes().min(*sent_bytes);
             self.ask_for(from, send, receive, wanted);
         }
     }
@@ -376,7 +372,8 @@ impl<L> Core<L> {
     /// Asks the sender for a message as a message.
     pub(crate) fn ask_for(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
         let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
-        self.reply(from, Kind::Clear { send, receive }, wanted, Then::Nothing);
+        let in_pieces = self.is_scattered(receive);
+        self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
     }
 
     /// The receiver has what it wants.
@@ -394,10 +391,10 @@ impl<L> Core<L> {
     /// Bytes for a receive that was cleared.
     fn data(&mut self, from: Peer, receive: RequestId, payload: Payload<'_>) {
         match self.requests.find(receive) {
-            Some(State::Landing { from: expected, memory, sent_bytes, by: Carrier::Message, .. })
-                if *expected == from && payload.bytes() == memory.bytes().min(*sent_bytes) =>
+            Some(State::Landing { from: expected, target, sent_bytes, by: Carrier::Message, .. })
+                if *expected == from && payload.bytes() == target.bytes().min(*sent_bytes) =>
             {
-                memory.write_at(0, payload);
+                target.write_at(0, payload);
                 self.finish_landing(receive);
             }
             _ => self.reject(from, "data for a receive that does not wait"),
@@ -422,9 +419,12 @@ impl<L> Core<L> {
         postscript: Postscript,
         bytes: usize,
     ) -> (UserMemory, Arriving) {
-        if let Some(receive) = self.take_receive(&envelope) {
+        let receive = self.take_receive(&envelope);
+        if let Some(receive) = receive {
             self.land(receive, from, envelope, bytes, postscript);
-            return (self.landing_memory(receive), Arriving::Posted(receive));
+            if let Some(memory) = self.landing_memory(receive) {
+                return (memory, Arriving::Posted(receive));
+            }
         }
         if bytes > EAGER_BYTES_CEILING {
             self.reject(from, "an eager message of a length that no fabric calls eager");
@@ -432,27 +432,43 @@ impl<L> Core<L> {
         }
         let heap = Heap::new(bytes);
         let memory = heap.memory();
+        if let Some(receive) = receive {
+            self.follow_landing(receive);
+            return (memory, Arriving::Following(receive, heap));
+        }
         let index = self.keep(from, envelope, Body::Arriving { bytes, postscript });
         (memory, Arriving::Unexpected(index, heap))
     }
 
-    fn landing_memory(&mut self, receive: RequestId) -> UserMemory {
+    /// The memory of a landing message, where it comes to stand in a row.
+    fn landing_memory(&mut self, receive: RequestId) -> Option<UserMemory> {
         match self.requests.find(receive) {
-            Some(State::Landing { memory, .. }) => memory.part(0, memory.bytes()),
-            _ => UserMemory::EMPTY,
+            Some(State::Landing { target, .. }) => target.row(0, target.bytes()),
+            _ => Some(UserMemory::EMPTY),
+        }
+    }
+
+    /// A landing message is taken apart when it is here as a whole.
+    fn follow_landing(&mut self, receive: RequestId) {
+        let Some(state) = self.requests.find(receive) else { return };
+        match std::mem::replace(state, State::Done(Outcome::sent())) {
+            State::Landing { from, target, source, tag, sent_bytes, postscript, .. } => {
+                *state = State::Following { from, target, source, tag, sent_bytes, postscript };
+            }
+            other => *state = other,
         }
     }
 
     /// A receive that was posted while its message came in gets its copy.
     fn finish_following(&mut self, from: Peer, receive: RequestId, heap: &Heap) {
-        let Some(State::Following { memory, source, tag, sent_bytes, postscript, .. }) =
+        let Some(State::Following { target, source, tag, sent_bytes, postscript, .. }) =
             self.requests.find(receive)
         else {
             return;
         };
-        memory.write_at(0, heap.payload());
+        target.write_at(0, heap.payload());
         let (outcome, postscript) =
-            (Outcome::received(*source, *tag, *sent_bytes, memory.bytes()), *postscript);
+            (Outcome::received(*source, *tag, *sent_bytes, target.bytes()), *postscript);
         self.requests.complete(receive, outcome.with(postscript));
         self.acknowledge(from, postscript);
     }
@@ -466,8 +482,8 @@ impl<L> Core<L> {
         for (id, state) in self.requests.pending() {
             let line = match state {
                 State::Queued { to } => format!("send to process {}: waits for room", to.0),
-                State::AwaitingReceiver { to, payload, .. } => {
-                    format!("send to process {}: {} bytes wait for the receiver", to.0, payload.bytes())
+                State::AwaitingReceiver { to, source, .. } => {
+                    format!("send to process {}: {} bytes wait for the receiver", to.0, source.bytes())
                 }
                 State::Posted { pattern, .. } => describe_posted(pattern),
                 State::Landing { source, tag, sent_bytes, .. }
@@ -535,13 +551,17 @@ impl<L> Sink for Core<L> {
                 self.arriving_eager(from, envelope, Postscript::Acknowledge(send), bytes)
             }
             Some(Kind::Data { receive }) => match self.requests.find(receive) {
-                Some(State::Landing { from: expected, memory, sent_bytes, by: Carrier::Message, .. })
-                    if *expected == from && bytes == memory.bytes().min(*sent_bytes) =>
+                Some(State::Landing { from: expected, target, sent_bytes, by: Carrier::Message, .. })
+                    if *expected == from && bytes == target.bytes().min(*sent_bytes) =>
                 {
-                    (self.landing_memory(receive), Arriving::Posted(receive))
+                    match self.landing_memory(receive) {
+                        Some(memory) => (memory, Arriving::Posted(receive)),
+                        None => (UserMemory::EMPTY, Arriving::Dropped),
+                    }
                 }
                 _ => (UserMemory::EMPTY, Arriving::Dropped),
             },
+            Some(Kind::Piece { receive, offset }) => self.arriving_piece(from, receive, offset, bytes),
             // Control messages are a few bytes; a fabric that brings even those in pieces gets room for them.
             Some(_) if bytes <= crate::protocol::OFFER_BYTES_MAX => {
                 let heap = Heap::new(bytes);
@@ -561,6 +581,9 @@ impl<L> Sink for Core<L> {
                     self.finish_landing(receive);
                     self.acknowledge(from, postscript);
                 }
+            }
+            Some(Arriving::Piece { receive, bytes, staged }) => {
+                self.piece_landed(from, (receive, bytes), staged);
             }
             Some(Arriving::Unexpected(index, heap)) => self.matching.landed(index, heap),
             Some(Arriving::Following(receive, heap)) => self.finish_following(from, receive, &heap),
@@ -613,8 +636,8 @@ impl<L> Core<L> {
                 Some(offer) => self.request(from, envelope, send, offer),
                 None => self.reject(from, "a request without an offer"),
             },
-            Kind::Clear { send, receive } => match decode_bytes(payload) {
-                Some(wanted) => self.clear(from, send, receive, wanted),
+            Kind::Clear { send, receive, in_pieces } => match decode_bytes(payload) {
+                Some(wanted) => self.clear(from, (send, receive), in_pieces, wanted),
                 None => self.reject(from, "a clearance without a length"),
             },
             Kind::Share { send, receive } => match decode_exposed(payload) {
@@ -626,6 +649,7 @@ impl<L> Core<L> {
                 None => self.reject(from, "parts without a length"),
             },
             Kind::Data { receive } => self.data(from, receive, payload),
+            Kind::Piece { receive, offset } => self.piece(from, receive, offset, payload),
             Kind::Done { send } => self.done(from, send),
             Kind::Choke => self.choke(from, true),
             Kind::Relax => self.choke(from, false),

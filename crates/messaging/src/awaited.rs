@@ -4,17 +4,18 @@
 //! There is one such place. It is used while no receive is posted, so it comes first in the order of posting
 //! (MPI 5.0 §3.5); a second thread that waits gets a request, as nonblocking receives do.
 
-use fabric::{Peer, UserMemory};
+use fabric::Peer;
 
 use crate::envelope::{Envelope, Pattern};
 use crate::request::{Outcome, RequestId, State};
+use crate::scattered::Target;
 
 /// The receive that is waited for, if any. `L` is the fabric's lane.
 pub(crate) enum Awaited<L> {
     /// The place is free.
     Nobody,
     /// Nothing has matched. The lane is that to `from`, where the fabric can look at one peer alone.
-    Posted { pattern: Pattern, from: Option<Peer>, lane: Option<L>, memory: UserMemory },
+    Posted { pattern: Pattern, from: Option<Peer>, lane: Option<L>, target: Target },
     /// Its message takes several steps, and goes on as a request.
     Goes(RequestId),
     /// Over, and not yet taken.
@@ -53,7 +54,7 @@ impl<L> Awaited<L> {
     /// The receive as the state of a request.
     pub(crate) fn into_state(self) -> Option<State> {
         match self {
-            Awaited::Posted { pattern, from, memory, .. } => Some(State::Posted { pattern, from, memory }),
+            Awaited::Posted { pattern, from, target, .. } => Some(State::Posted { pattern, from, target }),
             _ => None,
         }
     }

@@ -7,9 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use fabric::{Fabric, Heap, Payload, Peer};
+use fabric::{Fabric, Heap, Payload, Peer, UserMemory};
 
-use crate::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use crate::{
+    Engine, Envelope, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Scatter, Sending,
+    Target,
+};
 
 /// Runs the program of one seed on the engines of a job, rank by position.
 ///
@@ -30,6 +33,8 @@ struct Message {
     to: usize,
     envelope: Envelope,
     data: &'static [u8],
+    /// It is made while it goes.
+    made: bool,
     mode: Mode,
     request: Option<RequestId>,
 }
@@ -39,8 +44,58 @@ struct Receive {
     at: usize,
     pattern: Pattern,
     room: Heap,
+    /// It is taken apart while it comes, and stands in the room back to front.
+    scattered: bool,
     request: Option<RequestId>,
     outcome: Option<Outcome>,
+}
+
+/// Data that is made while it goes.
+struct Made(&'static [u8]);
+
+impl Gather for Made {
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn gather(&self, from: usize, into: &mut UserMemory) {
+        assert!(from + into.bytes() <= self.0.len(), "more is made than there is");
+        into.write_at(0, Payload::from(self.0).after(from));
+    }
+}
+
+/// A room that is filled from its end to its beginning.
+struct BackToFront(UserMemory);
+
+impl Scatter for BackToFront {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn scatter(&mut self, at: usize, data: Payload<'_>) {
+        let end = self.0.bytes().saturating_sub(at);
+        let mut back = data.part(0, end).to_vec();
+        back.reverse();
+        self.0.write_at(end - back.len(), Payload::from(&back[..]));
+    }
+}
+
+impl Receive {
+    fn target(&self) -> Target {
+        let memory = self.room.memory();
+        if self.scattered { Target::Scattered(Box::new(BackToFront(memory))) } else { memory.into() }
+    }
+
+    /// What was received, as far as it goes.
+    fn contents(&self, bytes: usize) -> Vec<u8> {
+        let payload = self.room.payload();
+        if !self.scattered {
+            return payload.part(0, bytes).to_vec();
+        }
+        let mut back = payload.after(payload.bytes() - bytes).to_vec();
+        back.reverse();
+        back
+    }
 }
 
 /// What a rank does next, in the order of its program.
@@ -113,8 +168,14 @@ impl<'a, F: Fabric> Run<'a, F> {
         let seed = self.seed;
         let message = &mut self.messages[message];
         let to = Peer(message.to as u32);
-        let payload = Payload::from(message.data);
-        let sending = self.engines[rank].send(to, message.envelope, payload, message.mode);
+        let (engine, envelope) = (&mut self.engines[rank], message.envelope);
+        let sending = match Made(message.data) {
+            made if !message.made => engine.send(to, envelope, Payload::from(made.0), message.mode),
+            made if message.mode == Mode::Standard && engine.send_made_at_once(to, envelope, &made) => {
+                Ok(Sending::Done)
+            }
+            made => engine.send_made(to, envelope, Box::new(made), message.mode),
+        };
         if let Sending::Pending(request) = sending.unwrap_or_else(|error| panic!("seed {seed}: {error}")) {
             message.request = Some(request);
         }
@@ -123,7 +184,7 @@ impl<'a, F: Fabric> Run<'a, F> {
     fn receive(&mut self, receive: usize) {
         let receive = &mut self.receives[receive];
         let from = receive.pattern.source.map(|source| Peer(source.0));
-        match self.engines[receive.at].receive(receive.pattern, from, receive.room.memory()) {
+        match self.engines[receive.at].receive(receive.pattern, from, receive.target()) {
             Receiving::Done(outcome) => receive.outcome = Some(outcome),
             Receiving::Pending(request) => receive.request = Some(request),
         }
@@ -195,14 +256,13 @@ impl<'a, F: Fabric> Run<'a, F> {
                 let pattern = Pattern { context, source: None, tag: None };
                 while let Some(found) = self.engines[at].probe(&pattern) {
                     let room = Heap::new(found.bytes);
-                    let mut receive = Receive { at, pattern, room, request: None, outcome: None };
+                    let scattered = found.bytes % 2 == 1;
+                    let mut receive = Receive { at, pattern, room, scattered, request: None, outcome: None };
                     match self.engines[at].take(&pattern) {
-                        Some(message) => {
-                            match self.engines[at].receive_matched(message, receive.room.memory()) {
-                                Receiving::Done(outcome) => receive.outcome = Some(outcome),
-                                Receiving::Pending(request) => receive.request = Some(request),
-                            }
-                        }
+                        Some(message) => match self.engines[at].receive_matched(message, receive.target()) {
+                            Receiving::Done(outcome) => receive.outcome = Some(outcome),
+                            Receiving::Pending(request) => receive.request = Some(request),
+                        },
                         None => {
                             panic!("seed {}: a probed message cannot be taken when all is quiet", self.seed)
                         }
@@ -230,11 +290,7 @@ impl<'a, F: Fabric> Run<'a, F> {
             assert_eq!((outcome.source, outcome.tag), (message.envelope.source, message.envelope.tag));
             let fits = message.data.len().min(receive.room.bytes());
             assert_eq!(outcome.bytes, fits, "seed {}", self.seed);
-            assert!(
-                receive.room.payload().part(0, fits).to_vec() == message.data[..fits],
-                "seed {}",
-                self.seed
-            );
+            assert!(receive.contents(fits) == message.data[..fits], "seed {}", self.seed);
             let truncated = matches!(outcome.failure.as_deref(), Some(Failure::Truncated { .. }));
             assert_eq!(truncated, fits < message.data.len(), "seed {}", self.seed);
         }
@@ -271,12 +327,7 @@ impl<'a, F: Fabric> Run<'a, F> {
     /// The message that a receive got: its number stands in the first four bytes.
     fn matched<'r>(&self, receive: &'r Receive) -> Option<(usize, &'r Outcome)> {
         let outcome = receive.outcome.as_ref().filter(|outcome| !outcome.cancelled)?;
-        let mut number = [0; 4];
-        assert_eq!(
-            receive.room.payload().copy_to(&mut number),
-            4,
-            "every message and every room has four bytes"
-        );
+        let number = receive.contents(4).try_into().expect("every message and every room has four bytes");
         Some((u32::from_le_bytes(number) as usize, outcome))
     }
 
@@ -297,7 +348,8 @@ fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
     };
     let mode = if dice.below(8) == 0 { Mode::Synchronous } else { Mode::Standard };
     let to = dice.below(ranks as u64) as usize;
-    Message { to, envelope, data: Vec::leak(data), mode, request: None }
+    let made = dice.below(3) == 0;
+    Message { to, envelope, data: Vec::leak(data), made, mode, request: None }
 }
 
 /// A receive that asks for that message, and perhaps for others as well.
@@ -309,7 +361,8 @@ fn receive_for(dice: &mut Dice, message: &Message) -> Receive {
     };
     let room =
         if dice.below(6) == 0 { 4 + dice.below(message.data.len() as u64) as usize } else { ROOM_BYTES };
-    Receive { at: message.to, pattern, room: Heap::new(room), request: None, outcome: None }
+    let scattered = dice.below(3) == 0;
+    Receive { at: message.to, pattern, room: Heap::new(room), scattered, request: None, outcome: None }
 }
 
 /// splitmix64, as everywhere where a seed must mean the same on every machine.

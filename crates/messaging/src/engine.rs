@@ -4,6 +4,7 @@
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
 mod gathering;
+mod made;
 mod outgoing;
 
 use fabric::{
@@ -18,6 +19,7 @@ use crate::matching::{Body, Probed};
 use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
 use crate::protocol::{Kind, encode_exposed};
 use crate::request::{Carrier, Failure, Lent, Mode, Outcome, Postscript, RequestId, State};
+use crate::scattered::{Source, Target};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -144,7 +146,7 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(sending);
         }
-        self.send_slowly(to, envelope, payload, mode, 0)
+        self.send_slowly(to, envelope, Source::Row(payload), mode, 0)
     }
 
     /// Sends like [`Engine::send`], and says what the elements of the message are: a number that the outcome of its
@@ -160,20 +162,21 @@ impl<F: Fabric> Engine<F> {
         mode: Mode,
         signature: u32,
     ) -> Result<Sending, Box<FabricError>> {
-        self.send_slowly(to, envelope, payload, mode, signature)
+        self.send_slowly(to, envelope, Source::Row(payload), mode, signature)
     }
 
-    /// Receives the first message that `pattern` asks for into `memory`. `from` is the peer behind the pattern's
+    /// Receives the first message that `pattern` asks for to `target`. `from` is the peer behind the pattern's
     /// source where it has one, so that the receive fails when that peer is lost.
     #[inline]
-    pub fn receive(&mut self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
+    pub fn receive(&mut self, pattern: Pattern, from: Option<Peer>, target: impl Into<Target>) -> Receiving {
+        let target = target.into();
         if let Some(found) = self.core.matching.find(&pattern) {
-            return self.receive_unexpected(found, memory);
+            return self.receive_unexpected(found, target);
         }
         if let Some(lost) = from.and_then(|peer| self.core.lost(peer)) {
             return Receiving::Done(Outcome::failed(Failure::Lost(lost)));
         }
-        let request = self.core.requests.insert(State::Posted { pattern, from, memory });
+        let request = self.core.requests.insert(State::Posted { pattern, from, target });
         self.core.matching.post(pattern, request);
         Receiving::Pending(request)
     }
@@ -233,16 +236,16 @@ impl<F: Fabric> Engine<F> {
         &mut self,
         pattern: Pattern,
         from: Option<Peer>,
-        memory: UserMemory,
+        target: impl Into<Target>,
     ) -> Result<Ticket, Outcome> {
         let easy = matches!(self.core.awaited, Awaited::Nobody)
             && !self.core.matching.has_posted()
             && self.core.matching.find(&pattern).is_none();
         if easy && let Ok(lane) = from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
-            self.core.awaited = Awaited::Posted { pattern, from, lane, memory };
+            self.core.awaited = Awaited::Posted { pattern, from, lane, target: target.into() };
             return Ok(Ticket::Awaited);
         }
-        match self.receive(pattern, from, memory) {
+        match self.receive(pattern, from, target) {
             Receiving::Done(outcome) => Err(outcome),
             Receiving::Pending(request) => Ok(Ticket::Request(request)),
         }
@@ -288,14 +291,14 @@ impl<F: Fabric> Engine<F> {
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
         let request = match (ticket, &mut self.core.awaited) {
             (Ticket::Request(request), _) => return self.test(request),
-            (Ticket::Awaited, Awaited::Posted { pattern, lane: Some(lane), memory, .. })
+            (Ticket::Awaited, Awaited::Posted { pattern, lane: Some(lane), target, .. })
                 if self.core.looked < LOOKS_PER_TURN =>
             {
                 let looked = &mut self.core.looked;
                 let write = |payload: Payload<'_>| {
-                    let fits = payload.bytes() <= memory.bytes();
+                    let fits = payload.bytes() <= target.bytes();
                     if fits {
-                        memory.write_at(0, payload);
+                        target.write_at(0, payload);
                     }
                     fits
                 };
@@ -334,9 +337,9 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Receives a message that [`Engine::take`] took.
-    pub fn receive_matched(&mut self, message: Message, memory: UserMemory) -> Receiving {
+    pub fn receive_matched(&mut self, message: Message, target: impl Into<Target>) -> Receiving {
         let Message { envelope, from, body } = message;
-        self.accept(envelope, from, body, None, memory)
+        self.accept(envelope, from, body, None, target.into())
     }
 
     /// Whether the request is over; if so, how, and it is gone.
@@ -452,10 +455,10 @@ impl<F: Fabric> Engine<F> {
 
     /// Receives a message that is there already.
     #[cold]
-    fn receive_unexpected(&mut self, found: u32, memory: UserMemory) -> Receiving {
+    fn receive_unexpected(&mut self, found: u32, target: Target) -> Receiving {
         let message = self.core.matching.take(found).expect("it was found a moment ago");
         self.core.relax();
-        self.accept(message.envelope, message.from, message.body, Some(found), memory)
+        self.accept(message.envelope, message.from, message.body, Some(found), target)
     }
 
     fn accept(
@@ -464,20 +467,20 @@ impl<F: Fabric> Engine<F> {
         from: Peer,
         body: Body,
         index: Option<u32>,
-        mut memory: UserMemory,
+        mut target: Target,
     ) -> Receiving {
         let Envelope { source, tag, .. } = envelope;
         let receiving = match body {
             Body::Whole { payload, postscript } => {
-                memory.write_at(0, payload.payload());
+                target.write_at(0, payload.payload());
                 if let Postscript::Acknowledge(send) = postscript {
                     self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
                 }
-                let outcome = Outcome::received(source, tag, payload.bytes(), memory.bytes());
+                let outcome = Outcome::received(source, tag, payload.bytes(), target.bytes());
                 Receiving::Done(outcome.with(postscript))
             }
             Body::Arriving { bytes, postscript } => {
-                let state = State::Following { from, memory, source, tag, sent_bytes: bytes, postscript };
+                let state = State::Following { from, target, source, tag, sent_bytes: bytes, postscript };
                 let request = self.core.requests.insert(state);
                 self.follow(from, index, request);
                 Receiving::Pending(request)
@@ -485,7 +488,7 @@ impl<F: Fabric> Engine<F> {
             Body::Waiting { offer, send } => {
                 let state = State::Landing {
                     from,
-                    memory,
+                    target,
                     source,
                     tag,
                     sent_bytes: offer.bytes,
@@ -551,9 +554,13 @@ impl<F: Fabric> Engine<F> {
             return self.core.lose(from, error, Told::Here);
         }
         let lane = self.core.peers.link(from).expect("ensured above").lane;
-        let Some(State::Landing { memory, .. }) = self.core.requests.find(receive) else { return };
-        let wanted = offer.bytes.min(memory.bytes());
-        let mut into = memory.part(0, wanted);
+        let Some(State::Landing { target, .. }) = self.core.requests.find(receive) else { return };
+        let wanted = offer.bytes.min(target.bytes());
+        // What is made or taken apart on its way comes in pieces, of which one is made while another is taken apart.
+        let row = if wanted == 0 { Some(UserMemory::EMPTY) } else { target.row(0, wanted) };
+        let Some(mut into) = row.filter(|_| wanted == 0 || offer.is_readable()) else {
+            return self.core.ask_for(from, send, receive, wanted);
+        };
         let pulled = if wanted == 0 {
             PulledShared::Own(0)
         } else if let Some(invitation) = self.invite(from, lane, send, receive, offer.exposed, &into) {
@@ -610,9 +617,10 @@ impl<F: Fabric> Engine<F> {
     /// Brings parts of a message to a receiver that copies it. A send that is over has nothing left to bring.
     fn bring(&mut self, to: Peer, send: RequestId, receive: RequestId, invitation: Exposed) {
         let payload = match self.core.requests.find(send) {
-            Some(State::AwaitingReceiver { to: expected, payload, .. }) if *expected == to => *payload,
+            Some(State::AwaitingReceiver { to: expected, source, .. }) if *expected == to => source.row(),
             _ => return,
         };
+        let Some(payload) = payload else { return };
         let Some(lane) = self.core.peers.link(to).map(|link| link.lane) else { return };
         let brought = self.fabric.bring(lane, invitation, payload);
         if brought.claimed {

@@ -17,9 +17,11 @@ mod peers;
 mod protocol;
 mod queues;
 mod request;
+mod scattered;
 
 pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use matching::Probed;
 pub use request::{Failure, Lent, Mode, Outcome, RequestId};
+pub use scattered::{Gather, Scatter, Target};

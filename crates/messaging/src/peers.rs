@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use fabric::{Header, Heap, Limits, Payload, Peer};
 
 use crate::request::RequestId;
+use crate::scattered::Source;
 
 /// Peers by number, in blocks of pointers that appear with the first peer in them: a job of a million silent peers
 /// costs 128 KiB of empty block pointers, and nothing else; a peer that speaks costs its state and a share of 512 bytes.
@@ -65,6 +66,26 @@ pub(crate) enum Parcel {
     User(Payload<'static>),
     /// A few bytes of the engine's own.
     Small { bytes: [u8; SMALL_BYTES_MAX], length: u8 },
+    /// In memory of our own, where a short message was made.
+    Packed(Heap),
+    /// Wherever; it goes as several messages, each with a header of its own.
+    Pieces(Box<Pieces>),
+}
+
+/// A message on its way in pieces to a receive that was cleared for it.
+pub(crate) struct Pieces {
+    pub source: Source,
+    pub receive: RequestId,
+    /// Bytes that the receiver has room for.
+    pub wanted: usize,
+    /// Bytes of the pieces that are gone.
+    pub done: usize,
+    /// The length of all pieces but the last.
+    pub piece_bytes: usize,
+    /// Bytes of the next piece that the fabric has taken.
+    pub taken: Option<usize>,
+    /// Where pieces are made for a fabric that has no memory for them.
+    pub made: Option<Heap>,
 }
 
 impl Parcel {
@@ -78,6 +99,8 @@ impl Parcel {
         match self {
             Parcel::User(payload) => *payload,
             Parcel::Small { bytes, length } => Payload::from(&bytes[..usize::from(*length)]),
+            Parcel::Packed(heap) => heap.payload(),
+            Parcel::Pieces(_) => Payload::EMPTY,
         }
     }
 }
@@ -90,6 +113,8 @@ pub(crate) enum Arriving {
     Unexpected(u32, Heap),
     /// Into memory of our own; its receive was posted meanwhile and gets a copy.
     Following(RequestId, Heap),
+    /// A piece of that length for a receive: straight there, or by way of memory of our own.
+    Piece { receive: RequestId, bytes: usize, staged: Option<Heap> },
     /// Into memory of our own: a message of the protocol itself.
     Control(Header, Heap),
     /// Nowhere: nobody waits for it.

@@ -6,8 +6,9 @@
 //! signed    11       context    source    tag      signature  -         the message
 //! sync      2        context    source    tag      send index send gen. the message; wants `done`
 //! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64[, signature u64]
-//! clear     4        send index send gen. -        recv index recv gen. bytes wanted u64
+//! clear     4        send index send gen. pieces   recv index recv gen. bytes wanted u64
 //! data      5        recv index recv gen. -        -          -         the message
+//! piece     12       recv index recv gen. -        offset, low and high its bytes from there on
 //! done      6        send index send gen. -        -          -         none
 //! choke     7        -          -         -        -          -         none: send me requests only
 //! relax     8        -          -         -        -          -         none: eager is welcome again
@@ -33,10 +34,12 @@ pub(crate) enum Kind {
     Synchronous(Envelope, RequestId),
     /// A message that waits at the sender.
     Request(Envelope, RequestId),
-    /// The receiver is ready: send the payload to its request.
-    Clear { send: RequestId, receive: RequestId },
+    /// The receiver is ready: send the payload to its request, and do so in pieces where it must be taken apart.
+    Clear { send: RequestId, receive: RequestId, in_pieces: bool },
     /// The payload for a request that was cleared.
     Data { receive: RequestId },
+    /// A piece of it. They come in order, and without a gap.
+    Piece { receive: RequestId, offset: u64 },
     /// The sender's memory is not needed any more, or its message is matched.
     Done { send: RequestId },
     /// The receiver keeps too much already.
@@ -59,10 +62,13 @@ impl Kind {
             }
             Kind::Synchronous(envelope, send) => of_envelope(SYNCHRONOUS, envelope, send),
             Kind::Request(envelope, send) => of_envelope(REQUEST, envelope, send),
-            Kind::Clear { send, receive } => {
-                [CLEAR, send.index, send.generation, 0, receive.index, receive.generation]
+            Kind::Clear { send, receive, in_pieces } => {
+                [CLEAR, send.index, send.generation, u32::from(in_pieces), receive.index, receive.generation]
             }
             Kind::Data { receive } => [DATA, receive.index, receive.generation, 0, 0, 0],
+            Kind::Piece { receive, offset } => {
+                [PIECE, receive.index, receive.generation, 0, offset as u32, (offset >> 32) as u32]
+            }
             Kind::Done { send } => [DONE, send.index, send.generation, 0, 0, 0],
             Kind::Share { send, receive } => {
                 [SHARE, send.index, send.generation, 0, receive.index, receive.generation]
@@ -93,8 +99,9 @@ impl Kind {
             SIGNED => Kind::Signed(envelope, fourth),
             SYNCHRONOUS => Kind::Synchronous(envelope, back),
             REQUEST => Kind::Request(envelope, back),
-            CLEAR => Kind::Clear { send: front, receive: back },
+            CLEAR => Kind::Clear { send: front, receive: back, in_pieces: third != 0 },
             DATA => Kind::Data { receive: front },
+            PIECE => Kind::Piece { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
             DONE => Kind::Done { send: front },
             CHOKE => Kind::Choke,
             RELAX => Kind::Relax,
@@ -115,6 +122,11 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
+    /// Whether it says where the message can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.exposed != Exposed::default()
+    }
+
     /// What it brings besides the data.
     pub(crate) fn postscript(&self) -> Postscript {
         if self.signature == 0 { Postscript::Nothing } else { Postscript::Signature(self.signature) }
@@ -187,6 +199,7 @@ const RELAX: u32 = 8;
 const SHARE: u32 = 9;
 const BROUGHT: u32 = 10;
 const SIGNED: u32 = 11;
+const PIECE: u32 = 12;
 
 #[cfg(test)]
 mod tests {
@@ -195,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..13) {
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..14) {
             for kind in [words[0], small] {
                 let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
                 if let Some(understood) = Kind::of(&header) {

@@ -1,10 +1,11 @@
 //! Requests: operations that have begun, and how they end.
 
-use fabric::{Exposed, FabricError, Payload, Peer, Room, UserMemory};
+use fabric::{Exposed, FabricError, Payload, Peer, Room};
 
 use crate::envelope::{Envelope, Pattern, Rank};
 use crate::matching::Probed;
 use crate::peers::Then;
+use crate::scattered::{Source, Target};
 
 /// Names a request of one engine. A request that is gone leaves a name that names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -160,16 +161,16 @@ pub(crate) enum State {
     /// A send whose message waits here, or was sent and waits to be matched.
     AwaitingReceiver {
         to: Peer,
-        payload: Payload<'static>,
+        source: Source,
         /// What the receiver may read it by.
         exposed: Exposed,
     },
     /// A receive that nothing has matched.
-    Posted { pattern: Pattern, from: Option<Peer>, memory: UserMemory },
+    Posted { pattern: Pattern, from: Option<Peer>, target: Target },
     /// A matched receive whose bytes are on the way straight into its memory.
     Landing {
         from: Peer,
-        memory: UserMemory,
+        target: Target,
         source: Rank,
         tag: i32,
         sent_bytes: usize,
@@ -179,7 +180,7 @@ pub(crate) enum State {
     /// A matched receive whose bytes are on the way into memory of our own.
     Following {
         from: Peer,
-        memory: UserMemory,
+        target: Target,
         source: Rank,
         tag: i32,
         sent_bytes: usize,
@@ -217,6 +218,8 @@ impl State {
 pub(crate) enum Carrier {
     /// They come as a message.
     Message,
+    /// They come in pieces, and so many are here.
+    Pieces { arrived: usize },
     /// The fabric reads them.
     Fabric { send: RequestId },
     /// The sender brings so many of them, and the others are here; `None` where the message must be sent anew
@@ -284,7 +287,7 @@ impl Requests {
         let Envelope { context, source, tag } = envelope;
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         entry.owner = Owner::Lent { context };
-        entry.put(State::Posted { pattern, from: Some(from), memory: room.memory() });
+        entry.put(State::Posted { pattern, from: Some(from), target: Target::Room(room) });
         RequestId { index, generation: entry.generation }
     }
 
@@ -405,11 +408,10 @@ impl Requests {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return false };
         if entry.generation == id.generation
             && entry.owner != Owner::Whole
-            && let Some(State::Posted { memory, .. }) = &entry.state
-            && let Some(room) = memory.room()
+            && let Some(State::Posted { target: Target::Room(room), .. }) = &entry.state
             && room.take(payload)
         {
-            // The memory that is forgotten keeps nothing: it is a room.
+            // The target that is forgotten keeps nothing: it is a room.
             entry.put(State::Received(Probed { source, tag, bytes: payload.bytes() }));
             self.completions += 1;
             return true;
@@ -427,9 +429,9 @@ impl Requests {
         postscript: Postscript,
     ) {
         let Some(state) = self.find(id) else { return };
-        let State::Posted { memory, .. } = state else { return };
-        memory.write_at(0, payload);
-        let outcome = Outcome::received(source, tag, payload.bytes(), memory.bytes());
+        let State::Posted { target, .. } = state else { return };
+        target.write_at(0, payload);
+        let outcome = Outcome::received(source, tag, payload.bytes(), target.bytes());
         self.complete(id, outcome.with(postscript));
     }
 
@@ -489,8 +491,8 @@ impl Requests {
             Then::Complete(send) => self.complete(send, Outcome::sent()),
             Then::AwaitReceiver(send) => {
                 if let Some(state) = self.find(send) {
-                    let (payload, exposed) = (Payload::EMPTY, Exposed::default());
-                    *state = State::AwaitingReceiver { to, payload, exposed };
+                    let (source, exposed) = (Source::Row(Payload::EMPTY), Exposed::default());
+                    *state = State::AwaitingReceiver { to, source, exposed };
                 }
             }
         }

@@ -31,7 +31,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Nesting, Schedule, Shape};
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
-use messaging::{Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending};
+use messaging::{
+    Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Target,
+};
 use process_manager::NodeMap;
 use topology::Placement;
 
@@ -46,6 +48,7 @@ pub(crate) use objections::Objections;
 use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, failure_text};
 use crate::recent::{Kind, Recent};
+use crate::scattered::Gathered;
 use topologies::Arranged;
 
 /// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
@@ -352,6 +355,44 @@ impl Communicator {
         }
     }
 
+    /// Begins a send of elements that do not stand in a row.
+    ///
+    /// # Errors
+    /// As [`Communicator::start_send`].
+    pub fn start_send_gathered(
+        &self,
+        gathered: &Gathered<&datatype::Datatype>,
+        to: Rank,
+        tag: i32,
+        mode: Mode,
+    ) -> Result<Sending> {
+        let inner = &*self.inner;
+        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
+        if mode == Mode::Standard && inner.process.send_made_at_once(peer, envelope, gathered) {
+            return Ok(Sending::Done);
+        }
+        let sending = inner.process.send_made(peer, envelope, gathered.kept(), mode);
+        sending.map_err(|error| self.send_failed(error, to, tag))
+    }
+
+    /// Sends elements that do not stand in a row, and waits until their memory is free.
+    ///
+    /// # Errors
+    /// As [`Communicator::start_send`].
+    pub fn send_gathered(
+        &self,
+        gathered: &Gathered<&datatype::Datatype>,
+        to: Rank,
+        tag: i32,
+        mode: Mode,
+    ) -> Result<()> {
+        match self.start_send_gathered(gathered, to, tag, mode)? {
+            Sending::Done => Ok(()),
+            Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
+        }
+    }
+
     /// Sends if nothing stands in the way: the peer was spoken to, nothing waits to go there, and the message is
     /// short. `None`: nothing has happened, and [`Communicator::start_send`] knows what to do.
     #[inline(always)]
@@ -399,12 +440,12 @@ impl Communicator {
     #[inline]
     pub fn start_receive(
         &self,
-        memory: UserMemory,
+        target: impl Into<Target>,
         from: Option<Rank>,
         tag: Option<i32>,
     ) -> Result<Receiving> {
         let (pattern, peer) = self.pattern(from, tag)?;
-        Ok(self.inner.process.receive(pattern, peer, memory))
+        Ok(self.inner.process.receive(pattern, peer, target))
     }
 
     /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or the peer is
@@ -424,12 +465,12 @@ impl Communicator {
     #[inline(always)]
     pub fn receive_claim(
         &self,
-        memory: UserMemory,
+        target: impl Into<Target>,
         from: Option<Rank>,
         tag: Option<i32>,
     ) -> Result<Received> {
         let (pattern, peer) = self.pattern(from, tag)?;
-        Ok(self.conclude_receive(&self.inner.process.receive_awaited(pattern, peer, memory)))
+        Ok(self.conclude_receive(&self.inner.process.receive_awaited(pattern, peer, target)))
     }
 
     /// Waits until a message is there, and describes it without receiving it (MPI 5.0 §3.8.1).
@@ -476,8 +517,8 @@ impl Communicator {
     }
 
     /// Begins to receive a message that was taken.
-    pub fn start_receive_taken(&self, message: Message, memory: UserMemory) -> Receiving {
-        self.inner.process.receive_matched(message, memory)
+    pub fn start_receive_taken(&self, message: Message, target: impl Into<Target>) -> Receiving {
+        self.inner.process.receive_matched(message, target)
     }
 
     /// Waits for a request of this communicator.

@@ -433,6 +433,20 @@ impl Fabric for Fabrics {
         }
     }
 
+    #[inline]
+    fn post_made(
+        &mut self,
+        lane: Lane,
+        header: &Header,
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) -> Option<Posted> {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.post_made(lane, header, bytes, write),
+            _ => None,
+        }
+    }
+
     fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
         match (lane, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), ..) => shm.resume(lane, rest),

@@ -62,6 +62,7 @@ mod memory;
 mod neighbours;
 mod process;
 mod recent;
+mod scattered;
 mod session;
 pub mod sets;
 mod strided;
@@ -111,6 +112,7 @@ pub mod shape {
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
     pub use crate::communicator::{Combine, Reduce, Swapping};
+    pub use crate::scattered::{Gathered, Scattered};
     pub use fabric::{Heap, Payload, Pool, Room, UserMemory};
-    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending};
+    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};
 }

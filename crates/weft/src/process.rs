@@ -5,9 +5,10 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use collectives::Cores;
-use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room, UserMemory};
+use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
-    Engine, Envelope, Failure, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending,
+    Engine, Envelope, Failure, Gather, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId,
+    Sending, Target,
 };
 use process_manager::NodeMap;
 
@@ -180,6 +181,27 @@ impl Process {
         sending
     }
 
+    /// Sends what `gather` makes, without waiting.
+    pub(crate) fn send_made(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        gather: Box<dyn Gather>,
+        mode: Mode,
+    ) -> Result<Sending, Box<FabricError>> {
+        let sending = self.with(|engine| engine.send_made(to, envelope, gather, mode));
+        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+        sending
+    }
+
+    /// The same if nothing stands in the way; false when nothing has happened.
+    #[inline]
+    pub(crate) fn send_made_at_once(&self, to: Peer, envelope: Envelope, gather: &dyn Gather) -> bool {
+        to != self.here && self.hold().send_made_at_once(to, envelope, gather)
+    }
+
     /// Hands parts of an operation to the engine, all of them for one peer.
     pub(crate) fn send_parts(&self, to: Peer, act: impl FnOnce(&mut Engine<Fabrics>)) {
         self.with(act);
@@ -217,8 +239,13 @@ impl Process {
 
     /// Posts a receive without waiting.
     #[inline]
-    pub(crate) fn receive(&self, pattern: Pattern, from: Option<Peer>, memory: UserMemory) -> Receiving {
-        self.with(|engine| engine.receive(pattern, from, memory))
+    pub(crate) fn receive(
+        &self,
+        pattern: Pattern,
+        from: Option<Peer>,
+        target: impl Into<Target>,
+    ) -> Receiving {
+        self.with(|engine| engine.receive(pattern, from, target))
     }
 
     /// Posts a receive that no message waits for yet; `None` when nothing has happened.
@@ -275,11 +302,11 @@ impl Process {
         &self,
         pattern: Pattern,
         from: Option<Peer>,
-        memory: UserMemory,
+        target: impl Into<Target>,
     ) -> Outcome {
         let mut engine = self.hold();
         let before = engine.signs();
-        let begun = engine.receive_awaited(pattern, from, memory);
+        let begun = engine.receive_awaited(pattern, from, target);
         // As in `with`: a message that was there already may have set others going.
         if self.is_shared() {
             self.rouse(before, &engine);
@@ -440,8 +467,8 @@ impl Process {
         self.look(|engine| engine.take(pattern))
     }
 
-    pub(crate) fn receive_matched(&self, message: Message, memory: UserMemory) -> Receiving {
-        self.with(|engine| engine.receive_matched(message, memory))
+    pub(crate) fn receive_matched(&self, message: Message, target: impl Into<Target>) -> Receiving {
+        self.with(|engine| engine.receive_matched(message, target))
     }
 
     /// A request that ends when [`Process::fulfil`] says so.

@@ -104,6 +104,18 @@ mod with_loopback {
                 None => self.2.post((), header, payload),
             }
         }
+        fn post_made(
+            &mut self,
+            lane: Self::Lane,
+            header: &Header,
+            bytes: usize,
+            write: impl FnOnce(&mut UserMemory),
+        ) -> Option<Posted> {
+            match lane {
+                Some(lane) => self.1.post_made(lane, header, bytes, write),
+                None => self.2.post_made((), header, bytes, write),
+            }
+        }
         fn resume(&mut self, lane: Self::Lane, rest: Payload<'_>) -> Posted {
             match lane {
                 Some(lane) => self.1.resume(lane, rest),

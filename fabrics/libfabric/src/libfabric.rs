@@ -310,7 +310,7 @@ impl Fabric for Libfabric {
             Nature::OneHost => 2 * copied - LENGTH_BYTES,
             Nature::Hardware => copied,
         };
-        Limits { eager_bytes_max, pull: true, look: false }
+        Limits { eager_bytes_max, piece_bytes_max: eager_bytes_max, pull: true, look: false }
     }
 
     #[inline]

@@ -11,7 +11,7 @@
 //! The number counts the messages of both sides; like the number of a ring's line, it is what makes the message
 //! visible. The process on the lower seat opens the mailbox, and has the first turn.
 
-use fabric::{Header, Payload};
+use fabric::{Header, Payload, UserMemory};
 
 use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_PAYLOAD_BYTES_MAX};
 use crate::memory::Memory;
@@ -111,6 +111,24 @@ impl Mailbox {
             return memory.publish_line(self.at, self.number, front, payload);
         }
         memory.put(self.at + LINE_PAYLOAD, payload);
+        memory.publish_line(self.at, self.number, front, Payload::EMPTY);
+    }
+
+    /// The same for a payload of `bytes` bytes, more than a line holds, that `write` makes.
+    pub fn post_made(
+        &mut self,
+        memory: &impl Memory,
+        header: &Header,
+        bytes: usize,
+        lines_before: u32,
+        write: impl FnOnce(&mut UserMemory),
+    ) {
+        debug_assert!(self.takes(bytes) && bytes > LINE_PAYLOAD_BYTES_MAX, "posted out of turn, or in vain");
+        let [a, b, c, d, e, f] = header.words;
+        let front = [bytes as u32 | lines_before << 16, a, b, c, d, e, f];
+        memory.make(self.at + LINE_PAYLOAD, bytes, write);
+        self.number = self.number.wrapping_add(1);
+        self.turn = Turn::Theirs;
         memory.publish_line(self.at, self.number, front, Payload::EMPTY);
     }
 

@@ -4,7 +4,7 @@
 //! write them at any moment: they are copied in, copied out, or lent as a [`Payload`]. Every access checks its
 //! offset and length against the mapping, so a wrong offset is a panic and never a stray write.
 
-use fabric::Payload;
+use fabric::{Heap, Payload, UserMemory};
 
 use crate::layout::{LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE};
 use crate::sync::{Ordering, Word};
@@ -55,6 +55,13 @@ pub trait Memory {
     /// Copies a payload in at `offset`.
     fn put(&self, offset: usize, payload: Payload<'_>);
 
+    /// Lends `bytes` bytes at `offset` to `write`, which fills them.
+    fn make(&self, offset: usize, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
+        let heap = Heap::new(bytes);
+        write(&mut heap.memory());
+        self.put(offset, heap.payload());
+    }
+
     /// Fetches the line at `offset` ahead of its use. Changes nothing, whatever is there.
     #[inline(always)]
     fn prefetch(&self, _offset: usize) {}
@@ -73,7 +80,7 @@ pub use modelled::Lines;
 
 #[cfg(not(loom))]
 mod mapped {
-    use fabric::Payload;
+    use fabric::{Payload, UserMemory};
     use memmap2::MmapRaw;
 
     use super::Memory;
@@ -217,6 +224,15 @@ mod mapped {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
             unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
+        }
+
+        #[inline(always)]
+        fn make(&self, offset: usize, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
+            let place = self.place(offset, bytes);
+            // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `write` runs. Nothing
+            // else of this process uses it before the word is published that follows; what others write there, they
+            // write into bytes that are only ever copied.
+            write(&mut unsafe { UserMemory::claim(place, bytes) });
         }
 
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -10,7 +10,7 @@
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
 //! length and a progress count, each checked before use: what it must not be is [`Wild`].
 
-use fabric::{Header, Payload, Posted};
+use fabric::{Header, Payload, Posted, UserMemory};
 
 use crate::layout::{
     LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_LINES,
@@ -224,6 +224,32 @@ impl Producer {
             self.bytes_left = bytes - first.bytes();
             return self.stream(memory, payload, first.bytes());
         }
+        self.wait_over(memory);
+        Ok(Posted::Sent)
+    }
+
+    /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes; whole, or
+    /// not at all.
+    ///
+    /// # Errors
+    /// As for `post`.
+    pub fn post_made(
+        &mut self,
+        memory: &impl Memory,
+        header: &Header,
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) -> Result<Posted, Wild> {
+        debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max());
+        if self.bytes_left > 0 || !self.room_for_piece(memory, bytes)? {
+            self.wait(memory);
+            return Ok(Posted::Busy);
+        }
+        let span = self.spot.span(bytes);
+        memory.make(self.spot.data(span), bytes, write);
+        self.spot.pass(span);
+        self.units_free -= span.units;
+        self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
         self.wait_over(memory);
         Ok(Posted::Sent)
     }

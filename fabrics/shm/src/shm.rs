@@ -21,13 +21,14 @@ use crate::presence::{self, Roll};
 use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
-use crate::share::{End, Share};
 use crate::sync::enlisted;
 
 pub mod explain;
 mod incoming;
+mod made;
 mod mapped;
 mod roll;
+mod shared;
 mod trouble;
 
 use incoming::Incoming;
@@ -478,13 +479,6 @@ impl Shm {
         format!("process {} (seat {seat} of this node{pid})", peer.0)
     }
 
-    /// The copy that the peer of a lane sends and this process receives, by the ring from there.
-    fn share_from(&self, lane: ShmLane, ticket: u16, bytes: usize) -> Option<Share> {
-        let place = self.outgoing[lane.index as usize].incoming;
-        let incoming = self.incoming.get(place as usize)?;
-        Some(Share { ring_at: incoming.consumer.at(), ticket, bytes })
-    }
-
     /// Whom to read from, trying it if that has not been done and the peer is there.
     fn puller(&self, outgoing: &Outgoing) -> Pull {
         if outgoing.pull.get() == Pull::Untried
@@ -543,12 +537,13 @@ impl Fabric for Shm {
     fn limits(&self, lane: ShmLane) -> Limits {
         let puller = self.puller(&self.outgoing[lane.index as usize]);
         let pull = matches!(puller, Pull::Allowed(_));
+        let piece_bytes_max = MADE_BYTES_MAX.min(self.segment.layout().ring.piece_bytes_max as usize);
         if puller == Pull::Refused {
-            return Limits { eager_bytes_max: EAGER_BYTES_MAX, pull, look: true };
+            return Limits { eager_bytes_max: EAGER_BYTES_MAX, piece_bytes_max, pull, look: true };
         }
         // A few messages fit into a ring, however small it is.
         let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
-        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), pull, look: true }
+        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), piece_bytes_max, pull, look: true }
     }
 
     #[inline(always)]
@@ -562,6 +557,16 @@ impl Fabric for Shm {
             return Posted::Sent;
         }
         self.post_any(lane, header, payload)
+    }
+
+    fn post_made(
+        &mut self,
+        lane: ShmLane,
+        header: &Header,
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) -> Option<Posted> {
+        self.make_and_post(lane, header, bytes, write)
     }
 
     fn resume(&mut self, lane: ShmLane, rest: Payload<'_>) -> Posted {
@@ -651,14 +656,7 @@ impl Fabric for Shm {
     }
 
     fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
-        let bytes = into.bytes();
-        if heap::place(exposed).is_some() || bytes < SHARED_BYTES_MIN || bytes as u64 > SHARED_BYTES_MAX {
-            return None;
-        }
-        self.tickets = self.tickets.wrapping_add(1);
-        let share = self.share_from(lane, self.tickets, bytes)?;
-        share.begin(self.segment.memory());
-        Some(invitation(into.start().expose_provenance() as u64, &share))
+        self.invite_to_share(lane, exposed, into)
     }
 
     fn pull_shared(
@@ -668,54 +666,12 @@ impl Fabric for Shm {
         invitation: Exposed,
         into: &mut UserMemory,
     ) -> PulledShared {
-        let (ticket, bytes) = ticket_and_bytes(invitation);
-        let Some(share) = self.share_from(lane, ticket, bytes) else {
-            return PulledShared::Refused { peer_brings: false };
-        };
-        let mut own = 0;
-        while let Some(part) = share.claim(self.segment.memory(), End::Front) {
-            let mut room = into.part(part.offset, part.bytes);
-            let pulled = self.pull(lane, exposed, part.offset, &mut room, 0);
-            if pulled == Pulled::Refused {
-                return PulledShared::Refused { peer_brings: share.close(self.segment.memory()) };
-            }
-            own += part.bytes;
-        }
-        PulledShared::Own(own)
+        self.pull_front(lane, exposed, invitation, into)
     }
 
     fn bring(&mut self, lane: ShmLane, invitation: Exposed, memory: Payload<'_>) -> Brought {
-        let mut brought = Brought { claimed: false, bytes: 0 };
-        let outgoing = &self.outgoing[lane.index as usize];
-        let (ticket, bytes) = ticket_and_bytes(invitation);
-        let Pull::Allowed(pid) = self.puller(outgoing) else { return brought };
-        if bytes > memory.bytes() {
-            return brought;
-        }
-        let share = Share { ring_at: outgoing.producer.at(), ticket, bytes };
-        while let Some(part) = share.claim(self.segment.memory(), End::Back) {
-            brought.claimed = true;
-            let written = invitation.words[0].checked_add(part.offset as u64).is_some_and(|address| {
-                cma::write(pid, address, memory.part(part.offset, part.bytes)).is_ok()
-            });
-            if !written {
-                outgoing.pull.set(Pull::Refused);
-                break;
-            }
-            brought.bytes += part.bytes;
-        }
-        brought
+        self.bring_back(lane, invitation, memory)
     }
-}
-
-/// The two words of an invitation: where the receiver's memory is, and the ticket above the length.
-fn invitation(address: u64, share: &Share) -> Exposed {
-    Exposed { words: [address, u64::from(share.ticket) << 48 | share.bytes as u64] }
-}
-
-fn ticket_and_bytes(invitation: Exposed) -> (u16, usize) {
-    let word = invitation.words[1];
-    ((word >> 48) as u16, (word & SHARED_BYTES_MAX) as usize)
 }
 
 impl Drop for Shm {
@@ -778,10 +734,8 @@ const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
 /// Up to here a message is sent without asking, where nobody has said otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
-/// Up to here one side copies faster alone.
-const SHARED_BYTES_MIN: usize = 32 << 10;
-/// What an invitation can say.
-const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;
+/// What is made in larger pieces begins to be taken apart later; smaller ones cost more lines.
+const MADE_BYTES_MAX: usize = 8 << 10;
 /// A pair that has exchanged so many messages may be worth a mailbox.
 const LINES_BEFORE_MAILBOX: u32 = 16;
 /// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost a

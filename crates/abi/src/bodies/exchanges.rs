@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::Mode;
 use weft::{Communicator, Error, Result};
 
+use crate::arguments::Outgoing;
 use crate::bodies::point_to_point::{Begun, Receive, Send, check_request, conclude, conclude_sent};
 use crate::entry::Target;
 use crate::objects::RequestObject;
@@ -162,7 +163,7 @@ unsafe fn begin(
     let (send, receive) = unsafe { (send.check(runtime, comm)?, receive.check(runtime, comm)?) };
     let outgoing = match from {
         Sent::InPlace => send.data()?,
-        Sent::FromACopy => send.copied_data()?,
+        Sent::FromACopy => Outgoing::Copied(send.copy()?),
     };
     let receiving = receive.begin(comm)?;
     match send.begin_with(comm, Mode::Standard, outgoing) {

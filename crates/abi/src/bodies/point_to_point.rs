@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::claims::{Heap, Mode, Payload, Receiving, RequestId, Sending, UserMemory};
+use weft::claims::{Gathered, Heap, Mode, Payload, Receiving, RequestId, Sending, UserMemory};
 use weft::{Communicator, Error, Rank, Received, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
@@ -60,7 +60,7 @@ pub(super) enum Begun {
     Sent,
     Over(MPI_Status),
     Failed(MPI_Status, Error),
-    Sending { id: RequestId, to: Rank, tag: c_int, outgoing: Outgoing },
+    Sending { id: RequestId, to: Rank, tag: c_int, keeps: Option<Heap> },
     Receiving { id: RequestId, unpack: Option<Unpack> },
 }
 
@@ -72,8 +72,8 @@ impl Begun {
             Begun::Sent => RequestObject::Over(status::EMPTY),
             Begun::Over(status) => RequestObject::Over(status),
             Begun::Failed(status, error) => RequestObject::Failed { errors_to, status, error },
-            Begun::Sending { id, to, tag, outgoing } => {
-                RequestObject::Send { comm: comm(), errors_to, id, to, tag, keeps: outgoing.keeps }
+            Begun::Sending { id, to, tag, keeps } => {
+                RequestObject::Send { comm: comm(), errors_to, id, to, tag, keeps }
             }
             Begun::Receiving { id, unpack } => RequestObject::Receive { comm: comm(), errors_to, id, unpack },
         }
@@ -83,29 +83,37 @@ impl Begun {
 impl PlannedSend {
     /// Begins it.
     #[inline]
-    pub(super) fn begin(self, comm: &Communicator, mode: Mode) -> Result<Begun> {
-        let outgoing = self.data()?;
-        self.begin_with(comm, mode, outgoing)
+    pub(super) fn begin(&self, comm: &Communicator, mode: Mode) -> Result<Begun> {
+        self.begin_with(comm, mode, self.data()?)
     }
 
     /// What it sends.
     #[inline]
-    pub(super) fn data(&self) -> Result<Outgoing> {
+    pub(super) fn data(&self) -> Result<Outgoing<'_>> {
         arguments::gathered(self.span, self.count, &self.datatype)
-    }
-
-    /// The same as a copy, so that the program's buffer is free.
-    pub(super) fn copied_data(&self) -> Result<Outgoing> {
-        self.copy().map(Outgoing::of)
     }
 
     /// Begins it with what it sends.
     #[inline]
-    pub(super) fn begin_with(self, comm: &Communicator, mode: Mode, outgoing: Outgoing) -> Result<Begun> {
+    pub(super) fn begin_with(
+        &self,
+        comm: &Communicator,
+        mode: Mode,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Begun> {
         let (Partner::Rank(to), tag) = (self.to, self.tag) else { return Ok(Begun::Sent) };
-        Ok(match self.start(comm, outgoing.payload, (to, tag), mode)? {
+        let (sending, keeps) = match outgoing {
+            Outgoing::InPlace(payload) => (self.start(comm, payload, (to, tag), mode)?, None),
+            Outgoing::Copied(copy) => {
+                // SAFETY: it is kept, with the request, until the send is over.
+                let payload = unsafe { copy.memory().reading() };
+                (self.start(comm, payload, (to, tag), mode)?, Some(copy))
+            }
+            Outgoing::Apart(gathered) => (comm.start_send_gathered(&gathered, to, tag, mode)?, None),
+        };
+        Ok(match sending {
             Sending::Done => Begun::Sent,
-            Sending::Pending(id) => Begun::Sending { id, to, tag, outgoing },
+            Sending::Pending(id) => Begun::Sending { id, to, tag, keeps },
         })
     }
 
@@ -125,9 +133,9 @@ impl PlannedSend {
         comm.start_send(payload, to, tag, mode)
     }
 
-    /// A copy of the data.
+    /// A copy of the data, so that the program's buffer is free.
     pub(super) fn copy(&self) -> Result<Heap> {
-        Ok(self.data()?.copied())
+        arguments::copied(self.span, self.count, &self.datatype)
     }
 
     /// Whom it is for; `None` is nobody.
@@ -149,13 +157,13 @@ impl PlannedReceive {
     /// Begins it.
     #[inline]
     pub(super) fn begin(self, comm: &Communicator) -> Result<Begun> {
-        let Incoming { memory, mut unpack } = arguments::spread(self.span, self.count, &self.datatype)?;
+        let Incoming { target, mut unpack } = arguments::spread(self.span, self.count, &self.datatype)?;
         let from = match self.from {
             Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
             Partner::Any => None,
             Partner::Rank(rank) => Some(rank),
         };
-        match comm.start_receive(memory, from, self.tag)? {
+        match comm.start_receive(target, from, self.tag)? {
             Receiving::Pending(id) => Ok(Begun::Receiving { id, unpack }),
             Receiving::Done(outcome) => {
                 let received = comm.conclude_receive(&outcome);
@@ -172,7 +180,7 @@ impl Send {
     /// Checks the arguments.
     ///
     /// # Safety
-    /// See [`arguments::outgoing`].
+    /// See [`arguments::readable`].
     #[inline]
     pub(super) unsafe fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedSend> {
         let datatype = resolve_committed(runtime, self.datatype)?;
@@ -184,7 +192,7 @@ impl Send {
     }
 
     /// # Safety
-    /// See [`arguments::outgoing`].
+    /// See [`arguments::readable`].
     #[inline]
     pub(super) unsafe fn begin(
         self,
@@ -197,7 +205,7 @@ impl Send {
     }
 
     /// # Safety
-    /// See [`arguments::outgoing`].
+    /// See [`arguments::readable`].
     #[inline(always)]
     unsafe fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
         if state::checks() {
@@ -208,11 +216,12 @@ impl Send {
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
-        let outgoing = unsafe { arguments::outgoing(self.buffer, self.count, &datatype)? };
-        match to {
-            Partner::Rank(to) => comm.send_claim(outgoing.payload, to, tag, mode),
-            Partner::Nobody | Partner::Any => Ok(()),
+        let span = unsafe { arguments::readable(self.buffer, self.count, &datatype)? };
+        let Partner::Rank(to) = to else { return Ok(()) };
+        if datatype.is_dense() {
+            return comm.send_claim(span, to, tag, mode);
         }
+        comm.send_gathered(&Gathered::new(&datatype, self.count, span)?, to, tag, mode)
     }
 }
 
@@ -220,7 +229,7 @@ impl Send {
     /// A blocking send, as a call of C.
     ///
     /// # Safety
-    /// See [`arguments::outgoing`].
+    /// See [`arguments::readable`].
     #[inline(never)]
     unsafe fn call(self, name: &'static str, comm: MPI_Comm, mode: Mode) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
@@ -233,7 +242,7 @@ impl Send {
     /// A nonblocking send, as a call of C.
     ///
     /// # Safety
-    /// See [`arguments::outgoing`]; `request` is null or writable.
+    /// See [`arguments::readable`]; `request` is null or writable.
     #[inline]
     unsafe fn call_nonblocking(
         self,
@@ -294,7 +303,7 @@ impl Receive {
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
         // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
-        let Incoming { memory, mut unpack } =
+        let Incoming { target, mut unpack } =
             unsafe { arguments::incoming(self.buffer, self.count, &datatype)? };
         let from = match from {
             Partner::Nobody => {
@@ -305,7 +314,7 @@ impl Receive {
             Partner::Any => None,
             Partner::Rank(rank) => Some(rank),
         };
-        let received = comm.receive_claim(memory, from, tag)?;
+        let received = comm.receive_claim(target, from, tag)?;
         // SAFETY: the caller promised that it is null or writable.
         unsafe { status::write(status, &status::of(&received.status)) };
         if unpack.is_none() && received.error.is_none() {
@@ -318,9 +327,9 @@ impl Receive {
 /// Waits for a send that was begun.
 pub(super) fn conclude_sent(comm: &Communicator, begun: Begun) -> Result<()> {
     match begun {
-        Begun::Sending { id, to, tag, outgoing } => {
+        Begun::Sending { id, to, tag, keeps } => {
             let outcome = comm.wait(id);
-            drop(outgoing);
+            drop(keeps);
             comm.conclude_send(&outcome, to, tag)
         }
         Begun::Failed(_, error) => Err(error),

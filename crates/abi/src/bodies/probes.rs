@@ -300,13 +300,14 @@ unsafe fn begin(
     };
     // SAFETY: as above.
     let target = unsafe { target_of(runtime, message) };
-    let (Incoming { memory, mut unpack }, matched) = checked.map_err(|error| raise(name, target, &error))?;
+    let (Incoming { target: into, mut unpack }, matched) =
+        checked.map_err(|error| raise(name, target, &error))?;
     // SAFETY: `matched` has seen that it is not null.
     unsafe { message.write(MPI_MESSAGE_NULL) };
     let Matched::Message(MessageObject { comm, errors_to, message }) = matched else {
         return Ok((RequestObject::Over(status::NOBODY), MPI_COMM_WORLD));
     };
-    Ok(match comm.start_receive_taken(message, memory) {
+    Ok(match comm.start_receive_taken(message, into) {
         Receiving::Pending(id) => (RequestObject::Receive { comm, errors_to, id, unpack }, errors_to),
         Receiving::Done(outcome) => {
             let received = comm.conclude_receive(&outcome);

@@ -1,10 +1,11 @@
 //! Requests that are made of several messages.
 
-use fabric::{Fabric, FabricError, Payload, Peer, UserMemory};
+use fabric::{Fabric, FabricError, Payload, Peer};
 
 use super::{Engine, Receiving, Sending};
 use crate::envelope::{Envelope, Pattern};
 use crate::request::{Failure, Mode, RequestId, State};
+use crate::scattered::Target;
 
 impl<F: Fabric> Engine<F> {
     /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`], and all its parts are over:
@@ -47,9 +48,9 @@ impl<F: Fabric> Engine<F> {
         whole: RequestId,
         pattern: Pattern,
         from: Option<Peer>,
-        memory: UserMemory,
+        target: impl Into<Target>,
     ) -> Option<RequestId> {
-        match self.receive(pattern, from, memory) {
+        match self.receive(pattern, from, target) {
             Receiving::Done(outcome) => {
                 self.core.requests.note_failure(whole, outcome.failure);
                 None

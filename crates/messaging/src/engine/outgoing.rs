@@ -1,12 +1,13 @@
 //! What goes out and is not simply posted: queues of messages that the fabric has not taken, and what is kept back.
 
-use fabric::{Fabric, FabricError, Header, Payload, Peer, Posted};
+use fabric::{Exposed, Fabric, FabricError, Header, Limits, Payload, Peer, Pool, Posted};
 
 use super::{Engine, SENDS_PER_TURN, Sending};
 use crate::envelope::Envelope;
 use crate::peers::{Outgoing, Parcel, Then};
 use crate::protocol::{Kind, Offer};
 use crate::request::{Mode, RequestId, Requests, State};
+use crate::scattered::{Packed, Source};
 
 impl<F: Fabric> Engine<F> {
     /// A send that is not simply posted: the peer is new or busy, the message long or synchronous.
@@ -15,7 +16,7 @@ impl<F: Fabric> Engine<F> {
         &mut self,
         to: Peer,
         envelope: Envelope,
-        payload: Payload<'static>,
+        source: Source,
         mode: Mode,
         signature: u32,
     ) -> Result<Sending, Box<FabricError>> {
@@ -26,19 +27,23 @@ impl<F: Fabric> Engine<F> {
         }
         self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
-        let eager = payload.bytes() < link.eager_bytes_end;
+        let eager = source.bytes() < link.eager_bytes_end && is_short(&source, link.limits);
         if eager && mode == Mode::Standard {
             let kind = if signature == 0 { Kind::Eager(envelope) } else { Kind::Signed(envelope, signature) };
-            return Ok(self.queue_and_pump(to, kind.header(), payload));
+            return Ok(self.queue_and_pump(to, kind.header(), source));
         }
         let (send, kind, payload, then) = if eager && signature == 0 {
             // Nobody can have matched it before it is gone, whatever a peer says.
             let send = self.core.requests.insert(State::Queued { to });
-            (send, Kind::Synchronous(envelope, send), Parcel::User(payload), Then::AwaitReceiver(send))
+            let parcel = self.core.whole(source);
+            (send, Kind::Synchronous(envelope, send), parcel, Then::AwaitReceiver(send))
         } else {
-            let exposed = self.fabric.expose(link.lane, payload);
-            let offer = Offer { bytes: payload.bytes(), exposed, signature };
-            let send = self.core.requests.insert(State::AwaitingReceiver { to, payload, exposed });
+            let exposed = match &source {
+                Source::Row(payload) => self.fabric.expose(link.lane, *payload),
+                Source::Made(_) => Exposed::default(),
+            };
+            let offer = Offer { bytes: source.bytes(), exposed, signature };
+            let send = self.core.requests.insert(State::AwaitingReceiver { to, source, exposed });
             (send, Kind::Request(envelope, send), offer.parcel(), Then::Nothing)
         };
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
@@ -47,10 +52,9 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Queues an eager message behind what waits already, and sends what can be sent.
-    fn queue_and_pump(&mut self, to: Peer, header: Header, payload: Payload<'static>) -> Sending {
-        let Sending::Pending(send) = self.queue_eager(to, header, payload, None) else {
-            return Sending::Done;
-        };
+    fn queue_and_pump(&mut self, to: Peer, header: Header, source: Source) -> Sending {
+        let payload = self.core.whole(source);
+        let send = self.queue(to, header, payload, None);
         self.pump();
         self.settle(send)
     }
@@ -74,10 +78,13 @@ impl<F: Fabric> Engine<F> {
         payload: Payload<'static>,
         taken: Option<usize>,
     ) -> Sending {
+        Sending::Pending(self.queue(to, header, Parcel::User(payload), taken))
+    }
+
+    fn queue(&mut self, to: Peer, header: Header, payload: Parcel, taken: Option<usize>) -> RequestId {
         let send = self.core.requests.insert(State::Queued { to });
-        let payload = Parcel::User(payload);
         self.core.enqueue(to, Outgoing { header, payload, taken, then: Then::Complete(send) });
-        Sending::Pending(send)
+        send
     }
 
     /// Sends what waits, as far as the fabric takes it.
@@ -96,7 +103,7 @@ impl<F: Fabric> Engine<F> {
                 if link.eager_bytes_end == 0 {
                     withhold(fabric, &mut core.requests, peer, link.lane, front);
                 }
-                match push(fabric, link.lane, front) {
+                match push(fabric, link.lane, front, &mut core.pool) {
                     Posted::Sent => {
                         moved += 1;
                         let then = link.queue.pop_front().map_or(Then::Nothing, |outgoing| outgoing.then);
@@ -135,16 +142,16 @@ fn withhold<F: Fabric>(
         Some(Kind::Signed(envelope, signature)) => (envelope, signature),
         _ => return,
     };
-    let (Then::Complete(send), None, Parcel::User(payload)) =
-        (outgoing.then, outgoing.taken, &outgoing.payload)
-    else {
-        return;
+    let (Then::Complete(send), None) = (outgoing.then, outgoing.taken) else { return };
+    let (source, exposed) = match &outgoing.payload {
+        Parcel::User(payload) => (Source::Row(*payload), fabric.expose(lane, *payload)),
+        Parcel::Packed(heap) => (Source::Made(Box::new(Packed(heap.clone()))), Exposed::default()),
+        Parcel::Small { .. } | Parcel::Pieces(_) => return,
     };
-    let (payload, exposed) = (*payload, fabric.expose(lane, *payload));
+    let offer = Offer { bytes: source.bytes(), exposed, signature };
     if let Some(state) = requests.find(send) {
-        *state = State::AwaitingReceiver { to, payload, exposed };
+        *state = State::AwaitingReceiver { to, source, exposed };
     }
-    let offer = Offer { bytes: payload.bytes(), exposed, signature };
     *outgoing = Outgoing {
         header: Kind::Request(envelope, send).header(),
         payload: offer.parcel(),
@@ -153,8 +160,16 @@ fn withhold<F: Fabric>(
     };
 }
 
+/// Whether a message can go as one: what is made is made at one stroke then.
+fn is_short(source: &Source, limits: Limits) -> bool {
+    matches!(source, Source::Row(_)) || source.bytes() <= limits.piece_bytes_max
+}
+
 /// Offers one message to the fabric; what it takes is noted in the message.
-fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing) -> Posted {
+fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing, pool: &mut Pool) -> Posted {
+    if let Parcel::Pieces(pieces) = &mut outgoing.payload {
+        return pieces.push(fabric, lane, pool);
+    }
     let payload = outgoing.payload.payload();
     let posted = match outgoing.taken {
         None => fabric.post(lane, &outgoing.header, payload),

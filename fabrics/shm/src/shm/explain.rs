@@ -2,7 +2,8 @@
 
 use fabric::Fabric;
 
-use super::{SHARED_BYTES_MIN, Shm, ShmLane};
+use super::shared::SHARED_BYTES_MIN;
+use super::{Shm, ShmLane};
 use crate::cma::{self, Refusal};
 
 /// A lane over shm, explained.

@@ -1,0 +1,140 @@
+//! Messages that were asked for: what goes when the receiver is ready, and the pieces of what comes.
+
+use fabric::{Heap, Payload, Peer, UserMemory};
+
+use super::Core;
+use crate::peers::{Arriving, Outgoing, Parcel, Pieces, Then};
+use crate::protocol::Kind;
+use crate::request::{Carrier, Failure, Outcome, RequestId, State};
+use crate::scattered::{Source, Target};
+
+impl<L> Core<L> {
+    /// The receiver is ready for a message that waits here. It goes in pieces if it is made or taken apart on its way.
+    pub(super) fn clear(
+        &mut self,
+        from: Peer,
+        (send, receive): (RequestId, RequestId),
+        in_pieces: bool,
+        wanted: usize,
+    ) {
+        let state = match self.requests.find(send) {
+            Some(state @ State::AwaitingReceiver { .. }) => state,
+            _ => return self.reject(from, STRAY_CLEARANCE),
+        };
+        let (source, exposed) = match std::mem::replace(state, State::Queued { to: from }) {
+            State::AwaitingReceiver { to, source, exposed } if to == from => (source, exposed),
+            other => {
+                *state = other;
+                return self.reject(from, STRAY_CLEARANCE);
+            }
+        };
+        self.conceal(from, exposed);
+        let then = Then::Complete(send);
+        match source {
+            Source::Row(payload) if !in_pieces => {
+                self.reply(from, Kind::Data { receive }, Parcel::User(payload.part(0, wanted)), then);
+            }
+            source => self.reply_in_pieces(from, source, receive, wanted, then),
+        }
+    }
+
+    fn reply_in_pieces(&mut self, to: Peer, source: Source, receive: RequestId, wanted: usize, then: Then) {
+        let limits = self.peers.link(to).map(|link| link.limits);
+        let pieces = Pieces {
+            wanted: wanted.min(source.bytes()),
+            source,
+            receive,
+            done: 0,
+            piece_bytes: limits.map_or(1, |limits| limits.piece_bytes_max.max(1)),
+            taken: None,
+            made: None,
+        };
+        // Each piece has a header of its own.
+        let header = Kind::Piece { receive, offset: 0 }.header();
+        let payload = Parcel::Pieces(Box::new(pieces));
+        self.outbox.push_back((to, Outgoing { header, payload, taken: None, then }));
+    }
+
+    /// Whether the message of a receive is taken apart while it comes.
+    pub(super) fn is_scattered(&mut self, receive: RequestId) -> bool {
+        let state = self.requests.find(receive);
+        matches!(state, Some(State::Landing { target: Target::Scattered(_), .. }))
+    }
+
+    /// The target of a piece, if the piece is the next one.
+    fn due(&mut self, from: Peer, receive: RequestId, offset: u64, bytes: usize) -> Option<&mut Target> {
+        let Some(State::Landing { from: expected, target, sent_bytes, by, .. }) = self.requests.find(receive)
+        else {
+            return None;
+        };
+        let arrived = match *by {
+            Carrier::Message => 0,
+            Carrier::Pieces { arrived } => arrived,
+            Carrier::Fabric { .. } | Carrier::Sender { .. } => return None,
+        };
+        let left = target.bytes().min(*sent_bytes) - arrived;
+        (*expected == from && offset == arrived as u64 && 0 < bytes && bytes <= left).then_some(target)
+    }
+
+    /// A piece of a message, as a whole.
+    pub(super) fn piece(&mut self, from: Peer, receive: RequestId, offset: u64, payload: Payload<'_>) {
+        match self.due(from, receive, offset, payload.bytes()) {
+            Some(target) => {
+                target.write_at(offset as usize, payload);
+                self.count_piece(receive, payload.bytes());
+            }
+            None => self.reject(from, "a piece of a message that is not the next one"),
+        }
+    }
+
+    /// Where a piece goes that comes in pieces itself.
+    pub(super) fn arriving_piece(
+        &mut self,
+        from: Peer,
+        receive: RequestId,
+        offset: u64,
+        bytes: usize,
+    ) -> (UserMemory, Arriving) {
+        let Some(target) = self.due(from, receive, offset, bytes) else {
+            return (UserMemory::EMPTY, Arriving::Dropped);
+        };
+        if let Some(memory) = target.row(offset as usize, bytes) {
+            return (memory, Arriving::Piece { receive, bytes, staged: None });
+        }
+        let heap = self.pool.take(bytes);
+        (heap.memory(), Arriving::Piece { receive, bytes, staged: Some(heap) })
+    }
+
+    /// A piece that came in pieces is here.
+    pub(super) fn piece_landed(
+        &mut self,
+        from: Peer,
+        (receive, bytes): (RequestId, usize),
+        staged: Option<Heap>,
+    ) {
+        if let Some(error) = self.lost(from) {
+            // It was spared while its memory was in use.
+            return self.requests.complete(receive, Outcome::failed(Failure::Lost(error)));
+        }
+        if let Some(heap) = staged
+            && let Some(State::Landing { target, by, .. }) = self.requests.find(receive)
+        {
+            let arrived = if let Carrier::Pieces { arrived } = by { *arrived } else { 0 };
+            target.write_at(arrived, heap.payload());
+        }
+        self.count_piece(receive, bytes);
+    }
+
+    /// One more piece of a message is in its place; with the last, the receive is over.
+    fn count_piece(&mut self, receive: RequestId, bytes: usize) {
+        let Some(State::Landing { target, sent_bytes, by, .. }) = self.requests.find(receive) else { return };
+        let before = if let Carrier::Pieces { arrived } = by { *arrived } else { 0 };
+        let arrived = before + bytes;
+        *by = Carrier::Pieces { arrived };
+        if arrived == target.bytes().min(*sent_bytes) {
+            self.finish_landing(receive);
+        }
+    }
+}
+
+const STRAY_CLEARANCE: &str = "a clearance for a send that does not wait";
