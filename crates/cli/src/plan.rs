@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
 use weft::CpuTime;
+use weft::collectives::Costs;
 
 use crate::cores::{self, Core};
 use crate::options::{Bind, Options};
@@ -70,6 +71,11 @@ pub enum NoPlan {
         /// Cores at hand.
         cores: usize,
     },
+    /// The costs of collective operations are named, and cannot be used.
+    #[error(
+        "WEFT_COSTS: {0}\n  correct it or leave it out; `weft explain costs` shows what such a file looks like"
+    )]
+    Costs(String),
 }
 
 impl NoPlan {
@@ -77,7 +83,7 @@ impl NoPlan {
     pub fn exit_status(&self) -> u8 {
         match self {
             NoPlan::Program(error) => error.exit_status(),
-            NoPlan::Folder { .. } | NoPlan::Cores { .. } => 1,
+            NoPlan::Folder { .. } | NoPlan::Cores { .. } | NoPlan::Costs(_) => 1,
         }
     }
 }
@@ -96,6 +102,8 @@ impl Plan {
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
+        let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
+        environment.extend(costs.map(|text| (COSTS.into(), text.into())));
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -139,6 +147,24 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     }
     environment
 }
+
+/// What collective operations cost, as a text: all ranks must choose by the same costs, and a file may change while they
+/// start. Nothing where it is the usual.
+fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Option<String>, NoPlan> {
+    let named = named.map(|named| named.to_string_lossy().into_owned()).filter(|named| !named.is_empty());
+    let constants = constants.map(|constants| constants.to_string_lossy().into_owned());
+    let read =
+        |name: &str| if name == "WEFT_CONSTANTS" { constants.clone() } else { std::env::var(name).ok() };
+    let measured =
+        weft::Config::from_variables(&|name| OF_CONSTANTS.contains(&name).then(|| read(name)).flatten());
+    let measured = measured.map(|config| config.constants).unwrap_or(weft::ConstantsFrom::BuiltIn);
+    let costs = weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)?;
+    Ok((costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";")))
+}
+
+const COSTS: &str = "WEFT_COSTS";
+/// The variables that say where measured constants are.
+const OF_CONSTANTS: [&str; 3] = ["WEFT_CONSTANTS", "XDG_CACHE_HOME", "HOME"];
 
 fn last(environment: &[(OsString, OsString)], name: &str) -> Option<OsString> {
     environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod algorithms;
 mod doctor;
 mod explain;
 mod map;
@@ -54,11 +55,19 @@ enum Explain {
         #[arg(long)]
         measure: bool,
     },
+    /// What collective operations are taken to cost, as a file for WEFT_COSTS
+    ///
+    /// By these numbers algorithms are chosen.
+    Costs,
+    #[command(flatten)]
+    Collective(algorithms::Operation),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Explain(Explain::Lanes { measure }) => status(explain::lanes(measure)),
+        Command::Explain(Explain::Costs) => status(algorithms::costs()),
+        Command::Explain(Explain::Collective(asked)) => status(algorithms::show(&asked)),
         Command::Topo(asked) => status(topo::show(&asked)),
         Command::Map(asked) => status(map::show(&asked)),
         Command::Doctor { env: true } => {
@@ -100,6 +109,11 @@ mod tests {
             Arguments::try_parse_from(["weft", "topo", "--machine", "pu:1", "--json", "--svg", "a"]).is_ok()
         );
         assert!(Arguments::try_parse_from(["weft", "explain", "lines"]).is_err());
+        assert!(Arguments::try_parse_from(["weft", "explain", "allreduce", "1MiB", "-n", "64"]).is_ok());
+        assert!(
+            Arguments::try_parse_from(["weft", "explain", "allreduce", "1MiB"]).is_err(),
+            "how many ranks?"
+        );
         assert!(Arguments::try_parse_from(["weft"]).is_err());
     }
 }

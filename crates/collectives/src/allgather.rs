@@ -3,10 +3,9 @@
 use messaging::Rank;
 
 use crate::blocks::{Block, Blocks, packed};
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::circulant::Circulant;
 use crate::nested;
-use crate::nesting::Nesting;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, back, distances};
 
@@ -30,9 +29,7 @@ pub enum Allgather {
 /// Everybody's `bytes` bytes of input stand in everybody's output, by rank.
 #[must_use]
 pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
-    let is_by_node = choice::goes_by_node(shape) && shape.nesting().is_some_and(Nesting::is_straight);
-    let way = if is_by_node { Allgather::ByNode } else { choice::allgather(shape.size(), bytes) };
-    way.schedule(shape, bytes, in_place)
+    choice::choose::<Allgather>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
 /// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is the
@@ -40,7 +37,7 @@ pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
 #[must_use]
 pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
     let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
-    let algorithm = choice::allgatherv(shape.size(), bytes / blocks.len().max(1));
+    let algorithm: Allgather = choice::choose(shape, Asked::bytes(bytes / blocks.len().max(1)));
     algorithm.schedule_blocks(shape, blocks, in_place)
 }
 

@@ -4,7 +4,7 @@ use messaging::Rank;
 
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::circulant::Circulant;
 use crate::folding::{Folding, Summing};
 use crate::hub;
@@ -41,21 +41,21 @@ pub enum Allreduce {
     /// and give them to the node: 2 n (N - 1) / N bytes leave each of N nodes, spread over all its ranks; for
     /// commutative operators, and as without nodes where it is not known who sits where.
     ByNodeInSlices,
+    /// What each has of others' contributions doubles in each round, and each combines all of them: ceil(log2 p) rounds
+    /// for any p, p - 1 times all bytes. Keeps the order of operands, and gives the same bits as recursive doubling.
+    Gathering,
 }
 
 /// The reduction of everybody's `count` elements stands in everybody's output, the same bits everywhere.
 #[must_use]
 pub fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    let way = match choice::goes_by_node(shape) {
-        true => choice::allreduce_by_node(shape, count, operator),
-        false => choice::allreduce(shape, count, operator),
-    };
+    let way: Allreduce = choice::choose(shape, Asked::elements(count, operator));
     way.schedule(shape, count, operator, in_place)
 }
 
 impl Allreduce {
     /// Every way there is.
-    pub const ALL: [Allreduce; 8] = [
+    pub const ALL: [Allreduce; 9] = [
         Allreduce::RecursiveDoubling,
         Allreduce::Rabenseifner,
         Allreduce::Ring,
@@ -64,6 +64,7 @@ impl Allreduce {
         Allreduce::Circulant,
         Allreduce::ByNode,
         Allreduce::ByNodeInSlices,
+        Allreduce::Gathering,
     ];
 
     /// [`allreduce`] in this way, or by recursive doubling where this one cannot.
@@ -85,6 +86,7 @@ impl Allreduce {
             }
             Allreduce::EachToAll => hub::allreduce_each_to_all(shape, own),
             Allreduce::Hub => hub::allreduce_by_hub(shape, own),
+            Allreduce::Gathering => hub::allreduce_by_gathering(shape, own),
             _ => recursive_doubling(shape, own),
         }
     }

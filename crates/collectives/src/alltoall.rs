@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::blocks::{Block, Blocks};
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, back, distances};
 
@@ -19,7 +19,7 @@ pub enum Alltoall {
 /// Block j, `bytes` long, of rank i's input becomes block i of rank j's output.
 #[must_use]
 pub fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
-    choice::alltoall(shape.size(), bytes).schedule(shape, bytes, in_place)
+    choice::choose::<Alltoall>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
 /// The same with parts that differ: `sends` and `receives` say for every rank where in the input and in the output

@@ -1,6 +1,6 @@
 //! Barrier (MPI 5.0 §6.3).
 
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::hub::HUB;
 use crate::nested;
 use crate::schedule::Schedule;
@@ -24,8 +24,7 @@ pub enum Barrier {
 /// Nobody leaves before all have come.
 #[must_use]
 pub fn barrier(shape: &Shape) -> Schedule {
-    let way = if choice::goes_by_node(shape) { Barrier::ByNode } else { choice::barrier(shape) };
-    way.schedule(shape)
+    choice::choose::<Barrier>(shape, Asked::bytes(0)).schedule(shape)
 }
 
 impl Barrier {

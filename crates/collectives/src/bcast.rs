@@ -4,8 +4,8 @@ use messaging::Rank;
 
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
-use crate::choice;
-use crate::circulant::Pieces;
+use crate::choice::{self, Asked};
+use crate::circulant::{Circulant, Pieces};
 use crate::nested;
 use crate::pipeline::{self, pieces};
 use crate::schedule::{Schedule, Span};
@@ -19,6 +19,9 @@ pub enum Bcast {
     Binomial,
     /// A slice to every rank down the tree, then all slices round the ring: about 2 n bytes per rank, p rounds.
     ScatterRing,
+    /// A slice from the root to every rank, then an allgather round a circulant graph: about 2 n bytes per rank, 1 + ceil(log2
+    /// p) rounds for any p.
+    ScatterAllgather,
     /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, which is the least that
     /// can be; n bytes per rank.
     Circulant,
@@ -34,15 +37,15 @@ pub enum Bcast {
 /// The root's output becomes everybody's output: the buffer is the output at the root as well.
 #[must_use]
 pub fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
-    let way = if choice::goes_by_node(shape) { Bcast::ByNode } else { choice::bcast(shape.size(), bytes) };
-    way.schedule(shape, root, bytes)
+    choice::choose::<Bcast>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes)
 }
 
 impl Bcast {
     /// Every way there is.
-    pub const ALL: [Bcast; 6] = [
+    pub const ALL: [Bcast; 7] = [
         Bcast::Binomial,
         Bcast::ScatterRing,
+        Bcast::ScatterAllgather,
         Bcast::Circulant,
         Bcast::BinaryTree,
         Bcast::Chain,
@@ -56,6 +59,7 @@ impl Bcast {
         match self {
             Bcast::Binomial => binomial(shape, root, data),
             Bcast::ScatterRing => scatter_ring(shape, root, data),
+            Bcast::ScatterAllgather => scatter_allgather(shape, root, data),
             Bcast::Circulant => circulant(shape, root, data),
             Bcast::BinaryTree => binary_tree(shape, root, data),
             Bcast::Chain => chain(shape, root, data),
@@ -95,23 +99,41 @@ fn scatter_ring(shape: &Shape, root: Rank, data: Span) -> Schedule {
     schedule
 }
 
+/// The root only reads its data, so what comes to it as to all goes elsewhere.
+fn scatter_allgather(shape: &Shape, root: Rank, data: Span) -> Schedule {
+    let mut schedule = Schedule::new("bcast by scatter and allgather");
+    let slices = Blocks::Slices { count: data.bytes, element_bytes: 1, parts: shape.size() };
+    let own = slices.of(data, shape.rank().0);
+    let mut room = data;
+    if shape.rank() == root {
+        shape.others().for_each(|to| schedule.send(to, slices.of(data, to.0)));
+        room = schedule.scratch(data.bytes);
+        schedule.copy(data, room);
+    } else {
+        schedule.receive(root, own);
+    }
+    schedule.wait();
+    Circulant { shape, blocks: slices }.gather(&mut schedule, room);
+    schedule
+}
+
 fn circulant(shape: &Shape, root: Rank, data: Span) -> Schedule {
     let mut schedule = Schedule::new("bcast in pieces round a circulant graph");
-    let count = pieces(data.bytes, 1, log2(shape.size()));
+    let count = pieces(data.bytes, 1, log2(shape.size()), shape);
     pipeline::bcast(&mut schedule, data, count, &Pieces::new(shape, root).moves(count));
     schedule
 }
 
 fn binary_tree(shape: &Shape, root: Rank, data: Span) -> Schedule {
     let mut schedule = Schedule::new("bcast in pieces down a binary tree");
-    let count = pieces(data.bytes, 1, log2(shape.size()));
+    let count = pieces(data.bytes, 1, log2(shape.size()), shape);
     pipeline::bcast(&mut schedule, data, count, &pipeline::binary_tree(shape, root, count));
     schedule
 }
 
 fn chain(shape: &Shape, root: Rank, data: Span) -> Schedule {
     let mut schedule = Schedule::new("bcast in pieces along a chain");
-    let count = pieces(data.bytes, 1, shape.size() as usize);
+    let count = pieces(data.bytes, 1, shape.size() as usize, shape);
     pipeline::bcast(&mut schedule, data, count, &pipeline::chain(shape, root, count));
     schedule
 }

@@ -2,10 +2,13 @@
 
 use messaging::Rank;
 
+use crate::choice::{self, Asked};
+use crate::names::Way;
 use crate::shape::{Operator, Shape};
 use crate::{
-    Schedule, allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block,
-    scan, scatter,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter, Schedule,
+    allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block, scan,
+    scatter,
 };
 
 /// A collective operation with as many bytes for every rank. Equal values have equal schedules, so one that comes
@@ -72,7 +75,101 @@ pub struct Reduction {
     pub in_place: bool,
 }
 
+/// An algorithm for an operation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is foretold to take by the formula that a choice looks at, in nanoseconds.
+    pub foretold_ns: f64,
+}
+
 impl Collective {
+    /// What it is called, in lower case.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Collective::Barrier => "barrier",
+            Collective::Bcast { .. } => "bcast",
+            Collective::Gather(_) => "gather",
+            Collective::Scatter(_) => "scatter",
+            Collective::Allgather(_) => "allgather",
+            Collective::Alltoall(_) => "alltoall",
+            Collective::Reduce(..) => "reduce",
+            Collective::Allreduce(_) => "allreduce",
+            Collective::ReduceScatterBlock(_) => "reduce_scatter",
+            Collective::Scan(_) => "scan",
+            Collective::Exscan(_) => "exscan",
+        }
+    }
+
+    /// The algorithms that serve for it; none where there is no choice.
+    #[must_use]
+    pub fn candidates(&self, shape: &Shape) -> Vec<Candidate> {
+        let elements = |of: &Reduction| Asked::elements(of.count, of.operator);
+        let all = match self {
+            Collective::Barrier => choice::candidates::<Barrier>(shape, Asked::bytes(0)),
+            Collective::Bcast { bytes, .. } => choice::candidates::<Bcast>(shape, Asked::bytes(*bytes)),
+            Collective::Gather(of) => choice::candidates::<Gather>(shape, Asked::bytes(of.bytes)),
+            Collective::Scatter(of) => choice::candidates::<Scatter>(shape, Asked::bytes(of.bytes)),
+            Collective::Allgather(of) => choice::candidates::<Allgather>(shape, Asked::bytes(of.bytes)),
+            Collective::Alltoall(of) => choice::candidates::<Alltoall>(shape, Asked::bytes(of.bytes)),
+            Collective::Reduce(_, of) => choice::candidates::<Reduce>(shape, elements(of)),
+            Collective::Allreduce(of) => choice::candidates::<Allreduce>(shape, elements(of)),
+            Collective::ReduceScatterBlock(of) => choice::candidates::<ReduceScatter>(shape, elements(of)),
+            Collective::Scan(_) | Collective::Exscan(_) => Vec::new(),
+        };
+        all.into_iter().map(|(name, foretold_ns)| Candidate { name, foretold_ns }).collect()
+    }
+
+    /// The name of the algorithm that [`Collective::schedule`] takes; none where there is no choice.
+    #[must_use]
+    pub fn chosen(&self, shape: &Shape) -> Option<&'static str> {
+        let elements = |of: &Reduction| Asked::elements(of.count, of.operator);
+        Some(match self {
+            Collective::Barrier => choice::choose::<Barrier>(shape, Asked::bytes(0)).name(),
+            Collective::Bcast { bytes, .. } => choice::choose::<Bcast>(shape, Asked::bytes(*bytes)).name(),
+            Collective::Gather(of) => choice::choose::<Gather>(shape, Asked::bytes(of.bytes)).name(),
+            Collective::Scatter(of) => choice::choose::<Scatter>(shape, Asked::bytes(of.bytes)).name(),
+            Collective::Allgather(of) => choice::choose::<Allgather>(shape, Asked::bytes(of.bytes)).name(),
+            Collective::Alltoall(of) => choice::choose::<Alltoall>(shape, Asked::bytes(of.bytes)).name(),
+            Collective::Reduce(_, of) => choice::choose::<Reduce>(shape, elements(of)).name(),
+            Collective::Allreduce(of) => choice::choose::<Allreduce>(shape, elements(of)).name(),
+            Collective::ReduceScatterBlock(of) => choice::choose::<ReduceScatter>(shape, elements(of)).name(),
+            Collective::Scan(_) | Collective::Exscan(_) => return None,
+        })
+    }
+
+    /// Whether the algorithm that is taken is one that was asked for.
+    #[must_use]
+    pub fn is_forced(&self, shape: &Shape) -> bool {
+        let chosen = self.chosen(shape);
+        chosen.is_some() && chosen == shape.guide().forced.name_for(self.operation())
+    }
+
+    /// The rank's part in it by the algorithm of that name; `None` where it has none of that name.
+    #[must_use]
+    pub fn schedule_by(&self, shape: &Shape, name: &str) -> Option<Schedule> {
+        Some(match self {
+            Collective::Barrier => Barrier::named(name)?.schedule(shape),
+            Collective::Bcast { root, bytes } => Bcast::named(name)?.schedule(shape, *root, *bytes),
+            Collective::Gather(of) => Gather::named(name)?.schedule(shape, of.root, of.bytes, of.in_place),
+            Collective::Scatter(of) => Scatter::named(name)?.schedule(shape, of.root, of.bytes, of.in_place),
+            Collective::Allgather(of) => Allgather::named(name)?.schedule(shape, of.bytes, of.in_place),
+            Collective::Alltoall(of) => Alltoall::named(name)?.schedule(shape, of.bytes, of.in_place),
+            Collective::Reduce(root, of) => {
+                Reduce::named(name)?.schedule(shape, *root, of.count, of.operator, of.in_place)
+            }
+            Collective::Allreduce(of) => {
+                Allreduce::named(name)?.schedule(shape, of.count, of.operator, of.in_place)
+            }
+            Collective::ReduceScatterBlock(of) => {
+                ReduceScatter::named(name)?.schedule(shape, of.count, of.operator, of.in_place)
+            }
+            Collective::Scan(_) | Collective::Exscan(_) => return None,
+        })
+    }
+
     /// The rank's part in it.
     #[must_use]
     pub fn schedule(&self, shape: &Shape) -> Schedule {

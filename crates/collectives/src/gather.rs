@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::blocks::{Block, Blocks, Rotated};
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::schedule::{Schedule, Span};
 use crate::shape::Shape;
 use crate::tree::Tree;
@@ -20,7 +20,7 @@ pub enum Gather {
 /// Everybody's `bytes` bytes of input stand in the root's output, by rank. `in_place` concerns the root alone.
 #[must_use]
 pub fn gather(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {
-    choice::gather(shape.size(), bytes).schedule(shape, root, bytes, in_place)
+    choice::choose::<Gather>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
 /// The same with parts that differ: `bytes` is the length of this rank's own; `blocks` says for every rank where

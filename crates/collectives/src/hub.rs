@@ -5,7 +5,7 @@
 use messaging::Rank;
 
 use crate::schedule::{Buffer, Schedule, Span};
-use crate::shape::{Core, Shape, distances};
+use crate::shape::{Core, Shape, back, distances};
 
 /// The rank that speaks with everybody.
 pub(crate) const HUB: Rank = Rank(0);
@@ -37,6 +37,26 @@ pub(crate) fn allreduce_by_hub(shape: &Shape, own: Span) -> Schedule {
     schedule
 }
 
+/// What each has of others' contributions doubles in each round, as in Bruck's allgather; then each combines them.
+pub(crate) fn allreduce_by_gathering(shape: &Shape, own: Span) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by gathering everything everywhere");
+    let size = shape.size();
+    let room = schedule.scratch(own.bytes * size as usize);
+    let blocks = |first: u32, count: u32| room.part(first as usize * own.bytes, count as usize * own.bytes);
+    schedule.copy(own, blocks(0, 1));
+    for distance in distances(size) {
+        let count = distance.min(size - distance);
+        schedule.send(shape.behind(distance), blocks(0, count));
+        schedule.receive(shape.ahead(distance), blocks(distance, count));
+        schedule.wait();
+    }
+    let place = |rank| blocks(back(rank, shape.rank().0, size), 1);
+    let mut places: Vec<Span> = (0..size).map(place).collect();
+    combine_pairs(&mut schedule, &mut places, size);
+    schedule.copy(places[places.len() - 1], Span::output(own.bytes));
+    schedule
+}
+
 /// Receives everybody's contribution and combines them in the output.
 ///
 /// They are combined in pairs of pairs, just as recursive doubling does it, so that both give the same bits.
@@ -47,17 +67,22 @@ fn combine_all(schedule: &mut Schedule, shape: &Shape, own: Span) {
         schedule.receive(from, places[from.0 as usize]);
     }
     schedule.wait();
-    let core = Core::new(shape.size());
+    combine_pairs(schedule, &mut places, shape.size());
+    schedule.copy(places[places.len() - 1], out);
+}
+
+/// What stands at the place of the last rank is the result.
+fn combine_pairs(schedule: &mut Schedule, places: &mut [Span], size: u32) {
+    let core = Core::new(size);
     for guest in 0..core.guests {
-        combine(schedule, &mut places, Rank(2 * guest), Rank(2 * guest + 1));
+        combine(schedule, places, Rank(2 * guest), Rank(2 * guest + 1));
     }
     for distance in distances(core.size) {
         for first in (0..core.size).step_by(2 * distance as usize) {
             let (lower, higher) = (first + distance - 1, first + 2 * distance - 1);
-            combine(schedule, &mut places, core.rank(lower), core.rank(higher));
+            combine(schedule, places, core.rank(lower), core.rank(higher));
         }
     }
-    schedule.copy(places[places.len() - 1], out);
 }
 
 /// Where the contribution of each rank stands once it is there. That of the last rank becomes the result.

@@ -11,7 +11,6 @@ use messaging::Rank;
 use crate::allgather::Allgather;
 use crate::allreduce::Allreduce;
 use crate::blocks::{Block, Blocks};
-use crate::choice;
 use crate::circulant::Circulant;
 use crate::nesting::{Group, Meeting, Nesting};
 use crate::schedule::{Schedule, Span};
@@ -21,7 +20,7 @@ use crate::tree::Tree;
 pub(crate) fn barrier(shape: &Shape) -> Schedule {
     let Some(nesting) = shape.nesting() else { return crate::barrier(&shape.flat()) };
     let mut schedule = Schedule::new("barrier within nodes and between them");
-    let meetings = nesting.meetings(shape.rank(), nesting.rank(0), shape.cores());
+    let meetings = nesting.meetings(shape, nesting.rank(0));
     for meeting in meetings.iter().rev() {
         let among = match meeting.is_between_nodes {
             true => crate::barrier(&meeting.shape),
@@ -63,17 +62,14 @@ fn tell_down(shape: &Shape, root: Rank) -> Schedule {
 pub(crate) fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
     let Some(nesting) = shape.nesting() else { return crate::bcast(&shape.flat(), root, bytes) };
     let mut schedule = Schedule::new("bcast between nodes and within them");
-    down(&mut schedule, &nesting.meetings(shape.rank(), root, shape.cores()), bytes);
+    down(&mut schedule, &nesting.meetings(shape, root), bytes);
     schedule
 }
 
 /// What stands in the output of those who lead the first meetings comes to all.
 fn down(schedule: &mut Schedule, meetings: &[Meeting<'_>], bytes: usize) {
     for meeting in meetings {
-        let among = match meeting.is_between_nodes {
-            true => choice::bcast_between_nodes(bytes).schedule(&meeting.shape, meeting.root, bytes),
-            false => crate::bcast(&meeting.shape, meeting.root, bytes),
-        };
+        let among = crate::bcast(&meeting.shape, meeting.root, bytes);
         // Whoever has the data does nothing but send it.
         schedule.append_readers(among.among(|number| meeting.member(number)));
     }
@@ -90,7 +86,7 @@ pub(crate) fn reduce(
         return crate::reduce(&shape.flat(), root, count, operator, in_place);
     };
     let mut schedule = Schedule::new("reduce within nodes and between them");
-    let meetings = nesting.meetings(shape.rank(), root, shape.cores());
+    let meetings = nesting.meetings(shape, root);
     let own = Span::own(count * operator.element_bytes, in_place);
     let sum = up(&mut schedule, &meetings, count, operator, own);
     if shape.rank() == root {
@@ -117,10 +113,7 @@ fn up(
         };
         let (shape, root) = (&meeting.shape, meeting.root);
         let in_place = into == sum && meeting.is_led_from_here();
-        let among = match meeting.is_between_nodes {
-            true => choice::reduce_between_nodes(own.bytes).schedule(shape, root, count, operator, in_place),
-            false => crate::reduce(shape, root, count, operator, in_place),
-        };
+        let among = crate::reduce(shape, root, count, operator, in_place);
         schedule.append_between(among.among(|number| meeting.member(number)), sum, into);
         sum = into;
     }
@@ -137,7 +130,7 @@ pub(crate) fn allreduce(shape: &Shape, count: usize, operator: Operator, in_plac
         return crate::allreduce(&shape.flat(), count, operator, in_place);
     };
     let mut schedule = Schedule::new("allreduce within nodes, between them and within them");
-    let meetings = nesting.meetings(shape.rank(), nesting.rank(0), shape.cores());
+    let meetings = nesting.meetings(shape, nesting.rank(0));
     let between = meetings.iter().position(|meeting| meeting.is_between_nodes);
     let within = &meetings[between.map_or(0, |at| at + 1)..];
     let own = Span::own(count * operator.element_bytes, in_place);
@@ -167,7 +160,7 @@ impl<'a> Here<'a> {
     fn new(nesting: &'a Nesting, shape: &Shape) -> Here<'a> {
         let place = nesting.place(shape.rank());
         let node = nesting.node_at(place);
-        Here { nesting, node, local: Shape::new(Rank(place - node.first), node.size()).on(shape.cores()) }
+        Here { nesting, node, local: shape.part(Rank(place - node.first), node.size(), false) }
     }
 
     fn number(&self) -> u32 {
@@ -181,7 +174,7 @@ impl<'a> Here<'a> {
 
     /// This rank's place among those of all nodes that have its number there.
     fn lane(&self) -> Shape {
-        Shape::new(Rank(self.node.number), self.nesting.nodes()).on(self.local.cores())
+        self.local.part(Rank(self.node.number), self.nesting.nodes(), true)
     }
 
     /// The same schedule among these.

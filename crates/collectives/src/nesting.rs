@@ -5,7 +5,7 @@
 
 use messaging::Rank;
 
-use crate::shape::{Cores, Shape};
+use crate::shape::Shape;
 
 /// Nodes and their parts, the same as seen by all ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -180,8 +180,8 @@ impl Nesting {
     /// The meetings of leaders that a rank takes part in, the widest first: of the leaders of the nodes, of those of
     /// the parts of a node, and at last of all members of a smallest part. `root` leads whatever it is in; elsewhere
     /// the first place does.
-    pub(crate) fn meetings(&self, rank: Rank, root: Rank, cores: Cores) -> Vec<Meeting<'_>> {
-        let (here, top) = (self.place(rank), self.place(root));
+    pub(crate) fn meetings(&self, of: &Shape, root: Rank) -> Vec<Meeting<'_>> {
+        let (here, top) = (self.place(of.rank()), self.place(root));
         let mut meetings = Vec::with_capacity(self.levels.len());
         for (outer, level) in self.levels[1..].iter().enumerate() {
             let whole = self.levels[outer].group_at(here);
@@ -191,8 +191,8 @@ impl Nesting {
                 continue;
             }
             let root = level.group_at(leader(whole, top)).number - first.number;
-            let shape = Shape::new(Rank(mine.number - first.number), count).on(cores);
             let is_between_nodes = outer == 0;
+            let shape = of.part(Rank(mine.number - first.number), count, is_between_nodes);
             let (first, root) = (first.number, Rank(root));
             meetings.push(Meeting { nesting: self, level, first, top, shape, root, is_between_nodes });
         }
@@ -280,14 +280,14 @@ mod tests {
         assert_eq!((nesting.nodes(), nesting.smallest_node(), nesting.node(Rank(7))), (3, 1, 1));
         for root in (0..9).map(Rank) {
             for rank in (0..9).map(Rank) {
-                let meetings = nesting.meetings(rank, root, Cores::Own);
+                let meetings = nesting.meetings(&Shape::new(rank, 9), root);
                 let led = meetings.iter().filter(|meeting| !meeting.is_led_from_here()).count();
                 assert_eq!(led, usize::from(rank != root), "rank {rank:?}, root {root:?}");
                 for meeting in &meetings {
                     assert_eq!(meeting.member(meeting.shape.rank()), rank);
                 }
             }
-            let widest = &nesting.meetings(root, root, Cores::Own)[0];
+            let widest = &nesting.meetings(&Shape::new(root, 9), root)[0];
             assert_eq!((widest.shape.size(), widest.is_between_nodes), (3, true));
             assert_eq!(widest.member(widest.root), root);
         }

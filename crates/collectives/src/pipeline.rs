@@ -22,16 +22,10 @@ pub(crate) enum Move {
 
 /// How many pieces so many bytes of whole elements are cut into, where the first piece takes `depth` rounds to be
 /// everywhere.
-///
-/// n pieces of m bytes take n + depth rounds. With a round's fixed cost worth [`ROUND_BYTES`], that is least where
-/// n is the root of m times depth over that cost.
-pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize) -> usize {
-    let best = (bytes / ROUND_BYTES).saturating_mul(depth).isqrt();
-    best.clamp(1, (bytes / element_bytes.max(1)).max(1))
+pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &Shape) -> usize {
+    let (costs, link) = (&shape.guide().costs, shape.slowest_link());
+    costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
-
-/// What could be sent in the time that a round costs beside its bytes: about 2 microseconds at 8 GB/s.
-const ROUND_BYTES: usize = 16 << 10;
 
 /// Round i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
 pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {

@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::blocks::Blocks;
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::circulant::Pieces;
 use crate::folding::{Folding, Summing};
 use crate::nested;
@@ -36,10 +36,7 @@ pub enum Reduce {
 /// The reduction of everybody's `count` elements stands in the root's output. `in_place` concerns the root alone.
 #[must_use]
 pub fn reduce(shape: &Shape, root: Rank, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    let way = match choice::goes_by_node(shape) {
-        true => Reduce::ByNode,
-        false => choice::reduce(shape.size(), count, operator),
-    };
+    let way: Reduce = choice::choose(shape, Asked::elements(count, operator));
     way.schedule(shape, root, count, operator, in_place)
 }
 
@@ -134,21 +131,21 @@ fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Sche
 
 fn circulant(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
     let mut schedule = Schedule::new("reduce in pieces round a circulant graph");
-    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()));
+    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()), shape);
     in_pieces(&mut schedule, (shape, root, own), operator, count, &Pieces::new(shape, root).moves(count));
     schedule
 }
 
 fn binary_tree(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
     let mut schedule = Schedule::new("reduce in pieces up a binary tree");
-    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()));
+    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()), shape);
     in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::binary_tree(shape, root, count));
     schedule
 }
 
 fn chain(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
     let mut schedule = Schedule::new("reduce in pieces along a chain");
-    let count = pieces(own.bytes, operator.element_bytes, shape.size() as usize);
+    let count = pieces(own.bytes, operator.element_bytes, shape.size() as usize, shape);
     in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::chain(shape, root, count));
     schedule
 }

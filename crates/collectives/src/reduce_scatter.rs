@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::blocks::{Blocks, packed};
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::circulant::Circulant;
 use crate::folding::{Folding, Summing};
 use crate::reduce::up_the_tree;
@@ -27,7 +27,7 @@ pub enum ReduceScatter {
 /// In place, all blocks stand in the output before, and the result at its beginning after; what is behind it stays.
 #[must_use]
 pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    let algorithm = choice::reduce_scatter(shape.size(), count, operator);
+    let algorithm: ReduceScatter = choice::choose(shape, Asked::elements(count, operator));
     algorithm.schedule(shape, count, operator, in_place)
 }
 
@@ -35,7 +35,7 @@ pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_
 #[must_use]
 pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_place: bool) -> Schedule {
     let mean_count = counts.iter().sum::<usize>() / counts.len().max(1);
-    let algorithm = choice::reduce_scatter(shape.size(), mean_count, operator);
+    let algorithm: ReduceScatter = choice::choose(shape, Asked::elements(mean_count, operator));
     algorithm.schedule_counts(shape, counts, operator, in_place)
 }
 

@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::blocks::{Block, Blocks, Rotated};
-use crate::choice;
+use crate::choice::{self, Asked};
 use crate::schedule::{Schedule, Span};
 use crate::shape::Shape;
 use crate::tree::Tree;
@@ -21,7 +21,7 @@ pub enum Scatter {
 /// where it is.
 #[must_use]
 pub fn scatter(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {
-    choice::scatter(shape.size(), bytes).schedule(shape, root, bytes, in_place)
+    choice::choose::<Scatter>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
 /// The same with parts that differ: `blocks` says for every rank where in the root's input its part stands, and is

@@ -4,15 +4,22 @@ use std::sync::Arc;
 
 use messaging::Rank;
 
+use crate::choice::{BUILT_IN, Guide};
+use crate::costs::Link;
 use crate::nesting::Nesting;
 
 /// A rank's place among the ranks of a collective operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Shape {
     rank: Rank,
     size: u32,
     cores: Cores,
+    /// Ranks on each node, where nothing else is known of nodes.
+    together: u32,
     nesting: Option<Arc<Nesting>>,
+    guide: &'static Guide,
+    /// Whether what is asked for is a part of another operation.
+    is_part: bool,
 }
 
 /// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
@@ -36,20 +43,44 @@ pub struct Operator {
 }
 
 impl Shape {
-    /// Rank `rank` of `size`, on a core of its own.
+    /// Rank `rank` of `size`, on a core of its own, all on one node.
     ///
     /// # Panics
     /// If there is no such rank.
     #[must_use]
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
-        Shape { rank, size, cores: Cores::Own, nesting: None }
+        let (cores, guide) = (Cores::Own, &BUILT_IN);
+        Shape { rank, size, cores, together: size, nesting: None, guide, is_part: false }
     }
 
     /// The same place where the ranks have such cores.
     #[must_use]
     pub fn on(self, cores: Cores) -> Shape {
         Shape { cores, ..self }
+    }
+
+    /// The same place where the ranks fill so many nodes evenly, in order; as many nodes as ranks where it is not known
+    /// who is with whom. Told alike at all ranks.
+    #[must_use]
+    pub fn over_nodes(self, nodes: u32) -> Shape {
+        Shape { together: self.size.div_ceil(nodes.clamp(1, self.size)), ..self }
+    }
+
+    /// The same place where algorithms are chosen so. Told alike at all ranks.
+    #[must_use]
+    pub fn guided_by(self, guide: &'static Guide) -> Shape {
+        Shape { guide, ..self }
+    }
+
+    /// The place of another rank among the same ones.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[must_use]
+    pub fn of(&self, rank: Rank) -> Shape {
+        assert!(rank.0 < self.size, "rank {} is not among {} ranks", rank.0, self.size);
+        Shape { rank, ..self.clone() }
     }
 
     /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing.
@@ -59,7 +90,8 @@ impl Shape {
     #[must_use]
     pub fn nested(self, nesting: Arc<Nesting>) -> Shape {
         assert_eq!(nesting.size(), self.size, "places for another number of ranks");
-        Shape { nesting: Some(nesting), ..self }
+        let together = self.size.div_ceil(nesting.nodes());
+        Shape { nesting: Some(nesting), together, ..self }
     }
 
     /// Which ranks sit together, where that is known.
@@ -70,7 +102,19 @@ impl Shape {
 
     /// The same place where nothing is known of who sits where.
     pub(crate) fn flat(&self) -> Shape {
-        Shape::new(self.rank, self.size).on(self.cores)
+        Shape { nesting: None, ..self.clone() }
+    }
+
+    /// A place among fewer ranks, for a part of this operation: of one node, or each of another node.
+    pub(crate) fn part(&self, rank: Rank, size: u32, is_between_nodes: bool) -> Shape {
+        let shape = Shape::new(rank, size).on(self.cores).guided_by(self.guide);
+        let shape = if is_between_nodes { shape.over_nodes(size) } else { shape };
+        Shape { is_part: true, ..shape }
+    }
+
+    /// Whether what is asked for is a part of another operation, so that what is forced does not concern it.
+    pub(crate) fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// This rank.
@@ -89,6 +133,36 @@ impl Shape {
     #[must_use]
     pub fn cores(&self) -> Cores {
         self.cores
+    }
+
+    /// On how many nodes the ranks sit.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.nesting().map_or_else(|| self.size.div_ceil(self.together), Nesting::nodes)
+    }
+
+    /// The node of a rank.
+    #[must_use]
+    pub fn node_of(&self, rank: u32) -> u32 {
+        self.nesting().map_or(rank / self.together, |nesting| nesting.node(Rank(rank)))
+    }
+
+    /// The link that takes longest of those between the ranks.
+    pub(crate) fn slowest_link(&self) -> &'static Link {
+        let costs = &self.guide.costs;
+        if self.nodes() > 1 { &costs.network } else { &costs.node }
+    }
+
+    /// How many ranks a node has, about.
+    #[must_use]
+    pub(crate) fn ranks_of_node(&self) -> u32 {
+        self.together
+    }
+
+    /// By what algorithms are chosen.
+    #[must_use]
+    pub fn guide(&self) -> &'static Guide {
+        self.guide
     }
 
     /// All ranks but this one, beginning behind it, so that not all turn to the same one first.

@@ -1,12 +1,10 @@
 //! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root, lengths from
-//! nothing to beyond every threshold, commutative or not, in place or not: every byte of every rank's output is compared,
-//! and the schedules are checked as data as well.
+//! nothing to beyond those at which choices change, commutative or not, in place or not: every byte of every rank's output
+//! is compared, and the schedules are checked as data as well.
 
 mod common;
 
-use collectives::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter, THRESHOLDS,
-};
+use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
 use common::Job;
 use common::cases::{self, Case, Setting};
 use common::elements::ELEMENT_BYTES;
@@ -27,7 +25,7 @@ fn bcast() {
     for way in ways(&Bcast::ALL) {
         everywhere(vary, &COUNTS, |at| cases::bcast(way, at));
     }
-    around(vary, THRESHOLDS.bcast_slices_bytes_min, |at| cases::bcast(None, at));
+    around(vary, LONG, |at| cases::bcast(None, at));
 }
 
 #[test]
@@ -37,7 +35,7 @@ fn gather() {
         everywhere(vary, &COUNTS, |at| cases::gather(way, at));
     }
     everywhere(vary, &COUNTS, cases::gatherv);
-    around(vary, THRESHOLDS.linear_bytes_min, |at| cases::gather(None, at));
+    around(vary, MIDDLING, |at| cases::gather(None, at));
 }
 
 #[test]
@@ -47,7 +45,7 @@ fn scatter() {
         everywhere(vary, &COUNTS, |at| cases::scatter(way, at));
     }
     everywhere(vary, &COUNTS, cases::scatterv);
-    around(vary, THRESHOLDS.linear_bytes_min, |at| cases::scatter(None, at));
+    around(vary, MIDDLING, |at| cases::scatter(None, at));
 }
 
 #[test]
@@ -57,8 +55,8 @@ fn allgather() {
         everywhere(vary, &COUNTS, |at| cases::allgather(way, at));
         everywhere(vary, &COUNTS, |at| cases::allgatherv(way, at));
     }
-    around(vary, THRESHOLDS.slice_bytes_min, |at| cases::allgather(None, at));
-    around(vary, THRESHOLDS.slice_bytes_min, |at| cases::allgatherv(None, at));
+    around(vary, SHORT, |at| cases::allgather(None, at));
+    around(vary, SHORT, |at| cases::allgatherv(None, at));
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn alltoall() {
         everywhere(vary, &FEW_COUNTS, |at| cases::alltoall(way, at));
     }
     everywhere(vary, &FEW_COUNTS, cases::alltoallv);
-    around(vary, THRESHOLDS.alltoall_bruck_bytes_max, |at| cases::alltoall(None, at));
+    around(vary, TINY, |at| cases::alltoall(None, at));
 }
 
 #[test]
@@ -77,7 +75,7 @@ fn reduce() {
     for way in ways(&Reduce::ALL) {
         everywhere(vary, &COUNTS, |at| cases::reduce(way, at));
     }
-    around(vary, THRESHOLDS.reduce_slices_bytes_min, |at| cases::reduce(None, at));
+    around(vary, LONG, |at| cases::reduce(None, at));
 }
 
 #[test]
@@ -86,8 +84,8 @@ fn allreduce() {
     for way in ways(&Allreduce::ALL) {
         everywhere(vary, &COUNTS, |at| cases::allreduce(way, at));
     }
-    around(vary, THRESHOLDS.allreduce_slices_bytes_min, |at| cases::allreduce(None, at));
-    around(vary, 9 * THRESHOLDS.slice_bytes_min, |at| cases::allreduce(None, at));
+    around(vary, MIDDLING, |at| cases::allreduce(None, at));
+    around(vary, 9 * SHORT, |at| cases::allreduce(None, at));
 }
 
 #[test]
@@ -97,7 +95,7 @@ fn reduce_scatter() {
         everywhere(vary, &FEW_COUNTS, |at| cases::reduce_scatter_block(way, at));
         everywhere(vary, &FEW_COUNTS, |at| cases::reduce_scatter(way, at));
     }
-    around(vary, THRESHOLDS.reduce_scatter_pairwise_bytes_min, |at| cases::reduce_scatter_block(None, at));
+    around(vary, TINY, |at| cases::reduce_scatter_block(None, at));
 }
 
 /// Lengths that are cut into fewer pieces than a phase has rounds, and into more.
@@ -164,7 +162,7 @@ fn everywhere(vary: Vary, counts: &[usize], case: impl Fn(Setting) -> Case) {
     }
 }
 
-/// A few sizes with counts just below, at and above a threshold in bytes, as the library itself chooses.
+/// A few sizes with counts just below, at and above a length in bytes, as the library itself chooses.
 fn around(vary: Vary, bytes: usize, case: impl Fn(Setting) -> Case) {
     for size in [1, 2, 3, 4, 7, 8, 9] {
         let mut job = Job::new(size, Weather::fair());
@@ -186,6 +184,11 @@ fn ways<T: Copy>(all: &[T]) -> impl Iterator<Item = Option<T>> {
     all.iter().copied().map(Some).chain([None])
 }
 
+/// Lengths about which choices change.
+const TINY: usize = 128;
+const SHORT: usize = 4 << 10;
+const MIDDLING: usize = 16 << 10;
+const LONG: usize = 128 << 10;
 const COUNTS: [usize; 4] = [0, 1, 3, 1000];
 /// For operations whose data grows with the square of the ranks.
 const FEW_COUNTS: [usize; 4] = [0, 1, 3, 50];

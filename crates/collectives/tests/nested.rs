@@ -132,10 +132,12 @@ fn no_more_goes_between_nodes_than_must() {
 
 #[test]
 fn a_barrier_sends_between_nodes_what_one_of_nodes_alone_sends() {
-    for (nodes, per_node, rounds) in [(2, 3, 1), (5, 4, 3), (16, 16, 4)] {
+    for (nodes, per_node) in [(2, 3), (5, 4), (16, 16)] {
+        let alone = |node| collectives::barrier(&Shape::new(Rank(node), nodes).over_nodes(nodes));
+        let alone = Count::of_all(&(0..nodes).map(alone).collect::<Vec<_>>(), 1);
         let schedules = by_node(nodes, per_node, |shape| Barrier::ByNode.schedule(shape));
         let count = Count::of_all(&schedules, per_node);
-        assert_eq!(count.messages_out, u64::from(nodes * rounds), "{nodes} x {per_node}");
+        assert_eq!(count.messages_out, alone.messages_out, "{nodes} x {per_node}");
         assert_eq!(count.messages - count.messages_out, u64::from(2 * nodes * (per_node - 1)));
     }
 }
@@ -153,9 +155,9 @@ fn where_several_nodes_are_known_the_library_goes_by_them() {
             of_first(by_node(nodes, per_node, |shape| collectives::allgather(shape, 8, false))),
         ]
     };
-    assert!(
-        algorithms(3, 4).iter().all(|name| name.contains("within nodes") || name.contains("within them"))
-    );
+    let large = algorithms(4, 16);
+    let by_node = |name: &&str| name.contains("within nodes") || name.contains("within them");
+    assert!(large.iter().copied().filter(by_node).count() >= 2, "{large:?}");
     // One node, or one rank on each: nothing to gain.
     for (nodes, per_node) in [(1, 12), (12, 1)] {
         assert!(algorithms(nodes, per_node).iter().all(|name| !name.contains("nodes")));

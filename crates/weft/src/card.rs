@@ -7,6 +7,7 @@
 //!          kind 5  the version of the library, text
 //!          kind 6  the name of the host, text, for messages to people
 //!          kind 8  the libfabric fabric's address
+//!          kind 9  of process 0 only: by what all choose their collective algorithms, text (`guide`); nothing is usual
 //!          kind 7  of process 0 only: 16 random bytes, by which processes of one job know each other
 //! ```
 //! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all versions, so
@@ -23,6 +24,8 @@ pub(crate) struct Card {
     pub host: String,
     pub tcp: Option<Vec<u8>>,
     pub libfabric: Option<Vec<u8>>,
+    /// By what all choose their collective algorithms, as `guide` writes it.
+    pub guide: Option<String>,
     pub token: Option<Token>,
 }
 
@@ -45,6 +48,9 @@ impl Card {
         }
         if let Some(libfabric) = &self.libfabric {
             section(&mut bytes, LIBFABRIC, libfabric);
+        }
+        if let Some(guide) = &self.guide {
+            section(&mut bytes, GUIDE, guide.as_bytes());
         }
         if let Some(token) = &self.token {
             section(&mut bytes, TOKEN, token);
@@ -69,6 +75,7 @@ impl Card {
                 LIBFABRIC => card.libfabric = Some(body.to_vec()),
                 LIBRARY_VERSION => card.library = String::from_utf8(body.to_vec()).ok()?,
                 HOST => card.host = String::from_utf8(body.to_vec()).ok()?,
+                GUIDE => card.guide = Some(String::from_utf8(body.to_vec()).ok()?),
                 TOKEN => card.token = Some(body.try_into().ok()?),
                 _ => {}
             }
@@ -77,11 +84,11 @@ impl Card {
         Some(card)
     }
 
-    /// The token out of process 0's card, if this process has the same library.
+    /// The token out of process 0's card, and by what to choose algorithms, if this process has the same library.
     ///
     /// Every process compares itself with process 0, so any two that differ are found by one of them, and nobody
     /// needs more than one card.
-    pub(crate) fn agree(&self, here: Peer, first: Option<&[u8]>) -> Result<Token> {
+    pub(crate) fn agree(&self, here: Peer, first: Option<&[u8]>) -> Result<(Token, Option<String>)> {
         let bytes = first.ok_or_else(|| {
             Error::new(Class::Other, "process 0 has left no card")
                 .remedy("all processes of a job must load this library; check what process 0 runs")
@@ -91,7 +98,7 @@ impl Card {
             None => (Card::of_any_version(bytes).unwrap_or_default(), false),
         };
         match card.token {
-            Some(token) if read && card.library == self.library => Ok(token),
+            Some(token) if read && card.library == self.library => Ok((token, card.guide)),
             _ => Err(differ((here, self), &card)),
         }
     }
@@ -126,6 +133,7 @@ const LIBRARY_VERSION: u8 = 5;
 const HOST: u8 = 6;
 const TOKEN: u8 = 7;
 const LIBFABRIC: u8 = 8;
+const GUIDE: u8 = 9;
 
 /// The version of everything that processes say to each other before they have compared their cards.
 pub(crate) const VERSION: u8 = 2;
@@ -143,9 +151,10 @@ mod tests {
             host: String,
             tcp: Option<Vec<u8>>,
             libfabric: Option<Vec<u8>>,
+            guide: Option<String>,
             token: Option<Token>,
         ) {
-            let card = Card { library, host, tcp, libfabric, token };
+            let card = Card { library, host, tcp, libfabric, guide, token };
             assert_eq!(Card::decode(&card.encode()), Some(card));
         }
 
@@ -168,11 +177,13 @@ mod tests {
         let card = |library: &str, host: &str| Card {
             library: library.to_owned(),
             host: host.to_owned(),
+            guide: Some("allreduce:ring\n".to_owned()),
             token: Some([7; 16]),
             ..Card::default()
         };
         let (ours, same, other) = (card("0.1.0", "n1"), card("0.1.0", "n2"), card("0.2.3", "n2"));
-        assert_eq!(ours.agree(Peer(3), Some(&same.encode())).unwrap(), [7; 16]);
+        let agreed = ours.agree(Peer(3), Some(&same.encode())).unwrap();
+        assert_eq!(agreed, ([7; 16], Some("allreduce:ring\n".to_owned())));
         let error = ours.agree(Peer(3), Some(&other.encode())).unwrap_err().to_string();
         assert!(error.contains("process 3 on n1 runs 0.1.0, process 0 on n2 runs 0.2.3"), "{error}");
         let mut later = other.encode();

@@ -71,6 +71,8 @@ struct Inner {
     topology: Option<Arc<Arranged>>,
     /// Where the members sit, once that was asked for.
     placement: OnceLock<Arc<Placement>>,
+    /// Whether all members share memory, once that was asked for.
+    on_one_node: OnceLock<bool>,
     /// Which members sit together, once an operation of all of them was begun.
     nesting: OnceLock<Option<Arc<Nesting>>>,
     /// Keeps the context from others while anything uses it.
@@ -215,6 +217,7 @@ impl Communicator {
             inter: inter.map(Box::new),
             topology,
             placement: OnceLock::new(),
+            on_one_node: OnceLock::new(),
             nesting: OnceLock::new(),
             lease,
             identity,
@@ -622,9 +625,10 @@ impl Communicator {
     #[inline]
     #[must_use]
     pub fn shape(&self) -> Shape {
-        let shape = Shape::new(self.rank(), self.size()).on(self.inner.process.cores());
-        match self.inner.process.nodes() {
-            None => shape,
+        let process = &self.inner.process;
+        let shape = Shape::new(self.rank(), self.size()).on(process.cores()).guided_by(process.guide());
+        match process.nodes() {
+            None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
             Some(nodes) => self.nested(shape, nodes),
         }
     }
@@ -633,8 +637,32 @@ impl Communicator {
     fn nested(&self, shape: Shape, nodes: &NodeMap) -> Shape {
         let nesting = self.inner.nesting.get_or_init(|| nodes::nesting(self.group(), nodes).map(Arc::new));
         match nesting {
-            None => shape,
+            None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
             Some(nesting) => shape.nested(nesting.clone()),
+        }
+    }
+
+    /// Whether all members share memory; the same at all of them.
+    fn is_on_one_node(&self) -> bool {
+        *self.inner.on_one_node.get_or_init(|| {
+            let node = self.inner.process.node();
+            node.size() == self.inner.process.peers() || self.group().iter().all(|peer| node.contains(peer))
+        })
+    }
+
+    /// Tells once, at the first process of the job, of an algorithm that was asked for and does not serve.
+    #[cold]
+    fn tell_of_passed_over(&self) {
+        let process = &self.inner.process;
+        while let Some(operation) = process.guide().take_notice() {
+            if process.here() == Peer(0) {
+                let forced = &process.guide().forced;
+                crate::tell(format_args!(
+                    "weft: WEFT_COLLECTIVE={forced}: that algorithm of {operation} does not serve on {}; the best one that \
+                     does is taken",
+                    self.label()
+                ));
+            }
         }
     }
 
@@ -701,6 +729,9 @@ impl Communicator {
     /// A collective schedule that has not moved yet.
     fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
         let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
+        if self.inner.process.guide().is_forced() {
+            self.tell_of_passed_over();
+        }
         Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }
 

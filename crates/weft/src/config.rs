@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use collectives::{Forced, NotForced};
 use process_manager::{Protocol, Wishes};
 
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
+use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
 
 /// Everything that can be set from outside.
@@ -43,6 +45,10 @@ pub struct Config {
     pub wait: Wait,
     /// Where the constants of the cost model come from.
     pub constants: ConstantsFrom,
+    /// Where the costs come from by which collective algorithms are chosen.
+    pub costs: CostsFrom,
+    /// Collective algorithms that are asked for.
+    pub forced: Forced,
     /// Named sets of processes, beside those of the standard.
     pub process_sets: Vec<SetOfRanks>,
     /// What errors do until the program says otherwise; for the C interface.
@@ -221,6 +227,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
     Variable {
+        name: "WEFT_COSTS",
+        meaning: "off, or what collective operations cost, a file as weft explain costs prints it; default: built in, and measured constants of the node",
+    },
+    Variable {
+        name: "WEFT_COLLECTIVE",
+        meaning: "collective algorithms to use where they serve, as allreduce:ring,bcast:binomial; default: those foretold to take least",
+    },
+    Variable {
         name: "WEFT_MACHINE",
         meaning: "describes each host: a file of lstopo's, or as pack:2 numa:2 core:8 pu:1; default: what hwloc sees",
     },
@@ -296,14 +310,27 @@ impl Config {
         }
         config.manager.libpmix = read("WEFT_LIBPMIX").map(Into::into);
         config.read_libfabric(&read)?;
-        config.constants = match read("WEFT_CONSTANTS").as_deref() {
+        config.read_costs(&read)?;
+        config.machine = machine_from(variable);
+        config.switches = switches_from(&read);
+        Ok(config)
+    }
+
+    /// What things cost, and how collective algorithms are chosen.
+    fn read_costs(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
+        self.constants = match read("WEFT_CONSTANTS").as_deref() {
             Some("off") => ConstantsFrom::BuiltIn,
             Some(file) => ConstantsFrom::File(file.into()),
             None => ConstantsFrom::cache(read("XDG_CACHE_HOME"), read("HOME")),
         };
-        config.machine = machine_from(variable);
-        config.switches = switches_from(&read);
-        Ok(config)
+        self.costs = CostsFrom::of(read("WEFT_COSTS").as_deref());
+        if let Some(value) = read("WEFT_COLLECTIVE") {
+            self.forced = value.parse().map_err(|error: NotForced| {
+                let what = format!("the environment variable WEFT_COLLECTIVE is {value:?}: {error}");
+                Error::new(Class::Argument, what).remedy("unset WEFT_COLLECTIVE or correct it")
+            })?;
+        }
+        Ok(())
     }
 
     /// What libfabric may use.
@@ -353,6 +380,8 @@ impl Default for Config {
             cpus: None,
             wait: Wait::Auto,
             constants: ConstantsFrom::BuiltIn,
+            costs: CostsFrom::Usual,
+            forced: Forced::NOTHING,
             process_sets: Vec::new(),
             initial_errors: InitialErrors::Fatal,
             check: false,
@@ -514,6 +543,9 @@ mod tests {
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");
         assert_eq!(read("WEFT_CONSTANTS", "off").unwrap().constants, ConstantsFrom::BuiltIn);
         assert_eq!(read("WEFT_CONSTANTS", "a/b").unwrap().constants, ConstantsFrom::File("a/b".into()));
+        assert_eq!(read("WEFT_COSTS", "off").unwrap().costs, CostsFrom::BuiltIn);
+        assert_eq!(read("WEFT_COSTS", "a/b").unwrap().costs, CostsFrom::File("a/b".into()));
+        assert_eq!(read("WEFT_COLLECTIVE", "bcast:binomial").unwrap().forced.to_string(), "bcast:binomial");
         assert_eq!(read("HOME", "/home/a").unwrap().constants, ConstantsFrom::Cache("/home/a/.cache".into()));
         assert_eq!(read("WEFT_TCP_PORTS", "10-12").unwrap().tcp_ports, Some(10..=12));
         assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
@@ -539,6 +571,9 @@ mod tests {
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),
             ("WEFT_CHECK", "yes"),
+            ("WEFT_COLLECTIVE", "ring"),
+            ("WEFT_COLLECTIVE", "scan:ring"),
+            ("WEFT_COLLECTIVE", "allreduce:rings"),
             ("WEFT_PROCESS_MANAGER", "pmi3"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
             ("WEFT_PSETS", "app://ocean"),

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use collectives::Cores;
+use collectives::{Cores, Guide};
 use fabric::loopback::Loopback;
 use fabric::{
     Attached, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer,
@@ -36,6 +36,7 @@ use crate::constants::Found;
 use crate::error::{Class, Error, Result};
 use crate::exchange::Exchange;
 use crate::group::Group;
+use crate::guide;
 use crate::lanes::{Large, Measured};
 use crate::lifelines::{Lifelines, Stillness};
 use crate::neighbours::{Claim, Meeting, Neighbours};
@@ -99,6 +100,9 @@ pub(crate) struct Place<'a> {
     pub config: &'a Config,
 }
 
+/// What a meeting of all processes came to.
+type Met = ((Cores, Cores), Group, &'static Guide);
+
 /// What opening came to.
 pub(crate) struct Opened {
     pub fabrics: Fabrics,
@@ -110,6 +114,8 @@ pub(crate) struct Opened {
     pub cores: Cores,
     /// The processes that can share memory with this one, and this one.
     pub node: Group,
+    /// By what collective algorithms are chosen, alike at all ranks.
+    pub guide: &'static Guide,
 }
 
 impl Fabrics {
@@ -134,26 +140,27 @@ impl Fabrics {
         };
         if place.peers == 1 {
             let cores = wait::cores(1, wait::cpus(place.config));
-            let node = Group::of([place.here]);
-            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node });
+            let (node, guide) = (Group::of([place.here]), guide::of_launcher(place.config)?);
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
         let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
             fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
             let cores = wait::cores(place.peers, wait::cpus(place.config));
-            let node = Group::world(place.peers);
-            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node });
+            let (node, guide) = (Group::world(place.peers), guide::of_launcher(place.config)?);
+            return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
-        let (cores_here, cores, node) = fabrics.meet(place, exchange)?;
-        Ok(Opened { fabrics, exchanged: true, cores_here, cores, node })
+        let ((cores_here, cores), node, guide) = fabrics.meet(place, exchange)?;
+        Ok(Opened { fabrics, exchanged: true, cores_here, cores, node, guide })
     }
 
     /// Leaves a card, meets the processes of this node, waits until all have done so, and opens shared memory with
     /// those that are here. Beside the fence a process asks its manager a few things, as many in any job.
     ///
-    /// The answer is what cores the ranks have, here and everywhere, and who is on this node.
-    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<(Cores, Cores, Group)> {
+    /// The answer is what cores the ranks have, here and everywhere, who is on this node, and by what to choose
+    /// algorithms.
+    fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<Met> {
         let config = place.config;
         let offer = match config.allows(FabricName::Shm) {
             true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
@@ -169,6 +176,7 @@ impl Fabrics {
         let mut card = Card::of_this_process();
         if place.here == FIRST {
             card.token = Some(random_token()?);
+            card.guide = Some(guide::proposal(config)?).filter(|text| !text.is_empty());
         }
         self.open_networks(place, exchange)?;
         card.tcp = self.tcp.as_ref().map(Fabric::address);
@@ -178,14 +186,14 @@ impl Fabrics {
         let told = exchange.local_size()?.is_some_and(|ranks| wait::cores(ranks, cpus) == Cores::Shared);
         exchange.announce(CORES_SHARED, meeting.announces() || told)?;
         exchange.fence(&mut || meeting.watches())?;
-        let token = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
+        let (token, guide) = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
         let neighbours = meeting.end(place.peers, &token)?;
         let node = Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process)));
         if let Some((offer, _)) = offer {
             self.share(place, &offer, &neighbours)?;
         }
-        Ok((neighbours.cores, cores, node))
+        Ok(((neighbours.cores, cores), node, guide::of_card(guide.as_deref())?))
     }
 
     /// Opens tcp, and libfabric where it was asked for, or where the job has ranks elsewhere and this host a card for it.

@@ -52,6 +52,7 @@ mod future;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+mod guide;
 mod kept;
 pub mod lanes;
 pub mod launch;
@@ -88,6 +89,7 @@ pub use fabric::Peer;
 pub use fabrics::{Lane, SharedHeap};
 pub use future::block_on;
 pub use group::{Comparison, Group, Peers, RankRange};
+pub use guide::CostsFrom;
 pub use lock::{Guard, Lock, Threads};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::Rank;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use collectives::Cores;
+use collectives::{Cores, Guide};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
     Engine, Envelope, Failure, Gather, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId,
@@ -57,6 +57,8 @@ pub struct Process {
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
     surroundings: OnceLock<Surroundings>,
+    /// By what collective algorithms are chosen.
+    guide: OnceLock<&'static Guide>,
     /// Who sits where, if the job has several nodes and the manager told all of its processes.
     nodes: OnceLock<NodeMap>,
 }
@@ -92,6 +94,7 @@ impl Process {
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
             surroundings: OnceLock::new(),
+            guide: OnceLock::new(),
             nodes: OnceLock::new(),
         }
     }
@@ -119,6 +122,25 @@ impl Process {
     pub(crate) fn set_surroundings(&self, surroundings: Surroundings) {
         // A process has one configuration; who comes first sets it.
         let _ = self.surroundings.set(surroundings);
+    }
+
+    /// Sets by what collective algorithms are chosen; the same at all processes.
+    pub(crate) fn set_guide(&self, guide: &'static Guide) {
+        // A process takes one part in a job; who comes first sets it.
+        let _ = self.guide.set(guide);
+    }
+
+    /// By what collective algorithms are chosen.
+    #[inline]
+    #[must_use]
+    pub fn guide(&self) -> &'static Guide {
+        self.guide.get().copied().unwrap_or_else(Guide::built_in)
+    }
+
+    /// Whether that is the one where nothing else is said.
+    #[inline(always)]
+    pub(crate) fn is_built_in_guide(&self) -> bool {
+        std::ptr::eq(self.guide(), Guide::built_in())
     }
 
     /// Tells who sits on which node of several; all processes are told the same, before they talk.

@@ -81,7 +81,8 @@ impl Session {
     ) -> Result<Session> {
         let here = fabric::Peer(rank);
         let place = Place { here, peers: size, config };
-        let Opened { fabrics, exchanged, cores_here, cores, node } = Fabrics::open(&place, &mut exchange)?;
+        let Opened { fabrics, exchanged, cores_here, cores, node, guide } =
+            Fabrics::open(&place, &mut exchange)?;
         let sets = ProcessSets::new(here, size, node.clone(), &config.process_sets)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
@@ -91,6 +92,7 @@ impl Session {
         let policy = Policy::choose(config.wait, cores_here);
         let process = Arc::new(Process::new(here, size, engine, exchange, threads, (policy, cores, node)));
         process.set_checks(config.check);
+        process.set_guide(guide);
         if let Some(nodes) = nodes {
             process.set_nodes(nodes);
         }

@@ -119,6 +119,11 @@ pub fn of_all(size: u32, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule>
     (0..size).map(|rank| schedule(&Shape::new(Rank(rank), size))).collect()
 }
 
+/// The schedules of all ranks that sit as that one does.
+pub fn of_all_like(shape: &Shape, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
+    (0..shape.size()).map(|rank| schedule(&shape.of(Rank(rank)))).collect()
+}
+
 /// Memory with that content.
 pub fn filled(content: &[u8]) -> Heap {
     let heap = Heap::new(content.len());

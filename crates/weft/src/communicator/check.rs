@@ -16,6 +16,7 @@ use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, Reque
 use super::Communicator;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
+use crate::guide;
 use crate::memory::sending;
 use crate::process::failure_text;
 use crate::tell::tell;
@@ -45,6 +46,7 @@ impl Communicator {
     #[cold]
     fn compare_calls(&self, operation: String, by_side: bool) -> Result<()> {
         let process = &self.inner.process;
+        let operation = operation + &guide::words(process.guide());
         let mut comparison = process.with_engine(|engine| Comparison::new(self, operation, by_side, engine));
         process.until(|engine| comparison.advance(engine))
     }

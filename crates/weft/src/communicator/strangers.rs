@@ -36,7 +36,8 @@ impl Strangers<'_> {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let shape = Shape::new(self.rank, self.group.size()).on(self.process.cores());
+        let shape =
+            Shape::new(self.rank, self.group.size()).on(self.process.cores()).guided_by(self.process.guide());
         let mut encounter = Encounter::new(self.process, self.group, &self.purpose)?;
         let context = contexts::STRANGERS * 2 + 1;
         let schedule = collective.schedule(&shape);

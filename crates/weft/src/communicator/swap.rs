@@ -1,7 +1,8 @@
 //! Collective operations of two members and few bytes: at most one message each way, without a schedule.
 //!
-//! They are the same messages as those of the schedules for two ranks (`collectives`, whose tests see to it), so it makes no
-//! difference if one member goes this way and the other does not.
+//! They are the same messages as those of the schedules that are chosen for two ranks by the built-in costs (`collectives`,
+//! whose tests see to it), so it makes no difference if one member goes this way and the other does not. By other costs, or
+//! where algorithms are forced, nobody goes this way.
 
 use std::sync::atomic::Ordering;
 
@@ -51,6 +52,9 @@ impl Communicator {
     pub fn swap_at_once(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<Swapping> {
         let inner = &*self.inner;
         let peer = inner.pair?;
+        if !inner.process.is_built_in_guide() {
+            return None;
+        }
         let (rank, context) = (inner.rank, inner.context * 2 + 1);
         let number = inner.sequence.load(Ordering::Relaxed);
         let tag = (number % TAGS) as i32;

@@ -1,0 +1,367 @@
+//! `weft explain allreduce 1MiB -n 64`: which algorithms there are for a collective operation, what each is foretold to
+//! take, which one is chosen, and what a rank does in it; without a job.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use weft::collectives::{
+    Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Nesting, Operator, Reduction, Rooted, Run,
+    Schedule, Shape, forecast,
+};
+use weft::{Config, ConstantsFrom, CostsFrom, Rank};
+
+/// A collective operation to explain.
+#[derive(Debug, Subcommand)]
+pub enum Operation {
+    /// How a barrier goes
+    Barrier(Asked),
+    /// How a vector of that length goes from one rank to all
+    Bcast(Asked),
+    /// How a block of that length comes from each rank to one
+    Gather(Asked),
+    /// How a block of that length goes to each rank from one
+    Scatter(Asked),
+    /// How a block of that length goes from each rank to all
+    Allgather(Asked),
+    /// How a block of that length goes from each rank to each
+    Alltoall(Asked),
+    /// How vectors of that length are reduced to one rank
+    Reduce(Asked),
+    /// How vectors of that length are reduced to all ranks
+    Allreduce(Asked),
+    /// How a block of that length is reduced to each rank
+    #[command(name = "reduce_scatter", alias = "reduce-scatter")]
+    ReduceScatter(Asked),
+    /// How vectors of that length are reduced up to each rank
+    Scan(Asked),
+    /// How vectors of that length are reduced up to before each rank
+    Exscan(Asked),
+}
+
+/// What is asked about it.
+#[derive(Debug, Args)]
+pub struct Asked {
+    /// How many bytes, as 8, 64k or 1MiB
+    #[arg(value_name = "BYTES", default_value = "0", value_parser = bytes)]
+    bytes: usize,
+    /// How many ranks
+    #[arg(short = 'n', long = "ranks", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks: u32,
+    /// On how many nodes, which they fill evenly in order
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    nodes: u32,
+    /// Whose steps to show
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    rank: u32,
+    /// Who has it all, where one rank has
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    root: u32,
+    /// The algorithm whose steps to show, in place of the one that is chosen
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The ranks share cores
+    #[arg(long)]
+    shared_cores: bool,
+    /// The operator does not commute
+    #[arg(long)]
+    ordered: bool,
+    /// Length of an element in bytes
+    #[arg(long, value_name = "BYTES", default_value = "8", value_parser = clap::value_parser!(u32).range(1..))]
+    element: u32,
+    /// Show all steps, however many they are
+    #[arg(long)]
+    all_steps: bool,
+}
+
+type Done = Result<(), Box<dyn Error>>;
+
+/// Prints the costs in use, as a file.
+///
+/// # Errors
+/// Where they cannot be read.
+pub fn costs() -> Done {
+    let config = Config::from_environment()?;
+    let costs = config.costs.find(&config.constants)?;
+    println!("# {}", origin(&config, &costs));
+    println!(
+        "# node, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
+    );
+    println!(
+        "# copy, combine: fixed, a byte; step: each end of a message; turn: from rank to rank of a core; all in ns"
+    );
+    print!("{}", costs.encode());
+    Ok(())
+}
+
+/// Explains a collective operation.
+///
+/// # Errors
+/// Which argument makes no sense.
+pub fn show(operation: &Operation) -> Done {
+    let (asked, collective) = operation.described();
+    for (option, rank) in [("--rank", asked.rank), ("--root", asked.root)] {
+        if rank >= asked.ranks {
+            return Err(
+                format!("{option} {rank} is not among {} ranks\n  give one from 0 on", asked.ranks).into()
+            );
+        }
+    }
+    let config = Config::from_environment()?;
+    let costs = config.costs.find(&config.constants)?;
+    let guide: &'static Guide = Box::leak(Box::new(Guide::new(costs, config.forced)));
+    let cores = if asked.shared_cores { Cores::Shared } else { Cores::Own };
+    let shape = Shape::new(Rank(asked.rank), asked.ranks).on(cores).guided_by(guide);
+    let shape = match nesting(asked.ranks, asked.nodes.min(asked.ranks)) {
+        Some(nesting) => shape.nested(Arc::new(nesting)),
+        None => shape,
+    };
+    let text = explain(asked, &collective, &shape, &origin(&config, &costs))?;
+    match std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Ranks that fill so many nodes in order, one more on the first ones where it does not come out even; nothing for one
+/// node.
+fn nesting(ranks: u32, nodes: u32) -> Option<Nesting> {
+    let (each, larger) = (ranks / nodes, ranks % nodes);
+    let runs = [Run { groups: larger, size: each + 1 }, Run { groups: nodes - larger, size: each }];
+    if nodes == 1 { None } else { Nesting::new(&[], &runs, &[]) }
+}
+
+fn origin(config: &Config, costs: &Costs) -> String {
+    match &config.costs {
+        CostsFrom::File(path) => format!("costs of {}", path.display()),
+        CostsFrom::Text(_) => "costs of WEFT_COSTS".to_owned(),
+        CostsFrom::Usual if *costs != Costs::BUILT_IN && config.constants != ConstantsFrom::BuiltIn => {
+            "built-in costs, those of the node as measured (weft explain lanes)".to_owned()
+        }
+        CostsFrom::Usual | CostsFrom::BuiltIn => "built-in costs".to_owned(),
+    }
+}
+
+impl Operation {
+    fn described(&self) -> (&Asked, Collective) {
+        let rooted = |asked: &Asked| Rooted { root: Rank(asked.root), bytes: asked.bytes, in_place: false };
+        let each = |asked: &Asked| Each { bytes: asked.bytes, in_place: false };
+        let reduction = |asked: &Asked| {
+            let element_bytes = asked.element as usize;
+            let operator = Operator { element_bytes, commutative: !asked.ordered };
+            Reduction { count: asked.bytes.div_ceil(element_bytes), operator, in_place: false }
+        };
+        match self {
+            Operation::Barrier(asked) => (asked, Collective::Barrier),
+            Operation::Bcast(asked) => {
+                (asked, Collective::Bcast { root: Rank(asked.root), bytes: asked.bytes })
+            }
+            Operation::Gather(asked) => (asked, Collective::Gather(rooted(asked))),
+            Operation::Scatter(asked) => (asked, Collective::Scatter(rooted(asked))),
+            Operation::Allgather(asked) => (asked, Collective::Allgather(each(asked))),
+            Operation::Alltoall(asked) => (asked, Collective::Alltoall(each(asked))),
+            Operation::Reduce(asked) => (asked, Collective::Reduce(Rank(asked.root), reduction(asked))),
+            Operation::Allreduce(asked) => (asked, Collective::Allreduce(reduction(asked))),
+            Operation::ReduceScatter(asked) => (asked, Collective::ReduceScatterBlock(reduction(asked))),
+            Operation::Scan(asked) => (asked, Collective::Scan(reduction(asked))),
+            Operation::Exscan(asked) => (asked, Collective::Exscan(reduction(asked))),
+        }
+    }
+}
+
+fn explain(
+    asked: &Asked,
+    collective: &Collective,
+    shape: &Shape,
+    origin: &str,
+) -> Result<String, Box<dyn Error>> {
+    let operation = collective.operation();
+    let length =
+        if *collective == Collective::Barrier { String::new() } else { format!(" of {} B", asked.bytes) };
+    let nodes = if shape.nodes() == 1 { "one node".to_owned() } else { format!("{} nodes", shape.nodes()) };
+    let shared = if asked.shared_cores { ", which share cores" } else { "" };
+    let mut text = format!("{operation}{length}, {} ranks on {nodes}{shared}; {origin}\n", asked.ranks);
+    let candidates = collective.candidates(shape);
+    let chosen = collective.chosen(shape);
+    if let Some(chosen) = chosen {
+        table(&mut text, collective, shape, &candidates, chosen);
+        let why = match collective.is_forced(shape) {
+            true => "asked for by WEFT_COLLECTIVE",
+            false => "the least by its formula",
+        };
+        let _ = writeln!(text, "* {chosen}: chosen, {why}");
+    } else {
+        let _ = writeln!(text, "{operation} has one algorithm only");
+        if let Some(forecast) = foretell(shape, |shape| Some(collective.schedule(shape))) {
+            let _ = writeln!(
+                text,
+                "{} messages in {} rounds, {}",
+                forecast.messages,
+                forecast.rounds,
+                time(forecast.ns)
+            );
+        }
+    }
+    let schedule = match &asked.by {
+        None => collective.schedule(shape),
+        Some(name) => collective.schedule_by(shape, name).ok_or_else(|| {
+            let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name).collect();
+            format!("{operation} has no algorithm {name:?}\n  choose from {}", names.join(", "))
+        })?,
+    };
+    steps(&mut text, asked, &schedule);
+    Ok(text)
+}
+
+fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: &[Candidate], chosen: &str) {
+    let _ = writeln!(
+        text,
+        "  {:<20} {:>12} {:>12} {:>8} {:>10} {:>16}",
+        "algorithm", "simulated", "by formula", "rounds", "messages", "bytes by a rank"
+    );
+    for candidate in candidates {
+        let mark = if candidate.name == chosen { '*' } else { ' ' };
+        let simulated = foretell(shape, |shape| collective.schedule_by(shape, candidate.name));
+        let cell = |of: fn(&Forecast) -> String| simulated.as_ref().map_or_else(|| "-".to_owned(), of);
+        let _ = writeln!(
+            text,
+            "{mark} {:<20} {:>12} {:>12} {:>8} {:>10} {:>16}",
+            candidate.name,
+            cell(|of| time(of.ns)),
+            time(candidate.foretold_ns),
+            cell(|of| of.rounds.to_string()),
+            cell(|of| of.messages.to_string()),
+            cell(|of| of.bytes_most.to_string()),
+        );
+    }
+}
+
+/// Simulates it, unless that were too many steps to wait for.
+fn foretell(shape: &Shape, schedule: impl Fn(&Shape) -> Option<Schedule>) -> Option<Forecast> {
+    let steps = |rank| Some(schedule(&shape.of(Rank(rank)))?.steps.len() as u64);
+    // The first rank may do for all what no other does.
+    if steps(0)?.max(steps(shape.size() / 2)?) * u64::from(shape.size()) > STEPS_MAX {
+        return None;
+    }
+    let schedules: Option<Vec<Schedule>> =
+        (0..shape.size()).map(|rank| schedule(&shape.of(Rank(rank)))).collect();
+    Some(forecast(&schedules?, shape, &shape.guide().costs))
+}
+
+fn steps(text: &mut String, asked: &Asked, schedule: &Schedule) {
+    let shown = if asked.all_steps { usize::MAX } else { STEPS_SHOWN };
+    let _ = writeln!(text, "Rank {}: {}", asked.rank, schedule.algorithm);
+    let (count, scratch) = (schedule.steps.len(), schedule.scratch_bytes);
+    let _ = writeln!(text, "  {count} steps, {scratch} bytes of room besides the buffers");
+    for step in schedule.steps.iter().take(shown) {
+        let _ = writeln!(text, "  {step}");
+    }
+    if count > shown {
+        let _ = writeln!(text, "  and {} more, which --all-steps shows", count - shown);
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+/// A number with a unit of 1024 or none.
+fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err("give bytes as 8, 64k or 1MiB".to_owned()),
+    };
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| *bytes <= BYTES_MAX).ok_or_else(|| "give bytes as 8, 64k or 1MiB".to_owned())
+}
+
+const RANKS_MAX: i64 = 1 << 24;
+/// More is a slip of the finger, and would overflow lengths of buffers of many ranks.
+const BYTES_MAX: usize = 1 << 40;
+/// Steps that are simulated within about a second.
+const STEPS_MAX: u64 = 2 << 20;
+const STEPS_SHOWN: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(bytes: usize, ranks: u32) -> Asked {
+        let by = None;
+        let (nodes, rank, root, element) = (1, 0, 0, 8);
+        let (shared_cores, ordered, all_steps) = (false, false, false);
+        Asked { bytes, ranks, nodes, rank, root, by, shared_cores, ordered, element, all_steps }
+    }
+
+    fn text(operation: &Operation, forced: &str) -> String {
+        let (asked, collective) = operation.described();
+        let guide = Box::leak(Box::new(Guide::new(Costs::BUILT_IN, forced.parse().unwrap())));
+        let shape = Shape::new(Rank(asked.rank), asked.ranks).over_nodes(asked.nodes).guided_by(guide);
+        explain(asked, &collective, &shape, "built-in costs").unwrap()
+    }
+
+    #[test]
+    fn sizes_are_read_by_any_habit() {
+        for (text, expected) in
+            [("8", 8), ("64k", 65536), ("1MiB", 1 << 20), ("2 mb", 2 << 20), ("1G", 1 << 30)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5k", "1 tib", "99999999999999999999", "9999999g"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_chosen_one_is_marked_and_its_steps_are_shown() {
+        let told = text(&Operation::Allreduce(asked(1 << 20, 64)), "");
+        assert!(told.starts_with("allreduce of 1048576 B, 64 ranks on one node; built-in costs\n"), "{told}");
+        assert!(told.contains(": chosen, the least by its formula\nRank 0: allreduce "), "{told}");
+        assert!(told.contains("which --all-steps shows"), "{told}");
+        let told = text(&Operation::Allreduce(asked(1 << 20, 64)), "allreduce:ring");
+        assert!(
+            told.contains("\n* ring ") && told.contains("* ring: chosen, asked for by WEFT_COLLECTIVE"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn another_algorithm_may_be_looked_at() {
+        let by = |name: &str| Operation::Bcast(Asked { by: Some(name.to_owned()), ..asked(8, 4) });
+        assert!(text(&by("scatter-ring"), "").contains("Rank 0: bcast by scatter and ring"));
+        let operation = by("ring");
+        let (asked, collective) = operation.described();
+        let shape = Shape::new(Rank(0), 4);
+        let error = explain(asked, &collective, &shape, "").unwrap_err().to_string();
+        assert!(
+            error.contains("bcast has no algorithm \"ring\"\n  choose from binomial, scatter-ring"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_has_one_way_only_is_told_as_well() {
+        let told = text(&Operation::Scan(asked(8, 4)), "");
+        assert!(
+            told.contains("scan has one algorithm only") && told.contains("Rank 0: scan by doubling"),
+            "{told}"
+        );
+        assert!(text(&Operation::Barrier(asked(0, 3)), "").starts_with("barrier, 3 ranks"));
+    }
+
+    #[test]
+    fn too_many_steps_are_not_waited_for() {
+        let told = text(&Operation::Allreduce(asked(1 << 20, 1 << 13)), "");
+        assert!(told.lines().any(|line| line.contains(" ring ") && line.contains(" - ")), "{told}");
+    }
+}

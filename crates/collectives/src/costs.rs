@@ -1,0 +1,266 @@
+//! What the steps of schedules cost: constants in nanoseconds, by level of the machine.
+//!
+//! ```text
+//! on a link      a message of n bytes      n <= eager:  latency + n * eager byte
+//!                                          n >  eager:  latency + ask + n * byte
+//! at its ends    step                      what each end does for a message of any length
+//! in a rank      copy, combine             fixed + n * byte
+//! shared cores   turn                      until a core has gone from one rank to the next
+//! ```
+//! Ranks compare what algorithms take by these numbers, so the numbers must be the same at all of them (decisions/0024).
+//! As a text, one line for each; a semicolon serves for the end of a line, so that all fit into a variable:
+//!
+//! ```
+//! use collectives::Costs;
+//! let text = "weft costs 1;node 180 0.14 8192 870 0.041;network 9000 0.33 65536 9000 0.33;step 100;copy 20 0.1;combine 20 0.1;turn 900";
+//! let costs = Costs::decode(text)?;
+//! assert_eq!((costs.node.latency_ns, costs.network.eager_bytes_max), (180.0, 65536));
+//! assert_eq!(costs.encode().replace('\n', ";").trim_end_matches(';'), text);
+//! # Ok::<(), String>(())
+//! ```
+
+/// What a collective operation is made of, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    /// Between two ranks of a node.
+    pub node: Link,
+    /// Between two nodes.
+    pub network: Link,
+    /// What each end of a message does for it, whatever its length.
+    pub step_ns: f64,
+    /// To copy within a rank.
+    pub copy: Work,
+    /// To combine one operand with another, so long each.
+    pub combine: Work,
+    /// Where ranks share cores: until a core has gone from one to the next.
+    pub turn_ns: f64,
+}
+
+/// A level of the machine, as messages see it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    /// The way of an empty message.
+    pub latency_ns: f64,
+    /// Each byte of one that is sent at once.
+    pub eager_byte_ns: f64,
+    /// The longest message that is sent at once.
+    pub eager_bytes_max: usize,
+    /// What a longer one takes more, since its receiver is asked first.
+    pub ask_ns: f64,
+    /// Each byte of a longer one.
+    pub byte_ns: f64,
+}
+
+/// What a rank does with bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Work {
+    /// For no byte at all.
+    pub fixed_ns: f64,
+    /// For each byte.
+    pub byte_ns: f64,
+}
+
+impl Work {
+    /// Nothing is done.
+    pub(crate) const NONE: Work = Work { fixed_ns: 0.0, byte_ns: 0.0 };
+
+    /// The time for so many bytes.
+    #[must_use]
+    pub fn of_ns(&self, bytes: usize) -> f64 {
+        self.fixed_ns + self.byte_ns * bytes as f64
+    }
+}
+
+impl Costs {
+    /// Those that hold where nothing else is said. The level of the node is as `weft explain lanes --measure` had it on a
+    /// virtual machine with two cpus; a network, steps, copies, combining and turns are round figures of the same order as
+    /// what tcp between two processes and programs there took.
+    pub const BUILT_IN: Costs = Costs {
+        node: Link {
+            latency_ns: 180.0,
+            eager_byte_ns: 0.14,
+            eager_bytes_max: 8192,
+            ask_ns: 870.0,
+            byte_ns: 0.041,
+        },
+        network: Link {
+            latency_ns: 9000.0,
+            eager_byte_ns: 0.33,
+            eager_bytes_max: 65536,
+            ask_ns: 9000.0,
+            byte_ns: 0.33,
+        },
+        step_ns: 100.0,
+        copy: Work { fixed_ns: 20.0, byte_ns: 0.1 },
+        combine: Work { fixed_ns: 20.0, byte_ns: 0.1 },
+        turn_ns: 900.0,
+    };
+
+    /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round a piece
+    /// over that link.
+    ///
+    /// With rounds of a + m b for pieces of m bytes, that is the root of all bytes times depth times b / a; once for
+    /// pieces that are sent at once, and once for longer ones.
+    pub(crate) fn pieces(&self, link: &Link, bytes: usize, depth: usize) -> usize {
+        let (all, depth) = (bytes as f64, depth as f64);
+        let at_once = 2.0 * self.step_ns + link.latency_ns;
+        let asked = at_once + link.ask_ns + link.latency_ns;
+        let best = |round: f64, byte: f64| (all * depth * byte / round.max(1.0)).sqrt();
+        let least = bytes.div_ceil(link.eager_bytes_max.max(1)) as f64;
+        let whole = |count: f64| count.round().clamp(1.0, PIECES_MAX);
+        let short = whole(best(at_once, link.eager_byte_ns).max(least));
+        let long = whole(best(asked, link.byte_ns));
+        let time = |count: f64| {
+            let piece = (all / count).ceil();
+            let bytes = if piece <= link.eager_bytes_max as f64 { link.eager_byte_ns } else { link.byte_ns };
+            let round = if piece <= link.eager_bytes_max as f64 { at_once } else { asked };
+            (count - 1.0 + depth) * (round + piece * bytes)
+        };
+        if time(short) <= time(long) { short as usize } else { long as usize }
+    }
+
+    /// The text of these constants.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let link = |name: &str, link: &Link| {
+            let Link { latency_ns, eager_byte_ns, eager_bytes_max, ask_ns, byte_ns } = link;
+            format!("{name} {latency_ns} {eager_byte_ns} {eager_bytes_max} {ask_ns} {byte_ns}\n")
+        };
+        let (node, network) = (link("node", &self.node), link("network", &self.network));
+        let work = |name: &str, work: &Work| format!("{name} {} {}\n", work.fixed_ns, work.byte_ns);
+        let (copy, combine) = (work("copy", &self.copy), work("combine", &self.combine));
+        format!("{MAGIC}\n{node}{network}step {}\n{copy}{combine}turn {}\n", self.step_ns, self.turn_ns)
+    }
+
+    /// Reads such a text. Lines may be left out and come in any order; what is left out is as in
+    /// [`Costs::BUILT_IN`]. What stands behind a `#` is for people.
+    ///
+    /// # Errors
+    /// The first line that is not as it must be.
+    pub fn decode(text: &str) -> Result<Costs, String> {
+        let lines = text.split(['\n', ';']).map(|line| line.split('#').next().unwrap_or_default().trim());
+        let mut lines = lines.filter(|line| !line.is_empty());
+        match lines.next() {
+            Some(MAGIC) => {}
+            first => {
+                let found = first.unwrap_or_default();
+                return Err(format!("it must begin with `{MAGIC}`, and begins with {found:?}"));
+            }
+        }
+        let mut costs = Costs::BUILT_IN;
+        for line in lines {
+            let (name, values) = line.split_once(' ').unwrap_or((line, ""));
+            let values = values.split_whitespace().map(number).collect::<Result<Vec<f64>, String>>()?;
+            match (name, &values[..]) {
+                ("node", [..]) if values.len() == LINK_VALUES => costs.node = Link::of(&values),
+                ("network", [..]) if values.len() == LINK_VALUES => costs.network = Link::of(&values),
+                ("step", [value]) => costs.step_ns = *value,
+                ("copy", &[fixed_ns, byte_ns]) => costs.copy = Work { fixed_ns, byte_ns },
+                ("combine", &[fixed_ns, byte_ns]) => costs.combine = Work { fixed_ns, byte_ns },
+                ("turn", [value]) => costs.turn_ns = *value,
+                _ => return Err(format!("{line:?} is none of its lines: {LINES}")),
+            }
+        }
+        Ok(costs)
+    }
+
+    /// Whether a text is meant as constants, and not as the name of a file with some.
+    #[must_use]
+    pub fn is_text(text: &str) -> bool {
+        text.starts_with(MAGIC)
+    }
+}
+
+impl Link {
+    fn of(values: &[f64]) -> Link {
+        Link {
+            latency_ns: values[0],
+            eager_byte_ns: values[1],
+            // A cast of a float stops at the ends of the range.
+            eager_bytes_max: values[2] as usize,
+            ask_ns: values[3],
+            byte_ns: values[4],
+        }
+    }
+
+    /// The way of a message, without what its ends do.
+    #[must_use]
+    pub fn way_ns(&self, bytes: usize) -> f64 {
+        self.latency_ns + self.moving_ns(bytes)
+    }
+
+    /// What the bytes add to the way of an empty message.
+    #[must_use]
+    pub fn moving_ns(&self, bytes: usize) -> f64 {
+        if self.is_eager(bytes) {
+            self.eager_byte_ns * bytes as f64
+        } else {
+            self.ask_ns + self.byte_ns * bytes as f64
+        }
+    }
+
+    /// Whether so many bytes are sent without asking.
+    #[must_use]
+    pub fn is_eager(&self, bytes: usize) -> bool {
+        bytes <= self.eager_bytes_max
+    }
+}
+
+/// A number within reason: not negative, and no time beyond a second.
+fn number(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (0.0..=VALUE_MAX).contains(&value) { Ok(value) } else { Err(format!("{text} is out of all reason")) }
+}
+
+const MAGIC: &str = "weft costs 1";
+const LINES: &str = "node and network with latency, eager byte, eager limit, asking and byte; copy and combine with fixed \
+                     and byte; step and turn with one number";
+const LINK_VALUES: usize = 5;
+/// Whatever a round costs: a schedule has steps for each piece.
+const PIECES_MAX: f64 = 4096.0;
+/// A second.
+const VALUE_MAX: f64 = 1e9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let odd = Costs { step_ns: 1.0 / 3.0, turn_ns: 0.1 + 0.2, ..Costs::BUILT_IN };
+        for costs in [Costs::BUILT_IN, odd] {
+            assert_eq!(Costs::decode(&costs.encode()), Ok(costs));
+            assert_eq!(Costs::decode(&costs.encode().replace('\n', ";")), Ok(costs));
+        }
+        let some = "weft costs 1\n# by hand\nturn 5 # ns\n";
+        assert_eq!(Costs::decode(some), Ok(Costs { turn_ns: 5.0, ..Costs::BUILT_IN }));
+        assert!(Costs::is_text(some) && !Costs::is_text("/home/weft costs"));
+    }
+
+    #[test]
+    fn damage_is_told() {
+        for (text, told) in [
+            ("", "must begin with `weft costs 1`, and begins with \"\""),
+            ("weft costs 2", "begins with \"weft costs 2\""),
+            ("weft costs 1;stop 3", "\"stop 3\" is none of its lines"),
+            ("weft costs 1;step 3 4", "\"step 3 4\" is none of its lines"),
+            ("weft costs 1;node 1 2 3", "\"node 1 2 3\" is none"),
+            ("weft costs 1;step many", "\"many\" is no number"),
+            ("weft costs 1;step -1", "-1 is out of all reason"),
+            ("weft costs 1;step NaN", "NaN is out of all reason"),
+            ("weft costs 1;step 1e30", "out of all reason"),
+        ] {
+            let error = Costs::decode(text).unwrap_err();
+            assert!(error.contains(told), "{text:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(noise: String) {
+            let _ = Costs::decode(&noise);
+            let _ = Costs::decode(&format!("{MAGIC};{noise}"));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What algorithms are foretold to take: the formulas against the simulated machine, and what is chosen against what
+//! could have been.
+
+mod common;
+
+use std::sync::Arc;
+
+use collectives::{
+    Collective, Cores, Costs, Each, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape, forecast,
+};
+use common::of_all_like;
+
+/// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does there.
+#[test]
+fn a_choice_by_formula_is_near_the_best_there_is() {
+    let mut worst = (0.0, String::new());
+    let (mut total, mut far) = (0, 0);
+    for shape in shapes(&[2, 3, 4, 7, 8, 12, 16, 24, 33]) {
+        for bytes in (0..=24).step_by(3).map(|power| 1usize << power) {
+            for collective in collectives(bytes) {
+                let times: Vec<(&str, f64)> = collective
+                    .candidates(&shape)
+                    .iter()
+                    .map(|candidate| (candidate.name, simulated(&collective, &shape, candidate.name)))
+                    .collect();
+                let chosen = collective.chosen(&shape).expect("all have a choice");
+                let of = |name| times.iter().find(|(known, _)| *known == name).expect("it is a candidate").1;
+                let best = times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are some");
+                let ratio = of(chosen) / best.1.max(1.0);
+                total += 1;
+                far += u32::from(ratio > NEAR);
+                if ratio > worst.0 {
+                    let what = format!("{collective:?}, {shape:?}: {chosen} and not {}", best.0);
+                    worst = (ratio, what);
+                }
+            }
+        }
+    }
+    assert!(worst.0 <= FAR, "{:.2} times the best: {}", worst.0, worst.1);
+    assert!(far * 20 <= total, "{far} of {total} choices take more than {NEAR} times the best");
+}
+
+/// The formulas are of the same kind as the simulation: both say the same within a factor, wherever all ranks are as far
+/// from each other.
+#[test]
+fn formulas_and_simulation_agree() {
+    let is_even = |shape: &Shape| shape.nodes() == 1 || shape.nodes() == shape.size();
+    for shape in shapes(&[3, 8, 12, 16, 33]).filter(|shape| shape.cores() == Cores::Own && is_even(shape)) {
+        for bytes in [64, 1 << 10, 1 << 14, 1 << 20] {
+            for collective in collectives(bytes) {
+                for candidate in collective.candidates(&shape) {
+                    let ns = simulated(&collective, &shape, candidate.name);
+                    let ratio = candidate.foretold_ns / ns;
+                    assert!(
+                        (1.0 / APART..=APART).contains(&ratio),
+                        "{collective:?} by {} on {shape:?}: {ns:.0} ns simulated, {:.0} by formula",
+                        candidate.name,
+                        candidate.foretold_ns
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Twice the same is the same, to the bit; and constants decide.
+#[test]
+fn times_follow_from_constants_alone() {
+    let shape = Shape::new(Rank(0), 12).over_nodes(3);
+    let schedules = of_all_like(&shape, |shape| collectives::allreduce(shape, 1000, SUM, false));
+    let first = forecast(&schedules, &shape, &Costs::BUILT_IN);
+    assert_eq!(first, forecast(&schedules, &shape, &Costs::BUILT_IN));
+    let slow = Costs { step_ns: 1e6, ..Costs::BUILT_IN };
+    assert!(forecast(&schedules, &shape, &slow).ns > 10.0 * first.ns);
+}
+
+/// A message of known length between two ranks takes what the constants say.
+#[test]
+fn two_ranks_take_the_time_of_a_message() {
+    let costs = Costs::BUILT_IN;
+    for (nodes, link) in [(1, costs.node), (2, costs.network)] {
+        let shape = Shape::new(Rank(0), 2).over_nodes(nodes);
+        for bytes in [1, 1000, 1 << 20] {
+            let schedules = of_all_like(&shape, |shape| collectives::bcast(shape, Rank(0), bytes));
+            let ns = forecast(&schedules, &shape, &costs).ns;
+            let questions = if link.is_eager(bytes) { 0.0 } else { 2.0 };
+            let least = link.way_ns(bytes) + costs.step_ns * 2.0;
+            let most = least + questions * link.latency_ns + costs.step_ns;
+            assert!(
+                (least - 1.0..=most).contains(&ns),
+                "{bytes} B on {nodes} nodes: {ns} and not {least} to {most}"
+            );
+        }
+    }
+}
+
+fn simulated(collective: &Collective, shape: &Shape, name: &str) -> f64 {
+    let schedules = of_all_like(shape, |shape| collective.schedule_by(shape, name).expect("a known name"));
+    forecast(&schedules, shape, &Costs::BUILT_IN).ns
+}
+
+fn shapes(sizes: &[u32]) -> impl Iterator<Item = Shape> {
+    sizes.iter().flat_map(|&size| {
+        let one = Shape::new(Rank(0), size);
+        [one.clone(), one.clone().on(Cores::Shared), one.clone().over_nodes(size), on_nodes_of(one, 4)]
+    })
+}
+
+/// Where each node but perhaps the last has so many ranks, which are consecutive, and that is known.
+fn on_nodes_of(shape: Shape, together: u32) -> Shape {
+    let (full, left) = (shape.size() / together, shape.size() % together);
+    let runs = [Run { groups: full, size: together }, Run { groups: u32::from(left > 0), size: left }];
+    shape.nested(Arc::new(Nesting::new(&[], &runs, &[]).expect("sound")))
+}
+
+fn collectives(bytes: usize) -> Vec<Collective> {
+    let block = bytes.min(1 << 18);
+    let reduction = |operator: Operator, bytes: usize| Reduction {
+        count: bytes.div_ceil(operator.element_bytes),
+        operator,
+        in_place: false,
+    };
+    let rooted = Rooted { root: Rank(0), bytes: block, in_place: false };
+    let each = Each { bytes: block, in_place: false };
+    vec![
+        Collective::Barrier,
+        Collective::Bcast { root: Rank(0), bytes },
+        Collective::Gather(rooted),
+        Collective::Scatter(rooted),
+        Collective::Allgather(each),
+        Collective::Alltoall(each),
+        Collective::Reduce(Rank(0), reduction(SUM, bytes)),
+        Collective::Allreduce(reduction(SUM, bytes)),
+        Collective::Allreduce(reduction(ORDERED, bytes)),
+        Collective::ReduceScatterBlock(reduction(SUM, block)),
+    ]
+}
+
+const SUM: Operator = Operator { element_bytes: 1, commutative: true };
+const ORDERED: Operator = Operator { element_bytes: 1, commutative: false };
+/// Nearly all choices take at most so many times what the best takes, and all at most so many.
+const NEAR: f64 = 1.3;
+const FAR: f64 = 2.2;
+/// So far a formula may be from the simulation.
+const APART: f64 = 2.5;

@@ -1,0 +1,196 @@
+//! By what the ranks of this job choose their collective algorithms: one guide for all of them.
+//!
+//! Ranks that chose differently would wait for each other for ever. So one process settles it: the launcher, where
+//! it starts all ranks on its node and hands them the costs as a text, and process 0 otherwise, whose card says it
+//! (decisions/0024).
+//!
+//! ```text
+//! in a card   the algorithms that are forced, as in WEFT_COLLECTIVE; a newline; the costs, as in a file of theirs
+//! ```
+
+use std::path::PathBuf;
+
+use collectives::{Costs, Forced, Guide, Link};
+
+use crate::config::Config;
+use crate::constants::{Constants, ConstantsFrom};
+use crate::error::{Class, Error, Result};
+use crate::kept;
+
+/// Where the costs of collective operations come from, as the environment says.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum CostsFrom {
+    /// The built-in ones; those of a node are as measured, where they were.
+    #[default]
+    Usual,
+    /// The built-in ones.
+    BuiltIn,
+    /// This text.
+    Text(String),
+    /// This file.
+    File(PathBuf),
+}
+
+impl CostsFrom {
+    /// By the value of `WEFT_COSTS`.
+    #[must_use]
+    pub fn of(value: Option<&str>) -> CostsFrom {
+        match value {
+            None => CostsFrom::Usual,
+            Some("off") => CostsFrom::BuiltIn,
+            Some(text) if Costs::is_text(text) => CostsFrom::Text(text.to_owned()),
+            Some(file) => CostsFrom::File(file.into()),
+        }
+    }
+
+    /// The costs, as this process finds them. `measured` says where those of the node are.
+    ///
+    /// # Errors
+    /// What is wrong with a text or a file that was named.
+    pub fn find(&self, measured: &ConstantsFrom) -> std::result::Result<Costs, String> {
+        match self {
+            CostsFrom::BuiltIn => Ok(Costs::BUILT_IN),
+            CostsFrom::Text(text) => Costs::decode(text),
+            CostsFrom::File(path) => {
+                let wrong = |why: String| format!("{}: {why}", path.display());
+                let text = kept::read(path, FILE_BYTES_MAX)?;
+                Costs::decode(&text.ok_or_else(|| wrong("there is no such file".to_owned()))?).map_err(wrong)
+            }
+            // What is wrong with measured constants is told where they serve for messages.
+            CostsFrom::Usual => Ok(measured.find().map_or(Costs::BUILT_IN, |found| match found.file {
+                Some(_) => of_node(&found.constants),
+                None => Costs::BUILT_IN,
+            })),
+        }
+    }
+}
+
+/// The built-in costs on a node with such constants.
+fn of_node(constants: &Constants) -> Costs {
+    let (large, ask_ns) = match constants.pull {
+        Some(pull) => (pull, pull.fixed_ns),
+        None => (constants.copy, (constants.copy.fixed_ns - constants.hand_over_ns).max(0.0)),
+    };
+    let node = Link {
+        latency_ns: constants.hand_over_ns,
+        eager_byte_ns: constants.copy.byte_ns,
+        eager_bytes_max: constants.eager_bytes_max(),
+        ask_ns,
+        byte_ns: large.byte_ns,
+    };
+    Costs { node, ..Costs::BUILT_IN }
+}
+
+/// What this process would have all ranks choose by; the text of a card.
+pub(crate) fn proposal(config: &Config) -> Result<String> {
+    let costs = config.costs.find(&config.constants).map_err(|why| refused(&why))?;
+    Ok(encode(&costs, &config.forced))
+}
+
+/// The guide where all processes read the same variables from one launcher, and nobody is asked.
+pub(crate) fn of_launcher(config: &Config) -> Result<&'static Guide> {
+    let costs = match &config.costs {
+        // A file may be written anew while the ranks start.
+        CostsFrom::Usual => Costs::BUILT_IN,
+        told => told.find(&config.constants).map_err(|why| refused(&why))?,
+    };
+    Ok(keep(costs, config.forced))
+}
+
+/// The guide by the card of process 0; without a word there, the built-in one.
+pub(crate) fn of_card(text: Option<&str>) -> Result<&'static Guide> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Guide::built_in()) };
+    let (forced, costs) = text.split_once('\n').unwrap_or((text, ""));
+    let wrong = |why: String| {
+        Error::new(
+            Class::Other,
+            format!("process 0 says how to choose algorithms, and it makes no sense: {why}"),
+        )
+        .remedy("all processes must load the same library")
+    };
+    let forced: Forced = forced.parse().map_err(|error: collectives::NotForced| wrong(error.to_string()))?;
+    Ok(keep(Costs::decode(costs).map_err(wrong)?, forced))
+}
+
+/// A text for a card; empty for the built-in guide.
+fn encode(costs: &Costs, forced: &Forced) -> String {
+    if *costs == Costs::BUILT_IN && *forced == Forced::NOTHING {
+        return String::new();
+    }
+    format!("{forced}\n{}", costs.encode())
+}
+
+/// In words for a comparison of calls: what differs between ranks shows. Empty for the built-in guide.
+pub(crate) fn words(guide: &Guide) -> String {
+    if *guide == *Guide::built_in() {
+        return String::new();
+    }
+    let costs = if guide.costs == Costs::BUILT_IN { String::new() } else { digest(&guide.costs.encode()) };
+    format!("; algorithms: {} {costs}", guide.forced)
+}
+
+fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("by costs {:08x}", hash >> 32)
+}
+
+/// Shapes of all communicators refer to it, and it is one for each part that a process takes in a job.
+fn keep(costs: Costs, forced: Forced) -> &'static Guide {
+    let guide = Guide::new(costs, forced);
+    if guide == *Guide::built_in() { Guide::built_in() } else { Box::leak(Box::new(guide)) }
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(Class::Argument, format!("the costs of collective operations cannot be used: {why}"))
+        .remedy("correct WEFT_COSTS, or leave it out; `weft explain costs` shows what such a file looks like")
+}
+
+const FILE_BYTES_MAX: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_process_says_the_others_read() {
+        let config = Config {
+            forced: "allreduce:ring".parse().unwrap(),
+            costs: CostsFrom::of(Some("weft costs 1;step 7")),
+            ..Config::default()
+        };
+        let guide = of_card(Some(&proposal(&config).unwrap())).unwrap();
+        assert_eq!(guide.costs, Costs { step_ns: 7.0, ..Costs::BUILT_IN });
+        assert_eq!(guide.forced.to_string(), "allreduce:ring");
+        assert_eq!(of_launcher(&config).unwrap(), guide);
+        assert!(words(guide).starts_with("; algorithms: allreduce:ring by costs "), "{}", words(guide));
+    }
+
+    #[test]
+    fn where_nothing_is_said_nothing_is_handed_round() {
+        let usual = Config::default();
+        assert_eq!(proposal(&usual).unwrap(), "");
+        assert!(std::ptr::eq(of_card(None).unwrap(), Guide::built_in()));
+        assert!(std::ptr::eq(of_launcher(&usual).unwrap(), Guide::built_in()));
+        assert_eq!(words(Guide::built_in()), "");
+    }
+
+    #[test]
+    fn nonsense_is_told() {
+        for text in ["ring", "allreduce:rings\n", "allreduce:ring\nweft costs 2"] {
+            assert!(of_card(Some(text)).is_err(), "{text}");
+        }
+        let costs = |value: &str| CostsFrom::of(Some(value)).find(&ConstantsFrom::BuiltIn).unwrap_err();
+        assert!(costs("/nowhere/costs").contains("/nowhere/costs: there is no such file"));
+        assert!(costs("weft costs 1;stop 3").contains("stop 3"));
+    }
+
+    #[test]
+    fn measured_constants_serve_for_the_node() {
+        let costs = of_node(&Constants::BUILT_IN);
+        assert_eq!(costs, Costs::BUILT_IN, "the built-in ones say the same in both places");
+        let refused = of_node(&Constants { pull: None, ..Constants::BUILT_IN });
+        assert_eq!(refused.node.byte_ns, Constants::BUILT_IN.copy.byte_ns);
+    }
+}
