@@ -6,7 +6,7 @@
 #include <math.h>
 #include <time.h>
 
-enum { MOST = 40, ROUNDS = 48 };
+enum { MOST = 1024, ROUNDS = 32 };
 
 static MPI_Datatype twin; /* an int by another name, which goes the long way */
 static int rank, other, round_number;
@@ -18,7 +18,7 @@ static void maybe_late(void) {
     if (round_number >> (2 + rank) & 1) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
 }
 
-static int value(int from, int at) { return 1000 * round_number + 100 * from + at; }
+static int value(int from, int at) { return 100000 * round_number + 10000 * from + at; }
 
 static void give(int *where, int count) {
     for (int i = 0; i < count; i++) where[i] = value(rank, i);
@@ -29,7 +29,7 @@ static void expect(const int *got, int from, int count) {
 }
 
 static void data(int count) {
-    int mine[2 * MOST], all[2 * MOST];
+    static int mine[2 * MOST], all[2 * MOST];
     for (int root = 0; root < 2; root++) {
         section("bcast");
         memset(all, 0, sizeof all);
@@ -119,8 +119,8 @@ int main(int argc, char **argv) {
     OK(MPI_Type_commit(&twin));
     OK(MPI_Op_create(chain, 1, &sum));
     for (round_number = 0; round_number < ROUNDS; round_number++) {
-        int counts[] = {0, 1, 2, 16, MOST};
-        for (int i = 0; i < 5; i++) {
+        int counts[] = {0, 1, 2, 16, 1000, MOST};
+        for (int i = 0; i < 6; i++) {
             data(counts[i]);
             reductions(counts[i], sum);
         }

@@ -138,7 +138,8 @@ impl Costs {
     /// # Errors
     /// The first line that is not as it must be.
     pub fn decode(text: &str) -> Result<Costs, String> {
-        let lines = text.split(['\n', ';']).map(|line| line.split('#').next().unwrap_or_default().trim());
+        let without_words = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let lines = without_words.flat_map(|line| line.split(';')).map(str::trim);
         let mut lines = lines.filter(|line| !line.is_empty());
         match lines.next() {
             Some(MAGIC) => {}
@@ -233,9 +234,9 @@ mod tests {
             assert_eq!(Costs::decode(&costs.encode()), Ok(costs));
             assert_eq!(Costs::decode(&costs.encode().replace('\n', ";")), Ok(costs));
         }
-        let some = "weft costs 1\n# by hand\nturn 5 # ns\n";
+        let some = "# by hand; of a laptop\nweft costs 1\nturn 5 # ns; about\n";
         assert_eq!(Costs::decode(some), Ok(Costs { turn_ns: 5.0, ..Costs::BUILT_IN }));
-        assert!(Costs::is_text(some) && !Costs::is_text("/home/weft costs"));
+        assert!(Costs::is_text("weft costs 1;turn 5") && !Costs::is_text("/home/weft costs"));
     }
 
     #[test]

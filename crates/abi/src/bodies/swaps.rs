@@ -46,16 +46,16 @@ impl Roles {
     }
 }
 
-/// So many bytes of the other rank's.
-struct Theirs {
+/// Some bytes that nobody has asked the heap for: of the other rank's, or a copy of one's own.
+struct Aside {
     memory: MaybeUninit<[u8; BYTES_MAX]>,
     bytes: usize,
 }
 
-impl Theirs {
+impl Aside {
     #[inline(always)]
-    fn new(bytes: usize) -> Theirs {
-        Theirs { memory: MaybeUninit::uninit(), bytes }
+    fn new(bytes: usize) -> Aside {
+        Aside { memory: MaybeUninit::uninit(), bytes }
     }
 
     #[inline(always)]
@@ -65,13 +65,13 @@ impl Theirs {
         unsafe { Room::claim(self.memory.as_mut_ptr().cast(), self.bytes) }
     }
 
-    /// What has come.
+    /// What stands there.
     ///
     /// # Safety
-    /// The swap is over, and this rank gets.
+    /// All of it was written: a swap is over in which this rank gets, or it was filled by hand.
     #[inline(always)]
     unsafe fn come(&mut self) -> &mut [u8] {
-        // SAFETY: all bytes were written when it ended well.
+        // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.bytes) }
     }
 }
@@ -123,13 +123,7 @@ enum Swapped {
 /// # Safety
 /// What is given is readable, if this rank gives.
 #[inline(always)]
-unsafe fn swap(
-    way: &Way,
-    comm: MPI_Comm,
-    roles: Roles,
-    given: Given,
-    theirs: &mut Theirs,
-) -> Option<Swapped> {
+unsafe fn swap(way: &Way, comm: MPI_Comm, roles: Roles, given: Given, theirs: &mut Aside) -> Option<Swapped> {
     if !way.is_blocking() || given.bytes > BYTES_MAX {
         return None;
     }
@@ -155,7 +149,7 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     // SAFETY: nothing is read.
-    match unsafe { swap(way, comm, Roles::Both, given, &mut Theirs::new(0)) }? {
+    match unsafe { swap(way, comm, Roles::Both, given, &mut Aside::new(0)) }? {
         Swapped::Failed(code) => Some(code),
         Swapped::Got(_) | Swapped::Gave => Some(MPI_SUCCESS),
     }
@@ -182,7 +176,7 @@ pub(crate) unsafe fn bcast(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(buffer, count, datatype)?;
-    let mut theirs = Theirs::new(bytes);
+    let mut theirs = Aside::new(bytes);
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise.
     match unsafe { swap(way, comm, Roles::From(root), given, &mut theirs) }? {
@@ -246,7 +240,7 @@ unsafe fn exchange(
     recvbuf: *mut c_void,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let mut theirs = Theirs::new(given.bytes);
+    let mut theirs = Aside::new(given.bytes);
     // SAFETY: the caller's promise.
     match unsafe { swap(way, comm, Roles::Both, given, &mut theirs) }? {
         Swapped::Failed(code) => return Some(code),
@@ -286,10 +280,12 @@ impl Combining {
     #[inline(always)]
     unsafe fn combine(self, rank: Rank, own: *const c_void, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
-        let mut ours = [0; BYTES_MAX];
-        let ours = &mut ours[..theirs.len()];
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(own.cast(), ours.as_mut_ptr(), ours.len()) };
+        let mut ours = Aside::new(theirs.len());
+        // SAFETY: the caller's promise; all bytes are written before they are seen.
+        let ours = unsafe {
+            std::ptr::copy_nonoverlapping(own.cast::<u8>(), ours.memory.as_mut_ptr().cast(), ours.bytes);
+            ours.come()
+        };
         let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
         reduce(operator, predefined, left, right).expect("`of` has seen that it is defined");
         // SAFETY: the caller's promise.
@@ -362,7 +358,7 @@ unsafe fn combined(
     combining: Combining,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let mut theirs = Theirs::new(bytes);
+    let mut theirs = Aside::new(bytes);
     let given = Given { start: own.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise.
     match unsafe { swap(way, comm, roles, given, &mut theirs) }? {
@@ -387,4 +383,4 @@ unsafe fn put(bytes: &[u8], buffer: *mut c_void, offset: usize) {
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
-const BYTES_MAX: usize = 256;
+const BYTES_MAX: usize = 4096;
