@@ -82,30 +82,50 @@ impl Allgather {
 
 fn recursive_doubling(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
     let mut schedule = Schedule::new("allgather by recursive doubling");
-    place_own(&mut schedule, shape, blocks, data, in_place);
+    let own = Own::new(shape, blocks, data, in_place);
     for distance in distances(shape.size()) {
         let partner = shape.rank().0 ^ distance;
         let mine = shape.rank().0 & !(distance - 1);
         let theirs = partner & !(distance - 1);
-        schedule.send(Rank(partner), blocks.run(data, mine, mine + distance));
+        let sent = if distance == 1 { own.given } else { blocks.run(data, mine, mine + distance) };
+        schedule.send(Rank(partner), sent);
         schedule.receive(Rank(partner), blocks.run(data, theirs, theirs + distance));
+        if distance == 1 {
+            own.place(&mut schedule);
+        }
         schedule.wait();
+    }
+    if shape.size() == 1 {
+        own.place(&mut schedule);
     }
     schedule
 }
 
 fn by_ring(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
     let mut schedule = Schedule::new("allgather by ring");
-    place_own(&mut schedule, shape, blocks, data, in_place);
-    let place = Ring { first: shape.rank().0, blocks, data };
+    let own = Own::new(shape, blocks, data, in_place);
+    if shape.size() == 1 {
+        own.place(&mut schedule);
+    }
+    let place = Ring { first: shape.rank().0, blocks, data, own: Some(own) };
     ring(&mut schedule, shape, &place, |_, _| false);
     schedule
 }
 
-fn place_own(schedule: &mut Schedule, shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) {
-    let own = blocks.of(data, shape.rank().0);
-    if !in_place {
-        schedule.copy(Span::input(own.bytes), own);
+/// A rank's own block: it is given from where the program has it, and comes to its place while it is on its way.
+pub(crate) struct Own {
+    given: Span,
+    place: Span,
+}
+
+impl Own {
+    fn new(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Own {
+        let place = blocks.of(data, shape.rank().0);
+        Own { given: if in_place { place } else { Span::input(place.bytes) }, place }
+    }
+
+    fn place(&self, schedule: &mut Schedule) {
+        schedule.copy(self.given, self.place);
     }
 }
 
@@ -115,21 +135,27 @@ pub(crate) struct Ring<'a> {
     pub first: u32,
     pub blocks: Blocks<'a>,
     pub data: Span,
+    /// The first block, where it does not stand in `data` yet.
+    pub own: Option<Own>,
 }
 
 /// Sends every block round the ring, except to those who have it: `has(f, b)` says so of the rank that begins with
 /// block f, and of block b.
 pub(crate) fn ring(schedule: &mut Schedule, shape: &Shape, ring: &Ring<'_>, has: impl Fn(u32, u32) -> bool) {
-    let Ring { first, blocks, data } = ring;
+    let Ring { first, blocks, data, own } = ring;
     let size = shape.size();
     let next = back(*first, size - 1, size);
     for round in 1..size {
         let (sent, received) = (back(*first, round - 1, size), back(*first, round, size));
+        let own = own.as_ref().filter(|_| round == 1);
         if !has(next, sent) {
-            schedule.send(shape.ahead(1), blocks.of(*data, sent));
+            schedule.send(shape.ahead(1), own.map_or_else(|| blocks.of(*data, sent), |own| own.given));
         }
         if !has(*first, received) {
             schedule.receive(shape.behind(1), blocks.of(*data, received));
+        }
+        if let Some(own) = own {
+            own.place(schedule);
         }
         schedule.wait();
     }
@@ -165,7 +191,7 @@ fn bruck(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Sched
 
 fn circulant(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
     let mut schedule = Schedule::new(BY_CIRCULANT);
-    place_own(&mut schedule, shape, blocks, data, in_place);
+    Own::new(shape, blocks, data, in_place).place(&mut schedule);
     Circulant { shape, blocks }.gather(&mut schedule, data);
     schedule
 }

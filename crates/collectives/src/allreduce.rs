@@ -181,7 +181,7 @@ fn by_ring(shape: &Shape, own: Span, slices: Blocks<'_>) -> Schedule {
     let mut schedule = Schedule::new("allreduce by ring");
     let out = Span::output(own.bytes);
     ring_of_slices(&mut schedule, shape, &mut Summing::new(own, out), slices);
-    let place = Ring { first: shape.rank().0, blocks: slices, data: out };
+    let place = Ring { first: shape.rank().0, blocks: slices, data: out, own: None };
     ring(&mut schedule, shape, &place, |_, _| false);
     schedule
 }

@@ -94,7 +94,7 @@ fn scatter_ring(shape: &Shape, root: Rank, data: Span) -> Schedule {
     for child in tree.children().rev() {
         schedule.send(child.rank, slices.run(data, child.first, child.end));
     }
-    let place = Ring { first: tree.place(), blocks: slices, data };
+    let place = Ring { first: tree.place(), blocks: slices, data, own: None };
     ring(&mut schedule, shape, &place, |rank, slice| tree.covers(rank, slice));
     schedule
 }

@@ -278,7 +278,9 @@ impl<'a> Terrain<'a> {
                 let slice = self.slice(bytes);
                 self.ring(slice, self.costs.combine.of_ns(slice)) + self.ring(slice, 0.0)
             }
-            Allreduce::EachToAll => self.each_to_all(bytes) + self.all_do(combine * others),
+            Allreduce::EachToAll => {
+                self.each_to_all(bytes) + self.all_do(combine * others) + self.copies(bytes)
+            }
             Allreduce::Hub => {
                 let at_hub = Effort { path: combine * others, work: combine * others, waits: 0.0 };
                 self.fan(bytes) + at_hub + self.fan(bytes).without_wait()

@@ -383,4 +383,4 @@ unsafe fn put(bytes: &[u8], buffer: *mut c_void, offset: usize) {
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
-const BYTES_MAX: usize = 4096;
+const BYTES_MAX: usize = 2048;
