@@ -13,6 +13,7 @@ mod nodes;
 mod objections;
 mod ongoing;
 mod partitioned;
+mod perform;
 mod split;
 mod strangers;
 mod swap;
@@ -26,15 +27,14 @@ pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Nesting, Schedule, Shape};
+use collectives::Nesting;
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
     Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Target,
 };
-use process_manager::NodeMap;
 use topology::Placement;
 
 use crate::attributes::Attributes;
@@ -44,10 +44,11 @@ use crate::group::Group;
 pub(crate) use agree::Counts;
 use inter::Inter;
 pub(crate) use objections::Objections;
+use perform::{collective_failed, settle};
 
 use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, failure_text};
-use crate::recent::{Kind, Recent};
+use crate::recent::Recent;
 use crate::scattered::Gathered;
 use topologies::Arranged;
 
@@ -620,202 +621,6 @@ impl Communicator {
             },
         }
     }
-
-    /// This rank's place in collective operations.
-    #[inline]
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        let process = &self.inner.process;
-        let shape = Shape::new(self.rank(), self.size()).on(process.cores()).guided_by(process.guide());
-        match process.nodes() {
-            None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
-            Some(nodes) => self.nested(shape, nodes),
-        }
-    }
-
-    #[cold]
-    fn nested(&self, shape: Shape, nodes: &NodeMap) -> Shape {
-        let nesting = self.inner.nesting.get_or_init(|| nodes::nesting(self.group(), nodes).map(Arc::new));
-        match nesting {
-            None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
-            Some(nesting) => shape.nested(nesting.clone()),
-        }
-    }
-
-    /// Whether all members share memory; the same at all of them.
-    fn is_on_one_node(&self) -> bool {
-        *self.inner.on_one_node.get_or_init(|| {
-            let node = self.inner.process.node();
-            node.size() == self.inner.process.peers() || self.group().iter().all(|peer| node.contains(peer))
-        })
-    }
-
-    /// Tells once, at the first process of the job, of an algorithm that was asked for and does not serve.
-    #[cold]
-    fn tell_of_passed_over(&self) {
-        let process = &self.inner.process;
-        while let Some(operation) = process.guide().take_notice() {
-            if process.here() == Peer(0) {
-                let forced = &process.guide().forced;
-                crate::tell(format_args!(
-                    "weft: WEFT_COLLECTIVE={forced}: that algorithm of {operation} does not serve on {}; the best one that \
-                     does is taken",
-                    self.label()
-                ));
-            }
-        }
-    }
-
-    /// Does a collective operation. One that was done lately costs no allocation.
-    ///
-    /// # Errors
-    /// As [`Communicator::run`].
-    pub fn perform(
-        &self,
-        collective: Collective,
-        input: Payload<'static>,
-        output: UserMemory,
-        reduce: Reduce<'_>,
-    ) -> Result<()> {
-        if let Some(across) = self.two_groups() {
-            return self.perform_across(&across, collective);
-        }
-        let schedule = || collective.schedule(&self.shape());
-        self.repeat(Kind::All(collective), schedule, Buffers { input, output }, reduce)
-    }
-
-    /// Does an operation that may have been done lately.
-    fn repeat(
-        &self,
-        kind: Kind,
-        schedule: impl FnOnce() -> Schedule,
-        buffers: Buffers,
-        reduce: Reduce<'_>,
-    ) -> Result<()> {
-        let kept = self.inner.recent.hold().take(&kind);
-        let mut execution = match kept {
-            Some(mut execution) => {
-                execution.again(buffers, self.next_tag());
-                execution
-            }
-            None => Box::new(self.execution(schedule(), buffers)),
-        };
-        self.carry_out(&mut execution, reduce)?;
-        self.inner.recent.hold().keep(kind, execution);
-        Ok(())
-    }
-
-    /// Runs a collective schedule to its end; over two groups, one that numbers the ranks of both
-    /// ([`Communicator::two_groups`]).
-    ///
-    /// # Errors
-    /// When a partner is lost or sends what does not fit.
-    pub fn run(
-        &self,
-        schedule: Schedule,
-        input: Payload<'static>,
-        output: UserMemory,
-        reduce: Reduce<'_>,
-    ) -> Result<()> {
-        let meeting = self.meeting();
-        meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), reduce)
-    }
-
-    fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
-        let inner = &*self.inner;
-        finish(&inner.process, &inner.group, execution, reduce).map_err(|error| error.during(self.place()))
-    }
-
-    /// A collective schedule that has not moved yet.
-    fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
-        let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
-        if self.inner.process.guide().is_forced() {
-            self.tell_of_passed_over();
-        }
-        Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
-    }
-
-    /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them send
-    /// between the same ranks is received in the order in which it is sent; so tags may come again, and the queues
-    /// behind them in the engine with them. Several are used in turn, so that what is left over from an operation
-    /// that failed is not taken for a part of the next one.
-    #[inline]
-    fn next_tag(&self) -> i32 {
-        (self.inner.sequence.fetch_add(1, Ordering::Relaxed) % TAGS) as i32
-    }
-}
-
-/// Runs a collective operation to its end.
-#[inline]
-fn finish(process: &Process, group: &Group, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
-    let mut unwound = Unwound { process, group, execution, is_combining: false };
-    let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
-    let end = process.until(|engine| {
-        let Unwound { execution, is_combining, .. } = &mut unwound;
-        let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
-            *is_combining = true;
-            reduce(input, inout);
-            *is_combining = false;
-        };
-        match execution.advance(engine, &place, &mut combine) {
-            Advance::Pending => None,
-            end => Some(end),
-        }
-    });
-    settle(process, unwound.execution);
-    match end {
-        Advance::Failed(failed) => Err(collective_failed(&failed)),
-        Advance::Done | Advance::Pending => Ok(()),
-    }
-}
-
-/// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the
-/// other members wait for its messages, and its buffers are in use until then.
-struct Unwound<'a> {
-    process: &'a Process,
-    group: &'a Group,
-    execution: &'a mut Execution,
-    /// The function has been called, and has not returned.
-    is_combining: bool,
-}
-
-impl Drop for Unwound<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.is_combining {
-            self.go_on();
-        }
-    }
-}
-
-impl Unwound<'_> {
-    #[cold]
-    fn go_on(&mut self) {
-        self.is_combining = false;
-        let nothing: Reduce<'_> = &mut |_, _| {};
-        // Its members know nothing of what happened here; whoever panics tells of it.
-        let _ = finish(self.process, self.group, self.execution, nothing);
-    }
-}
-
-/// The buffers are in use until what was begun is over.
-#[inline]
-fn settle(process: &Process, execution: &mut Execution) {
-    if !execution.is_settled() {
-        process.until(|engine| {
-            execution.abandon(engine);
-            execution.is_settled().then_some(())
-        });
-    }
-}
-
-#[cold]
-fn collective_failed(failed: &Failed) -> Error {
-    let class = match failed.cause {
-        Cause::Mismatch { .. } => Class::Truncated,
-        Cause::Lost(_) => Class::ProcessAborted,
-    };
-    Error::of_text(class, &failed.to_string())
 }
 
 impl std::fmt::Debug for Communicator {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use collectives::{Cores, Guide};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
-    Engine, Envelope, Failure, Gather, Lent, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId,
+    Engine, Envelope, Failure, Gather, Message, Mode, Outcome, Pattern, Probed, Receiving, RequestId,
     Sending, Target,
 };
 use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
-use crate::communicator::{Counts, Objections, Status};
+use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
 use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
@@ -22,6 +22,8 @@ use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
 use crate::tell::tell;
 use crate::wait::{Next, Patience, Policy, Rest};
+
+mod lent;
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -343,91 +345,6 @@ impl Process {
     #[inline]
     pub(crate) fn wait(&self, request: RequestId) -> Outcome {
         self.until(|engine| engine.test(request))
-    }
-
-    /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not
-    /// been ended.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_lent(&self, request: RequestId) -> bool {
-        self.hold().is_lent(request)
-    }
-
-    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
-    /// told that it has it.
-    #[must_use]
-    pub fn reclaim(&self, request: RequestId) -> bool {
-        self.hold().reclaim(request)
-    }
-
-    /// The context of a receive of that kind; `None` where it is none.
-    #[must_use]
-    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
-        self.hold().lent_in(request)
-    }
-
-    /// The receive of that kind at a place in the engine's table, if there is one.
-    #[must_use]
-    pub fn lent_at(&self, index: u32) -> Option<RequestId> {
-        self.hold().lent_at(index)
-    }
-
-    /// How many places there are, from the first, at which such receives stand or nothing.
-    #[inline(always)]
-    pub fn count_lent(&self, mut name: impl FnMut(usize) -> Wanted) -> usize {
-        let engine = self.hold();
-        let known = |place: &usize| match name(*place) {
-            Wanted::Stop => false,
-            Wanted::Nothing => true,
-            Wanted::Receive(request) => engine.is_lent(request),
-        };
-        (0..).take_while(known).count()
-    }
-
-    /// Ends such a receive if it is over, after a turn of progress where it is not yet.
-    #[inline(always)]
-    pub fn test_lent(&self, request: RequestId) -> Lent {
-        let ended = self.look(|engine| match engine.end_lent(request) {
-            Lent::Under => None,
-            ended => Some(ended),
-        });
-        ended.unwrap_or(Lent::Under)
-    }
-
-    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
-    /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
-    /// nothing where it had ended before, or `ended` in what other way it has ended, and in what context.
-    #[inline(always)]
-    pub fn wait_lent(
-        &self,
-        mut name: impl FnMut(usize) -> Wanted,
-        mut received: impl FnMut(usize, Option<Status>),
-        mut ended: impl FnMut(usize, Outcome, u32),
-    ) -> usize {
-        let mut place = 0;
-        self.until(|engine| {
-            loop {
-                let status = match name(place) {
-                    Wanted::Stop => return Some(()),
-                    Wanted::Nothing => None,
-                    Wanted::Receive(request) => match engine.end_lent(request) {
-                        Lent::Received(Probed { source, tag, bytes }) => {
-                            Some(Status { source, tag, bytes, cancelled: false })
-                        }
-                        Lent::Under => return None,
-                        Lent::Unknown => None,
-                        Lent::Over { outcome, context } => {
-                            ended(place, outcome, context);
-                            place += 1;
-                            continue;
-                        }
-                    },
-                };
-                received(place, status);
-                place += 1;
-            }
-        });
-        place
     }
 
     /// One turn of progress, then whether the request is over.

@@ -1,0 +1,93 @@
+//! Receives that the engine alone knows of, by their names.
+
+use messaging::{Lent, Outcome, Probed, RequestId};
+
+use super::{Process, Wanted};
+use crate::communicator::Status;
+
+impl Process {
+    /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not
+    /// been ended.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_lent(&self, request: RequestId) -> bool {
+        self.hold().is_lent(request)
+    }
+
+    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
+    /// told that it has it.
+    #[must_use]
+    pub fn reclaim(&self, request: RequestId) -> bool {
+        self.hold().reclaim(request)
+    }
+
+    /// The context of a receive of that kind; `None` where it is none.
+    #[must_use]
+    pub fn lent_in(&self, request: RequestId) -> Option<u32> {
+        self.hold().lent_in(request)
+    }
+
+    /// The receive of that kind at a place in the engine's table, if there is one.
+    #[must_use]
+    pub fn lent_at(&self, index: u32) -> Option<RequestId> {
+        self.hold().lent_at(index)
+    }
+
+    /// How many places there are, from the first, at which such receives stand or nothing.
+    #[inline(always)]
+    pub fn count_lent(&self, mut name: impl FnMut(usize) -> Wanted) -> usize {
+        let engine = self.hold();
+        let known = |place: &usize| match name(*place) {
+            Wanted::Stop => false,
+            Wanted::Nothing => true,
+            Wanted::Receive(request) => engine.is_lent(request),
+        };
+        (0..).take_while(known).count()
+    }
+
+    /// Ends such a receive if it is over, after a turn of progress where it is not yet.
+    #[inline(always)]
+    pub fn test_lent(&self, request: RequestId) -> Lent {
+        let ended = self.look(|engine| match engine.end_lent(request) {
+            Lent::Under => None,
+            ended => Some(ended),
+        });
+        ended.unwrap_or(Lent::Under)
+    }
+
+    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
+    /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
+    /// nothing where it had ended before, or `ended` in what other way it has ended, and in what context.
+    #[inline(always)]
+    pub fn wait_lent(
+        &self,
+        mut name: impl FnMut(usize) -> Wanted,
+        mut received: impl FnMut(usize, Option<Status>),
+        mut ended: impl FnMut(usize, Outcome, u32),
+    ) -> usize {
+        let mut place = 0;
+        self.until(|engine| {
+            loop {
+                let status = match name(place) {
+                    Wanted::Stop => return Some(()),
+                    Wanted::Nothing => None,
+                    Wanted::Receive(request) => match engine.end_lent(request) {
+                        Lent::Received(Probed { source, tag, bytes }) => {
+                            Some(Status { source, tag, bytes, cancelled: false })
+                        }
+                        Lent::Under => return None,
+                        Lent::Unknown => None,
+                        Lent::Over { outcome, context } => {
+                            ended(place, outcome, context);
+                            place += 1;
+                            continue;
+                        }
+                    },
+                };
+                received(place, status);
+                place += 1;
+            }
+        });
+        place
+    }
+}
