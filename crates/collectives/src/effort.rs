@@ -351,8 +351,9 @@ impl<'a> Terrain<'a> {
         let link = if crossing == 0 { &self.costs.node } else { &self.costs.network };
         // The question goes there and the answer back.
         let asks = if link.is_eager(bytes) { 0.0 } else { link.latency_ns };
-        let more =
-            f64::from((crossing * self.beside).saturating_sub(1)) * bytes as f64 * self.per_byte(link, bytes);
+        let more = (f64::from(crossing) * f64::from(self.beside) - 1.0).max(0.0)
+            * bytes as f64
+            * self.per_byte(link, bytes);
         2.0 * self.costs.step_ns + link.way_ns(bytes) + asks + more
     }
 

@@ -304,7 +304,7 @@ impl<L> Core<L> {
             self.keep(from, envelope, Body::Waiting { offer, send });
             return;
         };
-        self.land(receive, from, envelope, offer.bytes, offer.postscript());
+        self.land(receive, from, envelope, (offer.bytes, Carrier::Undecided), offer.postscript());
         self.transfers.push_back(Transfer { receive, from, send, offer });
     }
 
@@ -314,7 +314,7 @@ impl<L> Core<L> {
         receive: RequestId,
         from: Peer,
         envelope: Envelope,
-        sent_bytes: usize,
+        (sent_bytes, by): (usize, Carrier),
         postscript: Postscript,
     ) {
         let Some(state) = self.requests.find(receive) else { return };
@@ -322,7 +322,7 @@ impl<L> Core<L> {
             return;
         };
         let Envelope { source, tag, .. } = envelope;
-        *state = State::Landing { from, target, source, tag, sent_bytes, postscript, by: Carrier::Message };
+        *state = State::Landing { from, target, source, tag, sent_bytes, postscript, by };
     }
 
     /// The sender has brought its parts of a message that both copy.
@@ -351,7 +351,7 @@ impl<L> Core<L> {
 
     /// Whoever carried the bytes of a landing message is through: all of them are there, or it must be sent anew.
     fn carried(&mut self, from: Peer, send: RequestId, receive: RequestId, whole: bool) {
-        self.carried_by(receive, Carrier::Message);
+        self.carried_by(receive, Carrier::Undecided);
         if whole {
             self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
             return self.finish_landing(receive);
@@ -373,6 +373,7 @@ impl<L> Core<L> {
     pub(crate) fn ask_for(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
         let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
         let in_pieces = self.is_scattered(receive);
+        self.carried_by(receive, Carrier::Message);
         self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
     }
 
@@ -421,7 +422,7 @@ impl<L> Core<L> {
     ) -> (UserMemory, Arriving) {
         let receive = self.take_receive(&envelope);
         if let Some(receive) = receive {
-            self.land(receive, from, envelope, bytes, postscript);
+            self.land(receive, from, envelope, (bytes, Carrier::Message), postscript);
             if let Some(memory) = self.landing_memory(receive) {
                 return (memory, Arriving::Posted(receive));
             }

@@ -493,7 +493,7 @@ impl<F: Fabric> Engine<F> {
                     tag,
                     sent_bytes: offer.bytes,
                     postscript: offer.postscript(),
-                    by: Carrier::Message,
+                    by: Carrier::Undecided,
                 };
                 let receive = self.core.requests.insert(state);
                 self.core.transfers.push_back(Transfer { receive, from, send, offer });

@@ -216,6 +216,8 @@ impl State {
 /// Who brings the bytes of a message that is landing. `send` is the sender's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
+    /// Nobody has asked for them yet, and nobody may send them.
+    Undecided,
     /// They come as a message.
     Message,
     /// They come in pieces, and so many are here.
@@ -225,6 +227,17 @@ pub(crate) enum Carrier {
     /// The sender brings so many of them, and the others are here; `None` where the message must be sent anew
     /// whatever it brings.
     Sender { send: RequestId, missing: Option<usize> },
+}
+
+impl Carrier {
+    /// How much has come of a message that comes as one or in pieces.
+    pub(crate) fn arrived(self) -> Option<usize> {
+        match self {
+            Carrier::Message => Some(0),
+            Carrier::Pieces { arrived } => Some(arrived),
+            Carrier::Undecided | Carrier::Fabric { .. } | Carrier::Sender { .. } => None,
+        }
+    }
 }
 
 /// All requests of an engine: entries are reused, names are not.

@@ -224,3 +224,37 @@ fn a_piece_that_is_not_the_next_one_loses_its_sender() {
         assert!(refused.is_err_and(|error| error.to_string().contains("process 0")), "{lie:?}");
     }
 }
+
+/// Until the receiver has said how it wants a message, it may just be reading it where it stands.
+#[test]
+fn a_piece_that_nobody_has_asked_for_loses_its_sender() {
+    let mut name = None;
+    // The first time the name of the receive is learnt, which is the same in every engine.
+    for _ in 0..2 {
+        let network = Network::new(2, Weather::fair());
+        let mut honest =
+            Engine::new(network.endpoint(Peer(1)), 2, Box::new(EveryoneHere), Settings::default());
+        let mut liar = network.endpoint(Peer(0));
+        let room = Heap::new(200);
+        let receiving = receive(&mut honest, every_other(&room));
+        let offer = [100u64, 0, 0].map(u64::to_le_bytes);
+        let request = Header { words: [3, 0, 0, 5, 77, 78] };
+        assert_eq!(liar.post(Peer(1), &request, Payload::from(offer.as_flattened())), Posted::Sent);
+        if let Some((index, generation)) = name {
+            let piece = Header { words: [12, index, generation, 0, 0, 0] };
+            assert_eq!(liar.post(Peer(1), &piece, Payload::from(&[1; 100][..])), Posted::Sent);
+        }
+        let mut heard = Headers::default();
+        for _ in 0..20 {
+            honest.progress();
+            liar.poll(&mut heard, 8);
+        }
+        let Some(_) = name else {
+            let [4, 77, 78, 1, index, generation] = heard.0[0].words else { panic!("{:?}", heard.0) };
+            name = Some((index, generation));
+            continue;
+        };
+        let outcome = honest.test(receiving).expect("it is over");
+        assert!(matches!(outcome.failure.as_deref(), Some(Failure::Lost(_))), "{outcome:?}");
+    }
+}

@@ -234,8 +234,8 @@ pub unsafe fn mpi_type_commit(datatype: *mut MPI_Datatype) -> c_int {
             return Ok(());
         }
         let mut objects = runtime.objects();
-        let object = objects.datatypes.find_mut(handle.value()).ok_or_else(|| no_type(handle))?;
-        object.committed = true;
+        let object = objects.datatypes.find_mut(handle.value()).filter(|object| !object.freed);
+        object.ok_or_else(|| no_type(handle))?.committed = true;
         Ok(())
     })
 }
@@ -370,8 +370,8 @@ pub unsafe fn mpi_type_set_name(datatype: MPI_Datatype, type_name: *const c_char
             return Ok(());
         }
         let mut objects = runtime.objects();
-        let object = objects.datatypes.find_mut(datatype.value()).ok_or_else(|| no_type(datatype))?;
-        object.name = given.to_vec();
+        let object = objects.datatypes.find_mut(datatype.value()).filter(|object| !object.freed);
+        object.ok_or_else(|| no_type(datatype))?.name = given.to_vec();
         Ok(())
     })
 }

@@ -205,7 +205,7 @@ pub(crate) unsafe fn allgather(
     }
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise.
-    unsafe { exchange(way, given, given, recvbuf, comm) }
+    unsafe { exchange(way, given, recvbuf, comm) }
 }
 
 /// `MPI_Alltoall`.
@@ -225,21 +225,15 @@ pub(crate) unsafe fn alltoall(
     }
     let given = Given { start: sendbuf.cast(), stride: bytes, bytes };
     // SAFETY: the caller's promise.
-    unsafe { exchange(way, given, given, recvbuf, comm) }
+    unsafe { exchange(way, given, recvbuf, comm) }
 }
 
 /// Gives one block and gets another; one's own is copied.
 ///
 /// # Safety
-/// What is given and one's own are readable, and `recvbuf` has room for two blocks.
+/// What is given is readable, one's own as well, and `recvbuf` has room for two blocks.
 #[inline(always)]
-unsafe fn exchange(
-    way: &Way,
-    given: Given,
-    own: Given,
-    recvbuf: *mut c_void,
-    comm: MPI_Comm,
-) -> Option<c_int> {
+unsafe fn exchange(way: &Way, given: Given, recvbuf: *mut c_void, comm: MPI_Comm) -> Option<c_int> {
     let mut theirs = Aside::new(given.bytes);
     // SAFETY: the caller's promise.
     match unsafe { swap(way, comm, Roles::Both, given, &mut theirs) }? {
@@ -247,11 +241,13 @@ unsafe fn exchange(
         Swapped::Gave => {}
         Swapped::Got(Rank(rank)) => {
             let (here, there) = (rank as usize, 1 - rank as usize);
-            let start = own.start.wrapping_add(own.stride * here);
-            // SAFETY: the caller promised that both blocks can be read and written; they do not overlap.
+            let Given { start, stride, bytes } = given;
+            // SAFETY: the caller promised that both blocks can be read and written.
             unsafe {
-                put(std::slice::from_raw_parts(start, own.bytes), recvbuf, here * own.bytes);
-                put(theirs.come(), recvbuf, there * own.bytes);
+                // A program may have its own block where it goes, though it must say so by MPI_IN_PLACE.
+                let place = recvbuf.cast::<u8>().wrapping_add(here * bytes);
+                std::ptr::copy(start.wrapping_add(stride * here), place, bytes);
+                put(theirs.come(), recvbuf, there * bytes);
             }
         }
     }

@@ -67,11 +67,7 @@ impl<L> Core<L> {
         else {
             return None;
         };
-        let arrived = match *by {
-            Carrier::Message => 0,
-            Carrier::Pieces { arrived } => arrived,
-            Carrier::Fabric { .. } | Carrier::Sender { .. } => return None,
-        };
+        let arrived = by.arrived()?;
         let left = target.bytes().min(*sent_bytes) - arrived;
         (*expected == from && offset == arrived as u64 && 0 < bytes && bytes <= left).then_some(target)
     }
@@ -118,8 +114,8 @@ impl<L> Core<L> {
         }
         if let Some(heap) = staged
             && let Some(State::Landing { target, by, .. }) = self.requests.find(receive)
+            && let Some(arrived) = by.arrived()
         {
-            let arrived = if let Carrier::Pieces { arrived } = by { *arrived } else { 0 };
             target.write_at(arrived, heap.payload());
         }
         self.count_piece(receive, bytes);
@@ -128,7 +124,8 @@ impl<L> Core<L> {
     /// One more piece of a message is in its place; with the last, the receive is over.
     fn count_piece(&mut self, receive: RequestId, bytes: usize) {
         let Some(State::Landing { target, sent_bytes, by, .. }) = self.requests.find(receive) else { return };
-        let before = if let Carrier::Pieces { arrived } = by { *arrived } else { 0 };
+        // Whoever else brings it by now, it is not this piece.
+        let Some(before) = by.arrived() else { return };
         let arrived = before + bytes;
         *by = Carrier::Pieces { arrived };
         if arrived == target.bytes().min(*sent_bytes) {

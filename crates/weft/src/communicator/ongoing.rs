@@ -39,6 +39,7 @@ impl Communicator {
         tag: Option<i32>,
     ) -> Ongoing {
         let meeting = self.meeting();
+        meeting.tell_of_passed_over();
         let inner = &*meeting.inner;
         let tag = tag.unwrap_or_else(|| meeting.next_nonblocking_tag());
         let buffers = Buffers { input, output };

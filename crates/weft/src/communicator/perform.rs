@@ -45,8 +45,15 @@ impl Communicator {
     }
 
     /// Tells once, at the first process of the job, of an algorithm that was asked for and does not serve.
+    #[inline]
+    pub(super) fn tell_of_passed_over(&self) {
+        if self.inner.process.guide().is_forced() {
+            self.tell_of_each_passed_over();
+        }
+    }
+
     #[cold]
-    fn tell_of_passed_over(&self) {
+    fn tell_of_each_passed_over(&self) {
         let process = &self.inner.process;
         while let Some(operation) = process.guide().take_notice() {
             if process.here() == Peer(0) {
@@ -123,9 +130,7 @@ impl Communicator {
     /// A collective schedule that has not moved yet.
     pub(super) fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
         let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
-        if self.inner.process.guide().is_forced() {
-            self.tell_of_passed_over();
-        }
+        self.tell_of_passed_over();
         Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }
 
