@@ -286,7 +286,7 @@ const ALONE: &str = "test_datatype.TestDatatypePickle.*";
 const RUNS: [(&str, &[u32]); 2] = [("shm", &[1, 2, 3, 5, 8]), ("tcp", &[1, 2, 3, 5])];
 const FAILURES_SHOWN_MAX: usize = 40;
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
-const RUN_LIMIT: Duration = Duration::from_secs(300);
+const RUN_LIMIT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
