@@ -402,10 +402,9 @@ pub unsafe fn mpi_allgather(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe {
-        swaps::allgather(&way, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm)
-    } {
+    if let Some(code) = unsafe { swaps::exchange(&way, false, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -484,7 +483,7 @@ pub unsafe fn mpi_alltoall(
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::alltoall(&way, gives, gets, comm) } {
+    if let Some(code) = unsafe { swaps::exchange(&way, true, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {

@@ -108,33 +108,35 @@ impl Short for Begin {
     }
 }
 
-/// How a swap ended.
-enum Swapped {
-    /// This rank got something.
-    Got(Rank),
-    /// It only gave.
-    Gave,
-    /// It failed, and this is to be returned.
-    Failed(c_int),
-}
-
-/// Gives and gets; `None` where nothing has happened.
+/// Gives and gets, and hands over what came, with one's own rank, where something came. The answer is what to return; `None` where
+/// nothing has happened.
 ///
 /// # Safety
 /// What is given is readable, if this rank gives.
 #[inline(always)]
-unsafe fn swap(way: &Way, comm: MPI_Comm, roles: Roles, given: Given, theirs: &mut Aside) -> Option<Swapped> {
-    if !way.is_blocking() || given.bytes > BYTES_MAX {
+unsafe fn swap(
+    way: &Way,
+    comm: MPI_Comm,
+    roles: Roles,
+    given: Given,
+    got: impl FnOnce(Rank, &mut [u8]),
+) -> Option<c_int> {
+    if !way.is_blocking() {
         return None;
     }
+    let mut theirs = Aside::new(given.bytes);
     let room = theirs.room();
     let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room })?;
     if !swapping.is_over()
         && let Err(code) = wait(way, comm, &swapping, room)
     {
-        return Some(Swapped::Failed(code));
+        return Some(code);
     }
-    Some(if gets { Swapped::Got(swapping.rank) } else { Swapped::Gave })
+    if gets {
+        // SAFETY: the swap is over, and ended well.
+        got(swapping.rank, unsafe { theirs.come() });
+    }
+    Some(MPI_SUCCESS)
 }
 
 #[inline(never)]
@@ -149,10 +151,7 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     // SAFETY: nothing is read.
-    match unsafe { swap(way, comm, Roles::Both, given, &mut Aside::new(0)) }? {
-        Swapped::Failed(code) => Some(code),
-        Swapped::Got(_) | Swapped::Gave => Some(MPI_SUCCESS),
-    }
+    unsafe { swap(way, comm, Roles::Both, given, |_, _| {}) }
 }
 
 /// The bytes of a buffer, where there are few, and some.
@@ -176,82 +175,41 @@ pub(crate) unsafe fn bcast(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(buffer, count, datatype)?;
-    let mut theirs = Aside::new(bytes);
     let given = Given { start: buffer.cast(), stride: 0, bytes };
-    // SAFETY: the caller's promise.
-    match unsafe { swap(way, comm, Roles::From(root), given, &mut theirs) }? {
-        Swapped::Failed(code) => return Some(code),
-        Swapped::Gave => {}
-        // SAFETY: it has come, and the caller promised room for it.
-        Swapped::Got(_) => unsafe { put(theirs.come(), buffer, 0) },
-    }
-    Some(MPI_SUCCESS)
+    // SAFETY: the caller's promise, and that there is room for what comes.
+    unsafe { swap(way, comm, Roles::From(root), given, |_, theirs| put(theirs, buffer)) }
 }
 
-/// `MPI_Allgather`.
+/// A buffer, and how many elements of what it holds for each rank.
+pub(crate) type Blocks<Pointer> = (Pointer, MPI_Count, MPI_Datatype);
+
+/// `MPI_Allgather`, and `MPI_Alltoall` where there is a block to give for each rank: `each`.
 ///
 /// # Safety
-/// As for its body.
+/// As for their bodies.
 #[inline(always)]
-pub(crate) unsafe fn allgather(
+pub(crate) unsafe fn exchange(
     way: &Way,
-    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
-    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
+    each: bool,
+    (sendbuf, sendcount, sendtype): Blocks<*const c_void>,
+    (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(recvbuf, recvcount, recvtype)?;
     if few(sendbuf, sendcount, sendtype) != Some(bytes) {
         return None;
     }
-    let given = Given { start: sendbuf.cast(), stride: 0, bytes };
-    // SAFETY: the caller's promise.
-    unsafe { exchange(way, given, recvbuf, comm) }
-}
-
-/// `MPI_Alltoall`.
-///
-/// # Safety
-/// As for its body.
-#[inline(always)]
-pub(crate) unsafe fn alltoall(
-    way: &Way,
-    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
-    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
-    comm: MPI_Comm,
-) -> Option<c_int> {
-    let bytes = few(recvbuf, recvcount, recvtype)?;
-    if few(sendbuf, sendcount, sendtype) != Some(bytes) {
-        return None;
+    let (start, stride) = (sendbuf.cast::<u8>(), if each { bytes } else { 0 });
+    let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
+    // SAFETY: the caller promised that all blocks can be read and written. A program may have its own block where it goes,
+    // though it must say so by MPI_IN_PLACE.
+    unsafe {
+        swap(way, comm, Roles::Both, Given { start, stride, bytes }, |rank, theirs| {
+            let (here, there) = (rank.0 as usize, 1 - rank.0 as usize);
+            std::ptr::copy(start.wrapping_add(stride * here), place(here), bytes);
+            put(theirs, place(there).cast());
+        })
     }
-    let given = Given { start: sendbuf.cast(), stride: bytes, bytes };
-    // SAFETY: the caller's promise.
-    unsafe { exchange(way, given, recvbuf, comm) }
-}
-
-/// Gives one block and gets another; one's own is copied.
-///
-/// # Safety
-/// What is given is readable, one's own as well, and `recvbuf` has room for two blocks.
-#[inline(always)]
-unsafe fn exchange(way: &Way, given: Given, recvbuf: *mut c_void, comm: MPI_Comm) -> Option<c_int> {
-    let mut theirs = Aside::new(given.bytes);
-    // SAFETY: the caller's promise.
-    match unsafe { swap(way, comm, Roles::Both, given, &mut theirs) }? {
-        Swapped::Failed(code) => return Some(code),
-        Swapped::Gave => {}
-        Swapped::Got(Rank(rank)) => {
-            let (here, there) = (rank as usize, 1 - rank as usize);
-            let Given { start, stride, bytes } = given;
-            // SAFETY: the caller promised that both blocks can be read and written.
-            unsafe {
-                // A program may have its own block where it goes, though it must say so by MPI_IN_PLACE.
-                let place = recvbuf.cast::<u8>().wrapping_add(here * bytes);
-                std::ptr::copy(start.wrapping_add(stride * here), place, bytes);
-                put(theirs.come(), recvbuf, there * bytes);
-            }
-        }
-    }
-    Some(MPI_SUCCESS)
 }
 
 /// How elements are combined, where the library knows how.
@@ -285,7 +243,7 @@ impl Combining {
         let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
         reduce(operator, predefined, left, right).expect("`of` has seen that it is defined");
         // SAFETY: the caller's promise.
-        unsafe { put(right, result, 0) };
+        unsafe { put(right, result) };
     }
 }
 
@@ -354,28 +312,19 @@ unsafe fn combined(
     combining: Combining,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let mut theirs = Aside::new(bytes);
     let given = Given { start: own.cast(), stride: 0, bytes };
-    // SAFETY: the caller's promise.
-    match unsafe { swap(way, comm, roles, given, &mut theirs) }? {
-        Swapped::Failed(code) => return Some(code),
-        Swapped::Gave => {}
-        // SAFETY: it has come, and the caller promised that both buffers are as long.
-        Swapped::Got(rank) => unsafe { combining.combine(rank, own, theirs.come(), result) },
-    }
-    Some(MPI_SUCCESS)
+    // SAFETY: the caller's promise, and that both buffers are as long as what comes.
+    unsafe { swap(way, comm, roles, given, |rank, theirs| combining.combine(rank, own, theirs, result)) }
 }
 
-/// Writes bytes to a place in the program's memory.
+/// Writes bytes to the program's memory.
 ///
 /// # Safety
 /// There is room for them, and they stand elsewhere.
 #[inline(always)]
-unsafe fn put(bytes: &[u8], buffer: *mut c_void, offset: usize) {
+unsafe fn put(bytes: &[u8], place: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>().wrapping_add(offset), bytes.len());
-    };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len()) };
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
