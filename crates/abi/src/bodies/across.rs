@@ -49,13 +49,7 @@ impl<'a> OverTwo<'a> {
         gets: impl FnOnce() -> Result<Side>,
     ) -> Result<Described> {
         let root = self.root(root)?;
-        let (gives, gets) = match root {
-            Root::Here => (Side::none(), gets()?),
-            Root::Elsewhere => (Side::none(), Side::none()),
-            Root::Remote(_) => (gives()?, Side::none()),
-        };
-        self.check(root)?;
-        Ok(self.describe(crossing(root), gives, gets))
+        self.rooted(root, crossing(root), || Ok((Side::none(), gets()?)), || Ok((gives()?, Side::none())))
     }
 
     /// An operation in which the root gives something to the other group.
@@ -67,13 +61,7 @@ impl<'a> OverTwo<'a> {
         gets: impl FnOnce() -> Result<Side>,
     ) -> Result<Described> {
         let root = self.root(root)?;
-        let (gives, gets) = match root {
-            Root::Here => (gives()?, Side::none()),
-            Root::Elsewhere => (Side::none(), Side::none()),
-            Root::Remote(_) => (Side::none(), gets()?),
-        };
-        self.check(root)?;
-        Ok(self.describe(crossing(root), gives, gets))
+        self.rooted(root, crossing(root), || Ok((gives()?, Side::none())), || Ok((Side::none(), gets()?)))
     }
 
     /// The root's buffer, of so many bytes, comes to the other group's.
@@ -107,6 +95,24 @@ impl<'a> OverTwo<'a> {
         let described =
             self.gathering(root, |root| Crossing::Reduce { root, count, operator }, gives, gets)?;
         Ok(reduction.combining(described))
+    }
+
+    /// An operation with a root: what it gives and gets, and what each of the other group does. The others have no part in it,
+    /// and nothing that they say is looked at.
+    fn rooted(
+        &self,
+        root: Root,
+        crossing: Crossing,
+        at_root: impl FnOnce() -> Result<(Side, Side)>,
+        at_others: impl FnOnce() -> Result<(Side, Side)>,
+    ) -> Result<Described> {
+        let (gives, gets) = match root {
+            Root::Here => at_root()?,
+            Root::Elsewhere => (Side::none(), Side::none()),
+            Root::Remote(_) => at_others()?,
+        };
+        self.check(root)?;
+        Ok(self.describe(crossing, gives, gets))
     }
 
     /// Scans have an order of ranks, and two groups have none (MPI 5.0 §6.11).
