@@ -188,21 +188,28 @@ impl Sink for Headers {
     fn lost(&mut self, _peer: Peer, _error: FabricError) {}
 }
 
+/// An engine that receives to every other byte of a room, and a fabric that has offered it a message of 100 bytes and says
+/// whatever it likes from then on.
+fn one_who_asks(weather: Weather, room: &Heap) -> (Engine<Simulated>, Simulated, RequestId) {
+    let network = Network::new(2, weather);
+    let mut honest = Engine::new(network.endpoint(Peer(1)), 2, Box::new(EveryoneHere), Settings::default());
+    let mut liar = network.endpoint(Peer(0));
+    let receiving = receive(&mut honest, every_other(room));
+    let offer = [100u64, 0, 0].map(u64::to_le_bytes);
+    let request = Header { words: [3, 0, 0, 5, 77, 78] };
+    assert_eq!(liar.post(Peer(1), &request, Payload::from(offer.as_flattened())), Posted::Sent);
+    (honest, liar, receiving)
+}
+
 #[test]
 fn a_piece_that_is_not_the_next_one_loses_its_sender() {
     // Offset and length of pieces of a message of 100 bytes, the last of which is wrong.
     let lies: [&[(u32, usize)]; 6] =
         [&[(1, 50)], &[(0, 101)], &[(0, 0)], &[(0, 50), (0, 50)], &[(0, 50), (51, 1)], &[(0, 100), (100, 1)]];
     for (lie, in_pieces) in lies.into_iter().flat_map(|lie| [(lie, 0), (lie, 100)]) {
-        let network = Network::new(2, Weather { pieces_percent: in_pieces, ..Weather::fair() });
-        let settings = Settings::default();
-        let mut honest = Engine::new(network.endpoint(Peer(1)), 2, Box::new(EveryoneHere), settings);
-        let mut liar = network.endpoint(Peer(0));
         let room = Heap::new(200);
-        let receiving = receive(&mut honest, every_other(&room));
-        let offer = [100u64, 0, 0].map(u64::to_le_bytes);
-        let request = Header { words: [3, 0, 0, 5, 77, 78] };
-        assert_eq!(liar.post(Peer(1), &request, Payload::from(offer.as_flattened())), Posted::Sent);
+        let weather = Weather { pieces_percent: in_pieces, ..Weather::fair() };
+        let (mut honest, mut liar, receiving) = one_who_asks(weather, &room);
         let mut heard = Headers::default();
         for _ in 0..20 {
             honest.progress();
