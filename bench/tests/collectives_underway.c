@@ -172,6 +172,28 @@ static void operators_ask(void) {
     OK(MPI_Op_free(&add));
 }
 
+/* All members take part to the end: the request is refused, and stays what it was. */
+static void not_given_up(void) {
+    int one = 1, sum = 0;
+    MPI_Request begun, planned;
+    section("collective operations are neither cancelled nor given up");
+    if (check_size == 1) return;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &begun));
+    CLASS(MPI_Cancel(&begun), MPI_ERR_REQUEST);
+    CLASS(MPI_Request_free(&begun), MPI_ERR_REQUEST);
+    OK(MPI_Wait(&begun, MPI_STATUS_IGNORE));
+    SAME(sum, check_size);
+    OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &planned));
+    OK(MPI_Start(&planned));
+    CLASS(MPI_Cancel(&planned), MPI_ERR_REQUEST);
+    CLASS(MPI_Request_free(&planned), MPI_ERR_REQUEST);
+    OK(MPI_Wait(&planned, MPI_STATUS_IGNORE));
+    OK(MPI_Request_free(&planned));
+    CHECK(planned == MPI_REQUEST_NULL);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
+}
+
 int main(int argc, char **argv) {
     check_open(argc, argv);
     many();
@@ -179,5 +201,6 @@ int main(int argc, char **argv) {
     again();
     in_any_order();
     operators_ask();
+    not_given_up();
     return check_close();
 }

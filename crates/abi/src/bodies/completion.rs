@@ -620,6 +620,7 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         }
         // SAFETY: not null, and the program promised a request.
         let handle = unsafe { request.read() };
+        refuse_collective(runtime, handle)?;
         if is_persistent(handle) {
             let freed = runtime.objects().persistent.remove(handle.value());
             let freed = freed.ok_or_else(|| no_request(handle))?;
@@ -634,6 +635,21 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         reap(runtime);
         Ok(())
     })
+}
+
+/// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and §6.13).
+fn refuse_collective(runtime: &'static Runtime, request: MPI_Request) -> Result<()> {
+    match runtime.objects().operation(request) {
+        Some(Some(RequestObject::Collective { .. } | RequestObject::Duplicate { .. })) => {
+            let what = format!(
+                "request {:#x} is a collective operation under way, which no member may leave: complete it with MPI_Wait or \
+                 MPI_Test",
+                request.value()
+            );
+            Err(Error::new(Class::Request, what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Keeps a request that nobody will ask for until it is over.
@@ -683,6 +699,7 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
             runtime.world().cancel(id);
             return Ok(());
         }
+        refuse_collective(runtime, request)?;
         enum Cancelled {
             Receive(Communicator, RequestId),
             Generalized(Arc<Generalized>),
