@@ -485,7 +485,7 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 18] = [
+const BENCHMARKS: [(&str, &[u32]); 19] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -495,6 +495,7 @@ const BENCHMARKS: [(&str, &[u32]); 18] = [
     ("bibandwidth", &[2, 3]),
     ("blocked", &[2, 3]),
     ("latency", &[2, 3]),
+    ("collectives", &[1, 2, 5]),
     ("communicators", &[1, 2, 5]),
     ("groups", &[1, 40]),
     ("mapped_halo", &[1, 6]),

@@ -180,6 +180,16 @@ const PAIR: Row = Row {
 /// A collective of two ranks.
 const CALL: Row = Row { arguments: &["--min", "8", "--iterations", "4000"], shown: COLLECTIVE, ..PAIR };
 
+/// One of the collectives that `bench/collectives.c` measures one after the other.
+const COLLECTIVES: Row = Row {
+    program: "collectives",
+    arguments: &["--iterations", "1000"],
+    quick: &["--iterations", "400"],
+    gates: G9,
+    rounds: 3,
+    ..CALL
+};
+
 /// A message back and forth over sockets.
 const TCP_LATENCY: Row = Row {
     id: "tcp-latency",
@@ -247,6 +257,15 @@ const CROWD: Row = Row {
     shown: &[],
     rounds: 3,
     ..PAIR
+};
+
+/// A collective of eight ranks on two cpus, beside the peers that wait there without minutes for each point.
+const CROWD_CALL: Row = Row {
+    arguments: &["--min", "8", "--max", "64K", "--iterations", "400", "--warmup", "5"],
+    ranks: &[8],
+    peers: &[Contestant::Openmpi, Contestant::Impi],
+    shown: &[8, K, 8 * K, 64 * K],
+    ..CROWD
 };
 
 /// Making a communicator of two ranks, each with a cpu.
@@ -471,6 +490,31 @@ pub const ROWS: &[Row] = &[
     Row { id: "reduce", title: "Reduce, 2 ranks, roots in turn", program: "reduce", gates: G9, ..CALL },
     Row { id: "alltoall", title: "Alltoall, 2 ranks", program: "alltoall", gates: G9, ..CALL },
     Row { id: "allgather", title: "Allgather, 2 ranks", program: "allgather", gates: G9, ..CALL },
+    Row { id: "gather", title: "Gather, 2 ranks, roots in turn", result: Some("gather"), ..COLLECTIVES },
+    Row { id: "gatherv", title: "Gatherv, 2 ranks, roots in turn", result: Some("gatherv"), ..COLLECTIVES },
+    Row { id: "scatter", title: "Scatter, 2 ranks, roots in turn", result: Some("scatter"), ..COLLECTIVES },
+    Row {
+        id: "scatterv",
+        title: "Scatterv, 2 ranks, roots in turn",
+        result: Some("scatterv"),
+        ..COLLECTIVES
+    },
+    Row { id: "allgatherv", title: "Allgatherv, 2 ranks", result: Some("allgatherv"), ..COLLECTIVES },
+    Row { id: "alltoallv", title: "Alltoallv, 2 ranks", result: Some("alltoallv"), ..COLLECTIVES },
+    Row {
+        id: "reduce-scatter-block",
+        title: "Reduce_scatter_block of doubles, 2 ranks",
+        result: Some("reduce_scatter_block"),
+        ..COLLECTIVES
+    },
+    Row {
+        id: "reduce-scatter",
+        title: "Reduce_scatter of doubles, 2 ranks",
+        result: Some("reduce_scatter"),
+        ..COLLECTIVES
+    },
+    Row { id: "scan", title: "Scan of doubles, 2 ranks", result: Some("scan"), ..COLLECTIVES },
+    Row { id: "exscan", title: "Exscan of doubles, 2 ranks", result: Some("exscan"), ..COLLECTIVES },
     Row {
         id: "neighbours",
         title: "Neighborhood alltoall, torus of 2 ranks",
@@ -544,6 +588,15 @@ pub const ROWS: &[Row] = &[
         rounds: 3,
         ..CROWD
     },
+    Row { id: "bcast-8", title: "Bcast, roots in turn, 8 ranks on 2 cpus", program: "bcast", ..CROWD_CALL },
+    Row {
+        id: "reduce-8",
+        title: "Reduce, roots in turn, 8 ranks on 2 cpus",
+        program: "reduce",
+        ..CROWD_CALL
+    },
+    Row { id: "alltoall-8", title: "Alltoall, 8 ranks on 2 cpus", program: "alltoall", ..CROWD_CALL },
+    Row { id: "allgather-8", title: "Allgather, 8 ranks on 2 cpus", program: "allgather", ..CROWD_CALL },
     Row { id: "comm-dup", title: "MPI_Comm_dup, 2 ranks", result: Some("comm_dup"), ..MAKING },
     Row { id: "comm-split", title: "MPI_Comm_split, 2 ranks", result: Some("comm_split"), ..MAKING },
     Row { id: "comm-create", title: "MPI_Comm_create, 2 ranks", result: Some("comm_create"), ..MAKING },
