@@ -20,6 +20,7 @@ pub mod kept;
 pub mod namespaces;
 pub mod page;
 pub mod providers;
+pub mod row;
 pub mod rows;
 pub mod samples;
 pub mod tell;

@@ -14,7 +14,7 @@ use super::contestant::{self, Contestant, Job, Place, Way};
 use super::judge::Measured;
 use super::namespaces::{self, Namespaces};
 use super::providers;
-use super::rows::{Floor, Row, Unit};
+use super::row::{Floor, Row, Unit};
 use super::samples::{self, Point, Series};
 use crate::{job, measured, venv};
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::about::About;
-use super::rows::{Gate, Row, Rule};
+use super::row::{Gate, Row, Rule};
 use super::samples::{Ratio, Series, median};
 
 /// A row with all that was measured for it.

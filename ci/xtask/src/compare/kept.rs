@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::about::About;
 use super::judge::Measured;
-use super::rows::{ROWS, Row};
+use super::row::Row;
+use super::rows::ROWS;
 use super::samples::Series;
 
 /// Writes everything that was measured so far.

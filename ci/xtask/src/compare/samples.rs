@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::Unit;
+use super::row::Unit;
 use crate::measured;
 
 /// What one run says of one point.
