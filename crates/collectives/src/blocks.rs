@@ -108,7 +108,8 @@ impl Rotated<'_> {
 }
 
 /// Blocks of these lengths, one behind the other.
-pub(crate) fn packed(lengths: impl IntoIterator<Item = usize>) -> Vec<Block> {
+#[must_use]
+pub fn packed(lengths: impl IntoIterator<Item = usize>) -> Vec<Block> {
     let mut end = 0;
     let block = |bytes| {
         let offset = end;

@@ -3,15 +3,40 @@
 //! A program does the same few operations over and over. Their executions are kept with their schedules and their
 //! room, so that the next one of the same kind allocates nothing.
 
-use collectives::{Around, Collective, Execution};
+use collectives::{Around, Block, Collective, Execution, Listed, Uneven};
 
 /// What kind of operation an execution is of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Of all members.
     All(Collective),
+    /// Of all members, with blocks that differ in length.
+    Uneven(Uneven, Box<[Block]>, Box<[Block]>),
     /// Of neighbours.
     Around(Around),
+}
+
+impl Kind {
+    /// What is kept of an operation with listed blocks.
+    pub(crate) fn listed(of: Listed<'_>) -> Kind {
+        Kind::Uneven(of.what, of.sends.into(), of.receives.into())
+    }
+
+    /// Whether it is this one with listed blocks.
+    pub(crate) fn is_listed(&self, of: Listed<'_>) -> bool {
+        match self {
+            Kind::Uneven(what, sends, receives) => Listed { what: *what, sends, receives } == of,
+            Kind::All(_) | Kind::Around(_) => false,
+        }
+    }
+
+    /// Memory that the description itself takes.
+    fn bytes(&self) -> usize {
+        match self {
+            Kind::Uneven(_, sends, receives) => size_of_val(&**sends) + size_of_val(&**receives),
+            Kind::All(_) | Kind::Around(_) => 0,
+        }
+    }
 }
 
 /// Executions that have ended well, the latest at the end.
@@ -21,17 +46,17 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// The execution of such an operation, if it is among the latest.
+    /// The operation that is asked for and its execution, if it is among the latest.
     #[inline]
-    pub(crate) fn take(&mut self, kind: &Kind) -> Option<Box<Execution>> {
-        let at = self.kept.iter().rposition(|(kept, _)| kept == kind)?;
-        Some(self.kept.remove(at).1)
+    pub(crate) fn take(&mut self, is: impl Fn(&Kind) -> bool) -> Option<(Kind, Box<Execution>)> {
+        let at = self.kept.iter().rposition(|(kept, _)| is(kept))?;
+        Some(self.kept.remove(at))
     }
 
     /// Keeps an execution that has ended well, unless it holds much memory.
     #[inline]
     pub(crate) fn keep(&mut self, kind: Kind, execution: Box<Execution>) {
-        if execution.kept_bytes() > KEPT_BYTES_MAX {
+        if execution.kept_bytes() + kind.bytes() > KEPT_BYTES_MAX {
             return;
         }
         if self.kept.len() == KEPT_MAX {
@@ -69,15 +94,32 @@ mod tests {
     fn the_latest_are_kept_and_the_oldest_goes_first() {
         let mut recent = Recent::default();
         for bytes in 0..=KEPT_MAX {
-            assert!(recent.take(&bcast(bytes)).is_none());
+            assert!(recent.take(|kept| *kept == bcast(bytes)).is_none());
             recent.keep(bcast(bytes), execution());
         }
-        assert!(recent.take(&bcast(0)).is_none(), "the oldest is gone");
-        let again = recent.take(&bcast(1)).expect("it is among the latest");
-        assert!(recent.take(&bcast(1)).is_none(), "it was taken");
-        recent.keep(bcast(1), again);
-        assert!(recent.take(&BARRIER).is_none());
-        assert!(recent.take(&bcast(KEPT_MAX)).is_some());
+        assert!(recent.take(|kept| *kept == bcast(0)).is_none(), "the oldest is gone");
+        let (kind, again) = recent.take(|kept| *kept == bcast(1)).expect("it is among the latest");
+        assert!(recent.take(|kept| *kept == bcast(1)).is_none(), "it was taken");
+        recent.keep(kind, again);
+        assert!(recent.take(|kept| *kept == BARRIER).is_none());
+        assert!(recent.take(|kept| *kept == bcast(KEPT_MAX)).is_some());
+    }
+
+    #[test]
+    fn operations_with_lists_are_found_by_what_the_lists_say() {
+        let block = |bytes| Block { offset: 8, bytes };
+        let (short, alike, long) = ([block(1), block(2)], [block(1), block(2)], [block(1), block(3)]);
+        let listed = |sends| Listed { what: Uneven::Alltoall { in_place: false }, sends, receives: &short };
+        let mut recent = Recent::default();
+        recent.keep(Kind::listed(listed(&short)), execution());
+        assert!(recent.take(|kept| kept.is_listed(listed(&long))).is_none());
+        let in_place = Listed { what: Uneven::Alltoall { in_place: true }, ..listed(&short) };
+        assert!(recent.take(|kept| kept.is_listed(in_place)).is_none());
+        let (kind, _) = recent.take(|kept| kept.is_listed(listed(&alike))).expect("it was kept");
+        let many = vec![block(1); KEPT_BYTES_MAX / size_of::<Block>()];
+        recent.keep(Kind::listed(listed(&many)), execution());
+        assert!(recent.take(|kept| kept.is_listed(listed(&many))).is_none(), "its lists are memory, too");
+        assert_eq!(kind, Kind::listed(listed(&short)));
     }
 
     #[test]
@@ -87,6 +129,6 @@ mod tests {
         let buffers = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
         let mut recent = Recent::default();
         recent.keep(BARRIER, Box::new(Execution::new(long, buffers, 1, 0, Rank(0))));
-        assert!(recent.take(&BARRIER).is_none());
+        assert!(recent.take(|kept| *kept == BARRIER).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
-use weft::collectives::{Collective, Crossing, Each, Rooted};
+use weft::collectives::{Collective, Crossing, Each, Rooted, Uneven};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, bytes_of};
@@ -283,7 +283,7 @@ pub unsafe fn mpi_gatherv(
         }
         let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         way.check(comm, || format!("{}, root {}", way.name(), root.0))?;
-        let what = What::Gatherv { root, in_place };
+        let what = What::Uneven { what: Uneven::Gather { root, in_place }, sends: None };
         if !here {
             return Ok(Described::new(what, gives, Side::none(), false));
         }
@@ -373,7 +373,7 @@ pub unsafe fn mpi_scatterv(
         }
         let (gets, gets_bytes) = side(runtime, recvbuf, recvcount, recvtype, in_place)?;
         way.check(comm, || format!("{}, root {}", way.name(), root.0))?;
-        let what = What::Scatterv { root, in_place };
+        let what = What::Uneven { what: Uneven::Scatter { root, in_place }, sends: None };
         if !here {
             return Ok(Described::new(what, Side::none(), gets, false));
         }
@@ -461,7 +461,8 @@ pub unsafe fn mpi_allgatherv(
             let lengths = pieces.iter().map(|piece| bytes_of(piece.count, &piece.datatype).unwrap_or(0));
             format!("{}, {}", way.name(), amounts(lengths))
         })?;
-        Ok(Described::new(What::Allgatherv { in_place }, gives, Side::listed(recvbuf, pieces), in_place))
+        let what = What::Uneven { what: Uneven::Allgather { in_place }, sends: None };
+        Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
     };
     // SAFETY: the program's promises are handed on.
     unsafe { way.call(comm, describe) }
@@ -564,7 +565,8 @@ fn all_to_all(
         check_same(bytes_at(gives, comm.rank())?, bytes_at(&gets, comm.rank())?)?;
     }
     let gives = gives.map_or_else(Side::none, |gives| Side::listed(sendbuf, gives));
-    Ok(Described::new(What::Alltoallv { in_place }, gives, Side::listed(recvbuf, gets), in_place))
+    let what = What::Uneven { what: Uneven::Alltoall { in_place }, sends: None };
+    Ok(Described::new(what, gives, Side::listed(recvbuf, gets), in_place))
 }
 
 /// The pieces that arrays of counts, displacements in bytes and datatypes describe.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{self, Collective, Crossing, Operator};
+use weft::collectives::{self, Collective, Crossing, Operator, Uneven};
 use weft::{Class, Communicator, Error, Result};
 
 use crate::arguments;
@@ -37,13 +37,16 @@ impl Reduction {
     }
 
     /// Compares the calls of all ranks (`WEFT_CHECK`); `more` is what must be the same beside operator and length.
-    fn check(&self, way: &Way, comm: &Communicator, more: &str, count: i64) -> Result<()> {
-        way.check(comm, || match &self.operation {
-            Operation::Predefined(operator, basic) => {
-                format!("{}{more}, {operator}, {count} of {}", way.name(), basic.name())
-            }
-            Operation::User { datatype, .. } => {
-                format!("{}{more}, an operator of the program, {}", way.name(), amount(count, datatype))
+    fn check(&self, way: &Way, comm: &Communicator, more: impl FnOnce() -> String, count: i64) -> Result<()> {
+        way.check(comm, || {
+            let call = way.name().to_string() + &more();
+            match &self.operation {
+                Operation::Predefined(operator, basic) => {
+                    format!("{call}, {operator}, {count} of {}", basic.name())
+                }
+                Operation::User { datatype, .. } => {
+                    format!("{call}, an operator of the program, {}", amount(count, datatype))
+                }
             }
         })
     }
@@ -92,7 +95,7 @@ pub unsafe fn mpi_reduce(
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
         refuse_in_place(if here { recvbuf } else { sendbuf })?;
         let reduction = Reduction::new(runtime, count, datatype, op)?;
-        reduction.check(&way, comm, &format!(", root {}", root.0), count)?;
+        reduction.check(&way, comm, || format!(", root {}", root.0), count)?;
         let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
         let (gets, _) = side(runtime, recvbuf, count, datatype, !here)?;
         let what = What::Even(Collective::Reduce(root, reduction.shaped(in_place)));
@@ -135,7 +138,7 @@ impl Everywhere {
             let reduction = Reduction::new(runtime, count, datatype, op)?;
             let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
             let gets = Side::whole(recvbuf, whole(runtime, count, datatype)?);
-            reduction.check(way, comm, "", count)?;
+            reduction.check(way, comm, String::new, count)?;
             let what = What::Even(collective(reduction.shaped(in_place)));
             // What stands in the output is loaded in any case, since the first rank of an exclusive scan leaves it as
             // it is.
@@ -236,7 +239,7 @@ pub unsafe fn mpi_reduce_scatter_block(
             let crossing = Crossing::ReduceScatter { counts, operator: reduction.operator };
             return Ok(reduction.combining(two.even(crossing, gives, gets)?));
         }
-        reduction.check(&way, comm, "", recvcount)?;
+        reduction.check(&way, comm, String::new, recvcount)?;
         let what = What::Even(Collective::ReduceScatterBlock(reduction.shaped(in_place)));
         Ok(reduction.describe(what, gives, gets, in_place))
     };
@@ -281,8 +284,10 @@ pub unsafe fn mpi_reduce_scatter(
             let crossing = Crossing::ReduceScatter { counts, operator: reduction.operator };
             return Ok(reduction.combining(two.even(crossing, gives, gets)?));
         }
-        reduction.check(&way, comm, &format!(", {}", amounts(counts.iter().copied())), total)?;
-        let what = What::ReduceScatter { counts, operator: reduction.operator, in_place };
+        reduction.check(&way, comm, || format!(", {}", amounts(counts.iter().copied())), total)?;
+        let lengths = counts.iter().map(|count| count * reduction.operator.element_bytes);
+        let what = Uneven::ReduceScatter { operator: reduction.operator, in_place };
+        let what = What::Uneven { what, sends: Some(collectives::packed(lengths)) };
         Ok(reduction.describe(what, gives, gets, in_place))
     };
     // SAFETY: the program's promises are handed on.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use weft::claims::{Combine, Reduce};
 use weft::collectives::{
-    self, Across, Around, Block, Collective, Crossing, Neighbourhood, Operator, Schedule,
+    Across, Around, Block, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
 };
-use weft::{Communicator, Rank, Result};
+use weft::{Communicator, Result};
 
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
@@ -176,16 +176,8 @@ pub(crate) struct Described {
 pub(crate) enum What {
     /// As much for every rank: it may come again.
     Even(Collective),
-    /// Different parts to the root.
-    Gatherv { root: Rank, in_place: bool },
-    /// Different parts from the root.
-    Scatterv { root: Rank, in_place: bool },
-    /// Different parts to everybody.
-    Allgatherv { in_place: bool },
-    /// Different parts from everybody to everybody.
-    Alltoallv { in_place: bool },
-    /// So many elements of the result for each.
-    ReduceScatter { counts: Vec<usize>, operator: Operator, in_place: bool },
+    /// Different parts for each rank; where those of the input stand, if not as they are described.
+    Uneven { what: Uneven, sends: Option<Vec<Block>> },
     /// With the neighbours, as much for each.
     Around(Around),
     /// One block to all neighbours; where theirs stand, if not as they are described.
@@ -198,28 +190,10 @@ pub(crate) enum What {
 
 impl What {
     fn schedule(&self, comm: &Communicator, input: &Input, output: &Output) -> Result<Schedule> {
-        let (shape, here) = (comm.shape(), comm.rank());
-        let mine = |blocks: &[Block]| blocks[here.0 as usize].bytes;
         Ok(match self {
-            What::Even(collective) => collective.schedule(&shape),
-            What::Gatherv { root, in_place } if here == *root => {
-                collectives::gatherv(&shape, *root, mine(&output.blocks), &output.blocks, *in_place)
-            }
-            What::Gatherv { root, .. } => {
-                collectives::gatherv(&shape, *root, input.payload.bytes(), &[], false)
-            }
-            What::Scatterv { root, in_place } if here == *root => {
-                collectives::scatterv(&shape, *root, &input.blocks, mine(&input.blocks), *in_place)
-            }
-            What::Scatterv { root, .. } => {
-                collectives::scatterv(&shape, *root, &[], output.memory.bytes(), false)
-            }
-            What::Allgatherv { in_place } => collectives::allgatherv(&shape, &output.blocks, *in_place),
-            What::Alltoallv { in_place } => {
-                collectives::alltoallv(&shape, &input.blocks, &output.blocks, *in_place)
-            }
-            What::ReduceScatter { counts, operator, in_place } => {
-                collectives::reduce_scatter(&shape, counts, *operator, *in_place)
+            What::Even(collective) => collective.schedule(&comm.shape()),
+            What::Uneven { what, sends } => {
+                listed(*what, sends.as_deref(), input, output).schedule(&comm.shape())
             }
             What::Around(around) => around.schedule(comm.neighbourhood()?),
             What::AroundToAll { receives } => {
@@ -234,6 +208,11 @@ impl What {
             What::Across(across, crossing) => crossing.schedule(across, &input.blocks, &output.blocks),
         })
     }
+}
+
+/// An operation with the blocks of its buffers.
+fn listed<'a>(what: Uneven, sends: Option<&'a [Block]>, input: &'a Input, output: &'a Output) -> Listed<'a> {
+    Listed { what, sends: sends.unwrap_or(&input.blocks), receives: &output.blocks }
 }
 
 impl Described {
@@ -276,6 +255,10 @@ impl Described {
         };
         match &self.what {
             What::Even(collective) => comm.perform(*collective, payload, lent, combine)?,
+            What::Uneven { what, sends } => {
+                let listed = listed(*what, sends.as_deref(), &input, &output);
+                comm.perform_uneven(listed, payload, lent, combine)?;
+            }
             What::Around(around) => comm.perform_around(*around, payload, lent)?,
             what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Schedule, Shape};
+use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 use process_manager::NodeMap;
@@ -81,25 +81,45 @@ impl Communicator {
         if let Some(across) = self.two_groups() {
             return self.perform_across(&across, collective);
         }
-        let schedule = || collective.schedule(&self.shape());
-        self.repeat(Kind::All(collective), schedule, Buffers { input, output }, reduce)
+        let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
+        let new = || (Kind::All(collective), collective.schedule(&self.shape()));
+        self.repeat(is, new, Buffers { input, output }, reduce)
     }
 
-    /// Does an operation that may have been done lately.
+    /// Does a collective operation with blocks that differ in length. One that was done lately with the same blocks costs no
+    /// allocation. Not over two groups.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`].
+    pub fn perform_uneven(
+        &self,
+        listed: Listed<'_>,
+        input: Payload<'static>,
+        output: UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
+        self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce)
+    }
+
+    /// Does an operation that may have been done lately: `is` finds it, and `new` describes it.
     pub(super) fn repeat(
         &self,
-        kind: Kind,
-        schedule: impl FnOnce() -> Schedule,
+        is: impl Fn(&Kind) -> bool,
+        new: impl FnOnce() -> (Kind, Schedule),
         buffers: Buffers,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let kept = self.inner.recent.hold().take(&kind);
-        let mut execution = match kept {
-            Some(mut execution) => {
+        let kept = self.inner.recent.hold().take(is);
+        let (kind, mut execution) = match kept {
+            Some((kind, mut execution)) => {
                 execution.again(buffers, self.next_tag());
-                execution
+                (kind, execution)
             }
-            None => Box::new(self.execution(schedule(), buffers)),
+            None => {
+                let (kind, schedule) = new();
+                (kind, Box::new(self.execution(schedule, buffers)))
+            }
         };
         self.carry_out(&mut execution, reduce)?;
         self.inner.recent.hold().keep(kind, execution);

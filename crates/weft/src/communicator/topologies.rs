@@ -258,8 +258,9 @@ impl Communicator {
     /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
     pub fn perform_around(&self, around: Around, input: Payload<'static>, output: UserMemory) -> Result<()> {
         let neighbourhood = self.neighbourhood()?;
-        let schedule = || around.schedule(neighbourhood);
-        self.repeat(Kind::Around(around), schedule, Buffers { input, output }, &mut |_, _| {})
+        let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
+        let new = || (Kind::Around(around), around.schedule(neighbourhood));
+        self.repeat(is, new, Buffers { input, output }, &mut |_, _| {})
     }
 }
 
