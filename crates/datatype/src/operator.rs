@@ -10,9 +10,9 @@ use crate::{Class, Datatype, Predefined};
 pub enum Operator {
     /// `MPI_SUM`. Integers wrap.
     Sum,
-    /// `MPI_MIN`. A NaN on either side is the result; -0 is below +0.
+    /// `MPI_MIN`. With a NaN on either side the result is one; -0 is below +0.
     Min,
-    /// `MPI_MAX`. A NaN on either side is the result; +0 is above -0.
+    /// `MPI_MAX`. With a NaN on either side the result is one; +0 is above -0.
     Max,
     /// `MPI_PROD`. Integers wrap.
     Prod,
