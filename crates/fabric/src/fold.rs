@@ -25,6 +25,14 @@ pub struct Beside<A, B>(pub A, pub B);
 // SAFETY: neither part is aligned, so there is no gap between them or behind them.
 unsafe impl<A: Bytes, B: Bytes> Bytes for Beside<A, B> {}
 
+/// The first element; `None` where there are not bytes enough.
+#[inline]
+#[must_use]
+pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
+    // SAFETY: the claim covers an element, any bytes are one, and bytes need no alignment.
+    (size_of::<B>() <= payload.bytes()).then(|| unsafe { payload.start().cast::<B>().read() })
+}
+
 /// Combines as many elements as both hold: `inout[i] = with(incoming[i], inout[i])`. `with` is best small and inlined.
 ///
 /// The two may overlap; each element is read before it is written then.

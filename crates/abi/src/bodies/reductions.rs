@@ -42,6 +42,9 @@ impl Reduction {
             Operation::Predefined(operator, basic) => {
                 format!("{}{more}, {operator}, {count} of {}", way.name(), basic.name())
             }
+            Operation::Search(operator, pair) => {
+                format!("{}{more}, {operator}, {count} of {pair}", way.name())
+            }
             Operation::User { datatype, .. } => {
                 format!("{}{more}, an operator of the program, {}", way.name(), amount(count, datatype))
             }
