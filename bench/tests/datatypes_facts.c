@@ -1,4 +1,4 @@
-// ranks: 1
+// ranks: 1 3
 // What datatypes tell of themselves: how they were made, their names and kin; and what is refused.
 // (MPI 5.0, sections 5.1.13, 6.9.4, 7.8 and 19.1.9)
 #include "check.h"
@@ -83,6 +83,57 @@ static void kin(void) {
     OK(MPI_Type_free(&own));
 }
 
+/* Pairs that have no name of their own: predefined all the same, and searched among. */
+static void unnamed_pairs(void) {
+    struct far { double value; long index; } in[3] = {{1.5, 9}, {-2, 4}, {7, 3}}, inout[3] = {{1.5, 8}, {5, 1}, {7, 5}};
+    struct near { signed char value; short index; } small[2] = {{-3, 7}, {4, 1}}, least[2];
+    MPI_Datatype pair, again, other, parts[2];
+    MPI_Aint lb, extent, true_lb, true_extent, addresses[1];
+    int ni, na, nd, combiner, size, integers[1], length;
+    char name[MPI_MAX_OBJECT_NAME];
+    section("pairs without a name");
+    OK(MPI_Type_get_value_index(MPI_DOUBLE, MPI_LONG, &pair));
+    CHECK(pair != MPI_DATATYPE_NULL);
+    OK(MPI_Type_get_value_index(MPI_DOUBLE, MPI_LONG, &again));
+    OK(MPI_Type_get_value_index(MPI_DOUBLE, MPI_LONG_LONG, &other));
+    CHECK(pair == again && pair != other);
+    OK(MPI_Type_get_envelope(pair, &ni, &na, &nd, &combiner));
+    CHECK(combiner == MPI_COMBINER_VALUE_INDEX && ni == 0 && na == 0 && nd == 2);
+    OK(MPI_Type_get_contents(pair, 0, 0, 2, integers, addresses, parts));
+    CHECK(parts[0] == MPI_DOUBLE && parts[1] == MPI_LONG);
+    OK(MPI_Type_get_name(pair, name, &length));
+    CHECK(length == 0);
+    OK(MPI_Type_size(pair, &size));
+    OK(MPI_Type_get_extent(pair, &lb, &extent));
+    CHECK(size == 16 && lb == 0 && extent == sizeof(struct far));
+    again = pair;
+    CLASS(MPI_Type_free(&again), MPI_ERR_TYPE);
+    section("searches among them");
+    OK(MPI_Reduce_local(in, inout, 3, pair, MPI_MINLOC));
+    CHECK(inout[0].index == 8 && inout[1].value == -2 && inout[1].index == 4 && inout[2].index == 3);
+    in[0] = (struct far){2.5 + check_rank, check_rank};
+    OK(MPI_Allreduce(in, inout, 1, pair, MPI_MAXLOC, MPI_COMM_WORLD));
+    CHECK(inout[0].value == 1.5 + check_size && inout[0].index == check_size - 1);
+    CLASS(MPI_Reduce_local(in, inout, 3, pair, MPI_SUM), MPI_ERR_OP);
+    section("gaps within them");
+    OK(MPI_Type_get_value_index(MPI_SIGNED_CHAR, MPI_SHORT, &pair));
+    OK(MPI_Type_size(pair, &size));
+    OK(MPI_Type_get_extent(pair, &lb, &extent));
+    OK(MPI_Type_get_true_extent(pair, &true_lb, &true_extent));
+    CHECK(size == 3 && extent == 4 && true_lb == 0 && true_extent == 4);
+    memset(least, 0x55, sizeof least);
+    least[0].value = -3, least[0].index = 5, least[1].value = 9, least[1].index = 2;
+    OK(MPI_Reduce_local(small, least, 2, pair, MPI_MINLOC));
+    CHECK(least[0].index == 5 && least[1].value == 4 && least[1].index == 1);
+    CHECK(((char *)least)[1] == 0x55 && ((char *)least)[5] == 0x55);
+    OK(MPI_Sendrecv(small, 2, pair, check_rank, 1, least, 2, pair, check_rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    CHECK(memcmp(&least[0].index, &small[0].index, 2) == 0 && ((char *)least)[1] == 0x55);
+    section("the same datatype by another road has no order");
+    OK(MPI_Type_dup(pair, &again));
+    CLASS(MPI_Reduce_local(small, least, 2, again, MPI_MINLOC), MPI_ERR_OP);
+    OK(MPI_Type_free(&again));
+}
+
 static void refused(void) {
     MPI_Datatype made = MPI_DATATYPE_NULL, uncommitted, freed;
     int values[8] = {0}, position = 0, bytes;
@@ -125,6 +176,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     contents();
     kin();
+    if (!check_library_is("MPICH")) unnamed_pairs();
     refused();
     return check_close();
 }

@@ -194,6 +194,31 @@ static void own(void) {
     STRICT_CLASS(MPI_Op_free(&op), MPI_ERR_OP);
 }
 
+/* What a Fortran program has asked for by precision and range is combined as the datatype is that it got. */
+static void parameterized(void) {
+    MPI_Datatype integer, real, complex_, copy;
+    long long number = check_rank + 1, product = 0;
+    double value = check_rank + 0.5, least = -1;
+    double complex turned = 1 + check_rank * I, sum = 0;
+    section("datatypes by precision and range");
+    OK(MPI_Type_create_f90_integer(15, &integer));
+    OK(MPI_Type_create_f90_real(14, 200, &real));
+    OK(MPI_Type_create_f90_complex(14, 200, &complex_));
+    OK(MPI_Allreduce(&number, &product, 1, integer, MPI_PROD, MPI_COMM_WORLD));
+    SAME(product, check_size == 3 ? 6 : check_size);
+    OK(MPI_Allreduce(&value, &least, 1, real, MPI_MIN, MPI_COMM_WORLD));
+    CHECK(least == 0.5);
+    OK(MPI_Allreduce(&turned, &sum, 1, complex_, MPI_SUM, MPI_COMM_WORLD));
+    CHECK(creal(sum) == check_size && cimag(sum) == check_size * (check_size - 1) / 2);
+    OK(MPI_Reduce_local(&number, &product, 1, integer, MPI_BXOR));
+    SAME(product, (check_size == 3 ? 6 : check_size) ^ (check_rank + 1));
+    STRICT_CLASS(MPI_Reduce_local(&value, &least, 1, real, MPI_BAND), MPI_ERR_OP);
+    STRICT_CLASS(MPI_Reduce_local(&turned, &sum, 1, complex_, MPI_MAX), MPI_ERR_OP);
+    OK(MPI_Type_dup(real, &copy));
+    STRICT_CLASS(MPI_Reduce_local(&value, &least, 1, copy, MPI_MIN), MPI_ERR_OP);
+    OK(MPI_Type_free(&copy));
+}
+
 int main(int argc, char **argv) {
     check_open(argc, argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -202,5 +227,6 @@ int main(int argc, char **argv) {
     legality();
     numbers();
     own();
+    parameterized();
     return check_close();
 }

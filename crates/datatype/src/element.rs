@@ -3,16 +3,16 @@
 //! The kernels in [`reduce`](crate::reduce) are generic over these traits. Reading through byte arrays of constant
 //! size costs nothing and lets the compiler vectorise the loops.
 
+use fabric::fold::{Beside, Bytes};
 use half::f16;
 
 use crate::x87;
 
-/// A value that stands in packed form as `BYTES` bytes.
+/// A value that stands in packed form as so many bytes.
 pub(crate) trait Element: Copy {
-    const BYTES: usize;
-    /// `bytes` has `BYTES` bytes.
-    fn read(bytes: &[u8]) -> Self;
-    fn write(self, bytes: &mut [u8]);
+    type Packed: Bytes;
+    fn of_packed(bytes: Self::Packed) -> Self;
+    fn packed(self) -> Self::Packed;
 }
 
 /// What has a sum and a product. Integers wrap; complex numbers multiply by the school formula, part by part, as
@@ -25,6 +25,9 @@ pub(crate) trait Number: Element {
 
 /// What has an order, perhaps with values that stand outside it.
 pub(crate) trait Ordered: Element {
+    /// Whether processors have an instruction for the lower and the higher of two, or a few that are as good.
+    const IS_QUICK: bool = false;
+
     fn is_below(self, other: Self) -> bool;
     fn is_equal(self, other: Self) -> bool;
     fn is_nan(self) -> bool;
@@ -33,6 +36,8 @@ pub(crate) trait Ordered: Element {
 
     /// The lower of the two; a NaN if there is one; of two zeroes the negative one. So the order of the operands
     /// does not show in the result, but for the bits inside a NaN.
+    ///
+    /// Conditions are combined by `&` and `|` here and below, so that they are no branches.
     #[inline]
     fn lower(self, other: Self) -> Self {
         let equal = self.is_equal(other) & self.is_negative();
@@ -59,16 +64,16 @@ pub(crate) trait Bits: Element {
 macro_rules! element {
     ($($type:ty)*) => {$(
         impl Element for $type {
-            const BYTES: usize = size_of::<$type>();
+            type Packed = [u8; size_of::<$type>()];
 
             #[inline]
-            fn read(bytes: &[u8]) -> $type {
-                bytes.try_into().map(<$type>::from_ne_bytes).unwrap_or_default()
+            fn of_packed(bytes: Self::Packed) -> $type {
+                <$type>::from_ne_bytes(bytes)
             }
 
             #[inline]
-            fn write(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_ne_bytes());
+            fn packed(self) -> Self::Packed {
+                self.to_ne_bytes()
             }
         }
     )*};
@@ -86,6 +91,8 @@ macro_rules! integer {
         }
 
         impl Ordered for $type {
+            const IS_QUICK: bool = size_of::<$type>() <= 4;
+
             #[inline]
             fn is_below(self, other: $type) -> bool { self < other }
             #[inline]
@@ -116,7 +123,7 @@ macro_rules! integer {
 }
 
 macro_rules! floating {
-    ($($type:ty)*) => {$(
+    ($($type:ty { $($quick:tt)* })*) => {$(
         impl Number for $type {
             #[inline]
             fn plus(self, other: $type) -> $type { self + other }
@@ -135,13 +142,38 @@ macro_rules! floating {
             fn is_nan(self) -> bool { self != self }
             #[inline]
             fn is_negative(self) -> bool { self.is_sign_negative() }
+            $($quick)*
         }
     )*};
 }
 
+/// The lower and the higher of two by the instruction that processors have, which gives the second of two zeroes, and the
+/// second where one is no number. Asked both ways round, it gives either; their bits together are a negative zero where one
+/// is, and a NaN where one is.
+macro_rules! quick {
+    () => {
+        const IS_QUICK: bool = true;
+
+        #[inline]
+        fn lower(self, other: Self) -> Self {
+            let lower = |one: Self, other: Self| if one < other { one } else { other };
+            Self::from_bits(lower(self, other).to_bits() | lower(other, self).to_bits())
+        }
+
+        #[inline]
+        fn higher(self, other: Self) -> Self {
+            -(-self).lower(-other)
+        }
+    };
+}
+
 element! { i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f16 f32 f64 }
 integer! { i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 }
-floating! { f16 f32 f64 }
+floating! {
+    f16 {}
+    f32 { quick!(); }
+    f64 { quick!(); }
+}
 
 /// An x87 long double: ten bytes of number, six unused.
 #[derive(Clone, Copy, Debug)]
@@ -165,16 +197,16 @@ impl LongDouble {
 }
 
 impl Element for LongDouble {
-    const BYTES: usize = 16;
+    type Packed = x87::Bytes;
 
     #[inline]
-    fn read(bytes: &[u8]) -> LongDouble {
-        LongDouble(bytes.try_into().unwrap_or_default())
+    fn of_packed(bytes: x87::Bytes) -> LongDouble {
+        LongDouble(bytes)
     }
 
     #[inline]
-    fn write(self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.0);
+    fn packed(self) -> x87::Bytes {
+        self.0
     }
 }
 
@@ -234,17 +266,16 @@ pub(crate) struct Complex<T> {
 }
 
 impl<T: Element> Element for Complex<T> {
-    const BYTES: usize = 2 * T::BYTES;
+    type Packed = [T::Packed; 2];
 
     #[inline]
-    fn read(bytes: &[u8]) -> Complex<T> {
-        Complex { real: T::read(&bytes[..T::BYTES]), imaginary: T::read(&bytes[T::BYTES..]) }
+    fn of_packed([real, imaginary]: [T::Packed; 2]) -> Complex<T> {
+        Complex { real: T::of_packed(real), imaginary: T::of_packed(imaginary) }
     }
 
     #[inline]
-    fn write(self, bytes: &mut [u8]) {
-        self.real.write(&mut bytes[..T::BYTES]);
-        self.imaginary.write(&mut bytes[T::BYTES..]);
+    fn packed(self) -> [T::Packed; 2] {
+        [self.real.packed(), self.imaginary.packed()]
     }
 }
 
@@ -277,17 +308,16 @@ pub(crate) struct Located<V, I> {
 }
 
 impl<V: Element, I: Element> Element for Located<V, I> {
-    const BYTES: usize = V::BYTES + I::BYTES;
+    type Packed = Beside<V::Packed, I::Packed>;
 
     #[inline]
-    fn read(bytes: &[u8]) -> Located<V, I> {
-        Located { value: V::read(&bytes[..V::BYTES]), index: I::read(&bytes[V::BYTES..]) }
+    fn of_packed(Beside(value, index): Self::Packed) -> Located<V, I> {
+        Located { value: V::of_packed(value), index: I::of_packed(index) }
     }
 
     #[inline]
-    fn write(self, bytes: &mut [u8]) {
-        self.value.write(&mut bytes[..V::BYTES]);
-        self.index.write(&mut bytes[V::BYTES..]);
+    fn packed(self) -> Self::Packed {
+        Beside(self.value.packed(), self.index.packed())
     }
 }
 
@@ -308,11 +338,7 @@ impl<V: Ordered, I: Ordered> Located<V, I> {
     fn first(self, other: Self, other_wins: bool, self_wins: bool) -> Self {
         let self_wins = self_wins | self.value.is_nan();
         let other_wins = other_wins | other.value.is_nan();
-        match (self_wins, other_wins) {
-            (true, false) => self,
-            (false, true) => other,
-            _ if other.index.is_below(self.index) => other,
-            _ => self,
-        }
+        let is_tie = self_wins == other_wins;
+        if (other_wins & !self_wins) | (is_tie & other.index.is_below(self.index)) { other } else { self }
     }
 }

@@ -10,9 +10,9 @@ use crate::{Class, Datatype, Predefined};
 pub enum Operator {
     /// `MPI_SUM`. Integers wrap.
     Sum,
-    /// `MPI_MIN`. A NaN on either side is the result; -0 is below +0.
+    /// `MPI_MIN`. With a NaN on either side the result is one; -0 is below +0.
     Min,
-    /// `MPI_MAX`. A NaN on either side is the result; +0 is above -0.
+    /// `MPI_MAX`. With a NaN on either side the result is one; +0 is above -0.
     Max,
     /// `MPI_PROD`. Integers wrap.
     Prod,
@@ -91,7 +91,8 @@ impl Operator {
     }
 
     /// Whether it may be used with elements of this datatype. Predefined operators take predefined datatypes only
-    /// (MPI 5.0 section 6.9.2); what a constructor made is refused, also a duplicate.
+    /// (MPI 5.0 section 6.9.2); what a constructor made is refused, also a duplicate. [`Pair`](crate::Pair) is for searches
+    /// among pairs without a name.
     #[must_use]
     pub fn is_legal(self, datatype: &Datatype) -> bool {
         datatype.predefined().is_some_and(|predefined| self.is_legal_for(predefined))

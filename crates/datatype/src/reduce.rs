@@ -1,11 +1,13 @@
 //! Reduction: each element of one buffer combined with its neighbour in another, `inout = incoming op inout`.
 //!
-//! The kernels work on packed elements, at any address. [`reduce`] is for slices; [`reduce_packed`] and
-//! [`reduce_elements`] are for claims on memory and go through a small buffer that stays in the first-level cache.
+//! The kernels work on packed elements, at any address, in one pass ([`fold()`]). [`reduce`] is for slices, [`reduce_packed`]
+//! for claims on memory; elements with gaps go through a small buffer that stays in the first-level cache
+//! ([`reduce_elements`]).
 
 use std::ops::Range;
 
-use fabric::{Payload, UserMemory};
+use fabric::fold::{fold, fold_choosing};
+use fabric::{Payload, UserMemory, made};
 use half::f16;
 use thiserror::Error;
 
@@ -60,7 +62,9 @@ pub fn reduce(
         let (incoming, inout) = (incoming.len(), inout.len());
         return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
     }
-    combine(operator, predefined, incoming, inout)
+    let mut done = Ok(());
+    made(inout, |inout| done = combine(operator, predefined, Payload::from(incoming), inout));
+    done
 }
 
 /// As [`reduce`], over claims on memory: `count` packed elements, which is `count` times
@@ -81,11 +85,7 @@ pub fn reduce_packed(
         let (incoming, inout) = (incoming.bytes(), inout.bytes());
         return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
     }
-    let job = PackedJob { operator, predefined, each, bytes };
-    match bytes {
-        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL>(incoming, inout),
-        _ => job.run::<STAGE_BYTES>(incoming, inout),
-    }
+    combine(operator, predefined, incoming.part(0, bytes), inout)
 }
 
 /// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that pairs
@@ -115,32 +115,6 @@ pub fn reduce_elements(
     }
 }
 
-/// A reduction over packed claims that cover `bytes` bytes, elements of `each` bytes.
-struct PackedJob {
-    operator: Operator,
-    predefined: Predefined,
-    each: usize,
-    bytes: usize,
-}
-
-impl PackedJob {
-    fn run<const STAGE: usize>(
-        &self,
-        incoming: Payload<'_>,
-        inout: &mut UserMemory,
-    ) -> Result<(), ReduceError> {
-        let (mut left, mut right) = ([0; STAGE], [0; STAGE]);
-        for piece in pieces(self.bytes, self.each, STAGE) {
-            let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
-            incoming.after(piece.start).copy_to(left);
-            inout.payload().after(piece.start).copy_to(right);
-            combine(self.operator, self.predefined, left, right)?;
-            inout.write_at(piece.start, Payload::from(&*right));
-        }
-        Ok(())
-    }
-}
-
 /// A reduction over claims that cover the span of `count` elements, which are `bytes` bytes in packed form.
 struct ElementsJob<'a> {
     operator: Operator,
@@ -163,7 +137,7 @@ impl ElementsJob<'_> {
             let at = piece.start as i64;
             pack(self.datatype, self.count, incoming, left, at)?;
             pack(self.datatype, self.count, inout.payload(), right, at)?;
-            combine(self.operator, self.predefined, left, right)?;
+            reduce(self.operator, self.predefined, left, right)?;
             unpack(self.datatype, self.count, Payload::from(&*right), inout, at)?;
         }
         Ok(())
@@ -200,15 +174,16 @@ fn check_claims(
     Ok(())
 }
 
+/// Combines as many whole elements as both hold.
 fn combine(
     operator: Operator,
     predefined: Predefined,
-    incoming: &[u8],
-    inout: &mut [u8],
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
 ) -> Result<(), ReduceError> {
     let done = match operator {
         Operator::Replace => {
-            inout.copy_from_slice(incoming);
+            inout.write_at(0, incoming);
             Some(())
         }
         Operator::NoOperation => Some(()),
@@ -218,7 +193,7 @@ fn combine(
 }
 
 /// Calls the kernel for a number format; `None` when there is none for the operator.
-fn dispatch(operator: Operator, basic: Basic, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+fn dispatch(operator: Operator, basic: Basic, incoming: Payload<'_>, inout: &mut UserMemory) -> Option<()> {
     match basic {
         Basic::I8 => integers::<i8>(operator, incoming, inout),
         Basic::I16 => integers::<i16>(operator, incoming, inout),
@@ -249,7 +224,11 @@ fn dispatch(operator: Operator, basic: Basic, incoming: &[u8], inout: &mut [u8])
     }
 }
 
-fn integers<T: Number + Ordered + Bits>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+fn integers<T: Number + Ordered + Bits>(
+    operator: Operator,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Option<()> {
     match operator {
         Operator::BitAnd => each(incoming, inout, T::and),
         Operator::BitOr => each(incoming, inout, T::or),
@@ -262,16 +241,22 @@ fn integers<T: Number + Ordered + Bits>(operator: Operator, incoming: &[u8], ino
     Some(())
 }
 
-fn reals<T: Number + Ordered>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+fn reals<T: Number + Ordered>(
+    operator: Operator,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Option<()> {
     match operator {
-        Operator::Min => each(incoming, inout, T::lower),
-        Operator::Max => each(incoming, inout, T::higher),
+        Operator::Min if T::IS_QUICK => each(incoming, inout, T::lower),
+        Operator::Max if T::IS_QUICK => each(incoming, inout, T::higher),
+        Operator::Min => each_chosen(incoming, inout, T::lower),
+        Operator::Max => each_chosen(incoming, inout, T::higher),
         _ => return numbers::<T>(operator, incoming, inout),
     }
     Some(())
 }
 
-fn numbers<T: Number>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+fn numbers<T: Number>(operator: Operator, incoming: Payload<'_>, inout: &mut UserMemory) -> Option<()> {
     match operator {
         Operator::Sum => each(incoming, inout, T::plus),
         Operator::Prod => each(incoming, inout, T::times),
@@ -280,22 +265,29 @@ fn numbers<T: Number>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> 
     Some(())
 }
 
-fn pairs<V: Ordered, I: Ordered>(operator: Operator, incoming: &[u8], inout: &mut [u8]) -> Option<()> {
+fn pairs<V: Ordered, I: Ordered>(
+    operator: Operator,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Option<()> {
     match operator {
-        Operator::MinLocation => each(incoming, inout, Located::<V, I>::lowest),
-        Operator::MaxLocation => each(incoming, inout, Located::<V, I>::highest),
+        Operator::MinLocation => each_chosen(incoming, inout, Located::<V, I>::lowest),
+        Operator::MaxLocation => each_chosen(incoming, inout, Located::<V, I>::highest),
         _ => return None,
     }
     Some(())
 }
 
-/// The loop that all kernels are. The element size is a constant in it, so it vectorises where the operation does.
+/// One kernel: a loop over elements as values.
 #[inline]
-fn each<T: Element>(incoming: &[u8], inout: &mut [u8], with: impl Fn(T, T) -> T) {
-    let pairs = incoming.chunks_exact(T::BYTES).zip(inout.chunks_exact_mut(T::BYTES));
-    for (incoming, inout) in pairs {
-        with(T::read(incoming), T::read(inout)).write(inout);
-    }
+fn each<T: Element>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(T, T) -> T) {
+    fold(incoming, inout, |left, right| with(T::of_packed(left), T::of_packed(right)).packed());
+}
+
+/// As [`each`], where the result is one of the two.
+#[inline]
+fn each_chosen<T: Element>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(T, T) -> T) {
+    fold_choosing(incoming, inout, |left, right| with(T::of_packed(left), T::of_packed(right)).packed());
 }
 
 /// A piece of each buffer is copied to the stack; both together fit well into a first-level cache.

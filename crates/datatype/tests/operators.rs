@@ -514,6 +514,38 @@ fn buffers_may_stand_at_any_address() {
     }
 }
 
+/// Whatever the vectors of the processor are: their whole loops, what is left behind these, and addresses between.
+#[test]
+fn all_lengths_at_all_addresses_agree_with_the_reference() {
+    const MOST: usize = 67;
+    let mut random = Random(5);
+    for (operator, predefined, basic) in legal_pairs() {
+        let bytes = basic.bytes();
+        let incoming = random_elements(basic, MOST, &mut random);
+        let before = random_elements(basic, MOST, &mut random);
+        let pairs = incoming.chunks(bytes).zip(before.chunks(bytes));
+        let expected: Vec<u8> = pairs.flat_map(|(a, b)| reference(operator, basic, a, b)).collect();
+        for (left_at, right_at) in [(0, 0), (1, 1), (0, 8), (5, 2), (31, 17), (16, 63)] {
+            let (left, right) = (Heap::new(MOST * bytes + 64), Heap::new(MOST * bytes + 64));
+            left.memory().write_at(left_at, Payload::from(&incoming[..]));
+            for count in 0..=MOST {
+                right.memory().write_at(right_at, Payload::from(&before[..]));
+                let mut inout = right.memory().part(right_at, MOST * bytes);
+                reduce_packed(operator, predefined, count, left.payload().after(left_at), &mut inout)
+                    .expect("legal");
+                let got = inout.payload().to_vec();
+                let (done, rest) = got.split_at(count * bytes);
+                let mut elements = done.chunks(bytes).zip(expected.chunks(bytes));
+                assert!(
+                    elements.all(|(got, expected)| same(basic, got, expected)),
+                    "{count} of {operator} {predefined} at {left_at} and {right_at}"
+                );
+                assert_eq!(rest, &before[count * bytes..], "{count} of {operator} {predefined}");
+            }
+        }
+    }
+}
+
 #[test]
 fn unequal_buffers_are_refused() {
     let unequal =

@@ -19,10 +19,11 @@ mod strangers;
 mod swap;
 mod topologies;
 
+pub use check::Called;
 pub use duplicate::Duplicating;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
-pub use partitioned::{PartitionedReceive, PartitionedSend};
+pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
@@ -91,6 +92,8 @@ struct Inner {
     nonblocking: AtomicU32,
     /// Counts planned operations.
     planned: AtomicU32,
+    /// Counts comparisons of calls.
+    comparisons: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
     /// Given by the program.
@@ -227,6 +230,7 @@ impl Communicator {
             sequence: AtomicU32::new(0),
             nonblocking: AtomicU32::new(0),
             planned: AtomicU32::new(0),
+            comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
             name: Mutex::default(),
             label,

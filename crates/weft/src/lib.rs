@@ -77,8 +77,8 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend,
-    Received, Reduce, SplitBy, Status, Topology,
+    Brings, Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive,
+    PartitionedSend, Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
@@ -113,8 +113,8 @@ pub mod shape {
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use crate::communicator::{Combine, Reduce, Swapping};
+    pub use crate::communicator::{Called, Combine, Reduce, Swapping};
     pub use crate::scattered::{Gathered, Scattered};
-    pub use fabric::{Heap, Payload, Pool, Room, UserMemory};
+    pub use fabric::{Heap, Payload, Pool, Room, UserMemory, made};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};
 }

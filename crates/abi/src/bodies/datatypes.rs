@@ -420,40 +420,6 @@ pub unsafe fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: *mut 
     })
 }
 
-/// The datatype for a value with an index, or `MPI_DATATYPE_NULL` where there is none (MPI 5.0 §6.9.4).
-///
-/// # Safety
-/// `pair_type` is null or writable.
-pub unsafe fn mpi_type_get_value_index(
-    value_type: MPI_Datatype,
-    index_type: MPI_Datatype,
-    pair_type: *mut MPI_Datatype,
-) -> c_int {
-    call("MPI_Type_get_value_index", Target::World, |runtime| {
-        for handle in [value_type, index_type] {
-            resolve(runtime, handle)?;
-        }
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(pair_type, "pair_type")? };
-        let found = PAIRS.iter().find(|(value, index, _)| (*value, *index) == (value_type, index_type));
-        place.set(found.map_or(MPI_DATATYPE_NULL, |&(_, _, pair)| pair));
-        Ok(())
-    })
-}
-
-/// Values, indices, and the datatypes of both together.
-const PAIRS: [(MPI_Datatype, MPI_Datatype, MPI_Datatype); 9] = [
-    (MPI_FLOAT, MPI_INT, MPI_FLOAT_INT),
-    (MPI_DOUBLE, MPI_INT, MPI_DOUBLE_INT),
-    (MPI_LONG, MPI_INT, MPI_LONG_INT),
-    (MPI_INT, MPI_INT, MPI_2INT),
-    (MPI_SHORT, MPI_INT, MPI_SHORT_INT),
-    (MPI_LONG_DOUBLE, MPI_INT, MPI_LONG_DOUBLE_INT),
-    (MPI_REAL, MPI_REAL, MPI_2REAL),
-    (MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION, MPI_2DOUBLE_PRECISION),
-    (MPI_INTEGER, MPI_INTEGER, MPI_2INTEGER),
-];
-
 /// The first handle of a predefined datatype would be `MPI_DATATYPE_NULL`, which has no row.
 const FIRST_HANDLE: usize = 0x200;
 /// Handles that are set aside for predefined datatypes.

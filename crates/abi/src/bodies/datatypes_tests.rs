@@ -221,22 +221,3 @@ fn fortran_datatypes_are_found_by_class_and_size() {
         assert_eq!(find(class, size), Err(MPI_ERR_ARG), "{class} {size}");
     }
 }
-
-#[test]
-fn pairs_are_found_by_value_and_index() {
-    testing::start();
-    let find = |value, index| {
-        let mut found = MPI_INT;
-        // SAFETY: a writable place.
-        let code = unsafe { mpi_type_get_value_index(value, index, &raw mut found) };
-        if code == MPI_SUCCESS { Ok(found) } else { Err(code) }
-    };
-    for &(value, index, pair) in &PAIRS {
-        let parts = predefined(pair).and_then(Predefined::basic).and_then(|basic| basic.pair());
-        let of = |handle| predefined(handle).and_then(Predefined::basic);
-        assert_eq!(parts, of(value).zip(of(index)), "{pair:?}");
-        assert_eq!(find(value, index), Ok(pair));
-    }
-    assert_eq!(find(MPI_DOUBLE, MPI_LONG), Ok(MPI_DATATYPE_NULL));
-    assert_eq!(find(MPI_DATATYPE_NULL, MPI_INT), Err(MPI_ERR_TYPE));
-}

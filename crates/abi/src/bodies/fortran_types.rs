@@ -22,21 +22,27 @@ use crate::types::*;
 /// A question: the combiner, and its numbers.
 type Question = (c_int, Vec<c_int>);
 
-/// The handles that were given as answers.
-static ANSWERS: Mutex<BTreeMap<Question, usize>> = Mutex::new(BTreeMap::new());
+/// The handles that were given as answers, and what each of them is.
+static ANSWERS: Mutex<BTreeMap<Question, (usize, Predefined)>> = Mutex::new(BTreeMap::new());
+
+/// What a handle that was given as an answer is: operators take it as they take that (MPI 5.0 §6.9.2).
+#[cold]
+pub(crate) fn answered(handle: MPI_Datatype) -> Option<Predefined> {
+    lock(&ANSWERS).values().find(|(known, _)| *known == handle.value()).map(|&(_, predefined)| predefined)
+}
 
 fn answer(runtime: &'static Runtime, question: Question, found: Option<Predefined>) -> Result<MPI_Datatype> {
     let mut answers = lock(&ANSWERS);
-    if let Some(&handle) = answers.get(&question) {
+    if let Some(&(handle, _)) = answers.get(&question) {
         return Ok(MPI_Datatype::from_value(handle));
     }
-    let Some(datatype) = found.and_then(Predefined::datatype) else {
+    let Some((found, datatype)) = found.and_then(|found| Some((found, found.datatype()?))) else {
         let what = format!("no datatype has the precision and range {:?}", question.1);
         return Err(Error::new(Class::Argument, what));
     };
     let made = Made::by(question.0, Form::Int).integers(&question.1);
     let handle = adopt_permanent(runtime, datatype.duplicate(), made)?;
-    answers.insert(question, handle.value());
+    answers.insert(question, (handle.value(), found));
     Ok(handle)
 }
 

@@ -45,6 +45,7 @@ pub(crate) mod testing;
 pub mod timers;
 pub mod topologies;
 mod usual;
+pub mod value_indices;
 pub mod ways;
 pub mod window_attributes;
 pub mod window_epochs;

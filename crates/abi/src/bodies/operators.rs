@@ -7,13 +7,16 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use datatype::{Datatype, Operator, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
-use weft::claims::{Payload, UserMemory};
+use datatype::{
+    Datatype, Operator, Pair, Predefined, pack, pack_memory, reduce_elements, reduce_packed, unpack,
+};
+use weft::claims::{Payload, UserMemory, made};
 use weft::{Class, Error, Result};
 
 use crate::arguments::{buffer_span, bytes_of};
 use crate::bodies::datatypes::{self, resolve_committed};
 use crate::bodies::pointers::Place;
+use crate::bodies::{fortran_types, value_indices};
 use crate::convert::UserFunction;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -26,6 +29,8 @@ use crate::types::*;
 pub(crate) enum Operation {
     /// The library's own.
     Predefined(Operator, Predefined),
+    /// A search among values with an index, of a datatype without a name.
+    Search(Operator, Pair),
     /// A function of the program. The handle that it is given lives as long as this, also where the program has freed it.
     User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, _lent: Option<Arc<()>> },
 }
@@ -34,7 +39,7 @@ impl Operation {
     /// Whether the order of the operands makes no difference.
     pub(crate) fn commutative(&self) -> bool {
         match self {
-            Operation::Predefined(operator, _) => operator.is_commutative(),
+            Operation::Predefined(operator, _) | Operation::Search(operator, _) => operator.is_commutative(),
             Operation::User { object, .. } => object.commutative,
         }
     }
@@ -49,6 +54,7 @@ impl Operation {
                 reduce_packed(*operator, *predefined, count, input, inout)
                     .expect("`resolve` has checked that the operator is defined for the datatype");
             }
+            Operation::Search(operator, pair) => pair.search(is_for_highest(*operator), input, inout),
             Operation::User { object, handle, datatype, .. } => {
                 let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
                 Call { function: object.function, handle: *handle, datatype }.packed(count, input, inout);
@@ -65,22 +71,31 @@ pub(crate) fn resolve(
     handle: MPI_Datatype,
 ) -> Result<Operation> {
     if let Some(operator) = predefined(op) {
-        return match datatype.predefined() {
-            Some(predefined) if operator.is_collective() && operator.is_legal(datatype) => {
-                Ok(Operation::Predefined(operator, predefined))
-            }
-            _ => Err(illegal(runtime, operator, handle)),
-        };
+        return library(operator, datatype, handle).ok_or_else(|| illegal(runtime, operator, handle));
     }
     let object = user(runtime, op)?;
     let lent = runtime.objects().datatype(handle).map(|object| Arc::clone(&object.lent));
     Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype), _lent: lent })
 }
 
+/// One of the library's own operators on elements of a datatype; `None` where it is not defined for them.
+fn library(operator: Operator, datatype: &Datatype, handle: MPI_Datatype) -> Option<Operation> {
+    if let Some(predefined) = datatype.predefined().or_else(|| fortran_types::answered(handle)) {
+        let legal = operator.is_collective() && operator.is_legal_for(predefined);
+        return legal.then_some(Operation::Predefined(operator, predefined));
+    }
+    let searches = matches!(operator, Operator::MinLocation | Operator::MaxLocation);
+    value_indices::pair_of(handle).filter(|_| searches).map(|pair| Operation::Search(operator, pair))
+}
+
 /// The predefined operator of a handle.
 #[inline]
 pub(crate) fn predefined(op: MPI_Op) -> Option<Operator> {
     OPERATORS.iter().find(|(handle, _)| *handle == op).map(|&(_, operator)| operator)
+}
+
+fn is_for_highest(operator: Operator) -> bool {
+    operator == Operator::MaxLocation
 }
 
 fn user(runtime: &'static Runtime, op: MPI_Op) -> Result<OpObject> {
@@ -339,6 +354,14 @@ pub unsafe fn mpi_reduce_local(
                 reduce_elements(operator, predefined, count as usize, input, &mut inout)
                     .map_err(|error| Error::new(Class::Operator, error.to_string()))
             },
+            Operation::Search(operator, pair) => {
+                // SAFETY: the program promised the elements in both buffers.
+                let (input, mut inout) = unsafe {
+                    let input = Payload::claim(inbuf.cast::<u8>().wrapping_offset(start), bytes);
+                    (input, UserMemory::claim(inoutbuf.cast::<u8>().wrapping_offset(start), bytes))
+                };
+                search(operator, pair, (&resolved, count), input, &mut inout)
+            }
             Operation::User { object, handle, datatype, .. } => {
                 let call = Call { function: object.function, handle, datatype: &datatype };
                 // SAFETY: the program promised arrays of that many elements.
@@ -347,6 +370,28 @@ pub unsafe fn mpi_reduce_local(
             }
         }
     })
+}
+
+/// Searches among elements as they stand in the program's memory.
+fn search(
+    operator: Operator,
+    pair: Pair,
+    (datatype, count): (&Datatype, i64),
+    input: Payload<'_>,
+    inout: &mut UserMemory,
+) -> Result<()> {
+    let short = |error: datatype::ShortClaim| Error::new(Class::Buffer, error.to_string());
+    let piece = PIECE_BYTES as usize / pair.bytes() * pair.bytes();
+    let (mut left, mut right) = (vec![0; piece], vec![0; piece]);
+    for at in (0..count * datatype.size()).step_by(piece) {
+        let bytes = pack(datatype, count, input, &mut left, at).map_err(short)?;
+        pack(datatype, count, inout.payload(), &mut right, at).map_err(short)?;
+        let found = made(&mut right[..bytes], |inout| {
+            pair.search(is_for_highest(operator), Payload::from(&left[..bytes]), inout);
+        });
+        unpack(datatype, count, found, inout, at).map_err(short)?;
+    }
+    Ok(())
 }
 
 /// The handles of the predefined operators.

@@ -17,7 +17,7 @@ use crate::entry::Target;
 use crate::generated::constants::MPI_REQUEST_NULL;
 use crate::objects::{Held, RequestObject, Type, lock};
 use crate::requests::no_request;
-use crate::state::{Runtime, call};
+use crate::state::{self, Runtime, call};
 use crate::status;
 use crate::types::*;
 
@@ -56,6 +56,14 @@ impl Pieces {
             false => Some(Heap::new(bytes_of(total, &datatype)?)),
         };
         Ok(Pieces { buffer: buffer.expose_provenance(), count, datatype, packed, bytes, partitions })
+    }
+
+    /// A number for the kinds of the first `bytes` bytes of all elements, with `WEFT_CHECK`; 0 without.
+    fn signature(&self, bytes: usize) -> u32 {
+        match state::checks() {
+            true => self.datatype.digest(i64::from(self.partitions) * self.count, bytes as i64),
+            false => 0,
+        }
     }
 
     /// Where the elements of a partition begin.
@@ -197,11 +205,38 @@ impl Receiver {
             return (status::NOBODY, None);
         }
         let received = self.communicator().conclude_receive(&self.side.outcome(outcome));
-        (status::of(&received.status), received.error)
+        (status::of(&received.status), received.error.or_else(|| self.mismatch()))
+    }
+
+    /// What is wrong with the elements that the sender has described.
+    fn mismatch(&self) -> Option<Error> {
+        let brings = self.side.brings().filter(|brings| brings.signature != 0)?;
+        let expected = self.pieces.signature(brings.partitions * brings.bytes);
+        if expected == 0 || expected == brings.signature {
+            return None;
+        }
+        let what = format!(
+            "{}: MPI_Precv_init expects {} partitions of {} of {}, and MPI_Psend_init at rank {} sends {} partitions of {} bytes \
+             which are other elements",
+            self.communicator().place(),
+            self.pieces.partitions,
+            self.pieces.count,
+            self.pieces.datatype.name(),
+            brings.source.0,
+            brings.partitions,
+            brings.bytes
+        );
+        Some(
+            Error::new(Class::Type, what)
+                .remedy("give both ends datatypes with the same elements in the same order"),
+        )
     }
 
     /// Brings all data to its place.
     pub(super) fn finish(&self, status: &MPI_Status) -> Result<()> {
+        if self.mismatch().is_some() {
+            return Ok(());
+        }
         let bytes = status::bytes(status) as usize;
         let mut placed = lock(&self.placed);
         for (partition, placed) in placed.iter_mut().enumerate().filter(|(_, placed)| !**placed) {
@@ -216,7 +251,7 @@ impl Receiver {
         if !self.side.arrived(partition)? {
             return Ok(false);
         }
-        if self.side.is_with_nobody() {
+        if self.side.is_with_nobody() || self.mismatch().is_some() {
             return Ok(true);
         }
         if let Some(placed) = lock(&self.placed).get_mut(partition as usize)
@@ -259,7 +294,8 @@ pub unsafe fn mpi_psend_init(
             info::check(info)?;
             let (to, tag) = (partner(held, dest)?, arguments::tag(tag)?);
             let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
-            let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes)?;
+            let signature = pieces.signature(pieces.partitions as usize * pieces.bytes);
+            let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes, signature)?;
             Ok(Plan::PartitionedSend(Arc::new(Sender { pieces, side })))
         })
     }

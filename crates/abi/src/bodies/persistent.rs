@@ -77,7 +77,7 @@ impl Plan {
             Plan::PartitionedSend(sender) => sender.begin(errors_to),
             Plan::PartitionedReceive(receiver) => receiver.begin(errors_to),
             // SAFETY: whoever has described it has promised its memory for each time that it is begun.
-            Plan::Collective(described) => unsafe { described.begin(&comm.comm, errors_to) },
+            Plan::Collective(described) => unsafe { described.begin(&comm.comm, errors_to, None) },
             Plan::Buffered(send) => {
                 buffered::send(runtime, send, comm, errors_to)?;
                 Ok(RequestObject::Over(status::EMPTY))

@@ -44,6 +44,9 @@ impl Reduction {
                 Operation::Predefined(operator, basic) => {
                     format!("{call}, {operator}, {count} of {}", basic.name())
                 }
+                Operation::Search(operator, pair) => {
+                    format!("{call}, {operator}, {count} of {pair}")
+                }
                 Operation::User { datatype, .. } => {
                     format!("{call}, an operator of the program, {}", amount(count, datatype))
                 }

@@ -1,12 +1,13 @@
 //! The three ways of a collective operation: until it is over, begun (`MPI_I...`), and described, to be begun again and
 //! again (`MPI_..._init`). One body says what an operation is, and serves all three (MPI 5.0 §6.12, §6.13).
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use weft::claims::{Combine, Reduce};
+use weft::claims::{Called, Combine, Reduce};
 use weft::collectives::{
-    Across, Around, Block, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
+    Across, Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
 };
 use weft::{Communicator, Result};
 
@@ -17,13 +18,15 @@ use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::objects::RequestObject;
 use crate::parts::{Input, Output, Piece};
-use crate::state::{Runtime, call};
+use crate::state::{self, Runtime, call};
 use crate::types::*;
 
 /// How an operation was called.
 pub struct Way {
     name: &'static str,
     kind: Kind,
+    /// What is called, in words, for an operation that is compared while it goes on.
+    called: Cell<Option<Called>>,
 }
 
 #[derive(Clone, Copy)]
@@ -36,17 +39,17 @@ enum Kind {
 impl Way {
     /// The call returns when the operation is over.
     pub fn blocking(name: &'static str) -> Way {
-        Way { name, kind: Kind::Blocking }
+        Way { name, kind: Kind::Blocking, called: Cell::new(None) }
     }
 
     /// The call begins it.
     pub fn begun(name: &'static str, request: *mut MPI_Request) -> Way {
-        Way { name, kind: Kind::Begun(request) }
+        Way { name, kind: Kind::Begun(request), called: Cell::new(None) }
     }
 
     /// The call describes it.
     pub fn planned(name: &'static str, info: MPI_Info, request: *mut MPI_Request) -> Way {
-        Way { name, kind: Kind::Planned(info, request) }
+        Way { name, kind: Kind::Planned(info, request), called: Cell::new(None) }
     }
 
     /// Whether the call returns when the operation is over.
@@ -60,19 +63,33 @@ impl Way {
         self.name
     }
 
-    /// Compares the calls of all members (`WEFT_CHECK`), where the call waits for them anyway.
+    /// Compares the calls of all members (`WEFT_CHECK`): now, or beside the operation where the call does not wait.
     pub(crate) fn check(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
-            Kind::Blocking => comm.check(operation),
-            Kind::Begun(_) | Kind::Planned(..) => Ok(()),
+            Kind::Blocking | Kind::Planned(..) => comm.check(operation),
+            Kind::Begun(_) => {
+                self.note(|called| called.by_all = operation());
+                Ok(())
+            }
         }
     }
 
-    /// The same for what must be alike on each side of an inter-communicator.
+    /// The same for what must be alike on each side of an inter-communicator; behind [`Way::check`].
     pub(crate) fn check_sides(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
-            Kind::Blocking => comm.check_sides(operation),
-            Kind::Begun(_) | Kind::Planned(..) => Ok(()),
+            Kind::Blocking | Kind::Planned(..) => comm.check_sides(operation),
+            Kind::Begun(_) => {
+                self.note(|called| called.by_side = operation());
+                Ok(())
+            }
+        }
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Called)) {
+        if state::checks() {
+            let mut called = self.called.take().unwrap_or_default();
+            note(&mut called);
+            self.called.set(Some(called));
         }
     }
 
@@ -106,7 +123,10 @@ impl Way {
             // SAFETY: as above.
             let place = unsafe { Place::new(request, "request")? };
             // SAFETY: as above.
-            let begun = unsafe { describe(runtime, &object.comm)?.begin(&object.comm, comm)? };
+            let begun = unsafe {
+                let described = describe(runtime, &object.comm)?;
+                described.begin(&object.comm, comm, self.called.take())?
+            };
             place.set(runtime.adopt_request(begun)?);
             Ok(())
         })
@@ -265,20 +285,25 @@ impl Described {
         output.finish()
     }
 
-    /// Begins it.
+    /// Begins it; what was called is compared with the calls of the other members, where it is told.
     ///
     /// # Safety
     /// See [`Way::call`].
-    pub(super) unsafe fn begin(&self, comm: &Communicator, errors_to: MPI_Comm) -> Result<RequestObject> {
+    pub(super) unsafe fn begin(
+        &self,
+        comm: &Communicator,
+        errors_to: MPI_Comm,
+        called: Option<Called>,
+    ) -> Result<RequestObject> {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind()? };
         let schedule = self.what.schedule(comm, &input, &output)?;
-        let lent = output.lend();
+        let buffers = Buffers { input: input.payload, output: output.lend() };
         let combine = self
             .operation
             .clone()
             .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
-        let ongoing = comm.start_schedule(schedule, input.payload, lent, combine, self.tag);
+        let ongoing = comm.start_schedule(schedule, buffers, combine, self.tag, called);
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })
     }
 }

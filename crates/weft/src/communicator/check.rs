@@ -2,12 +2,15 @@
 //! calls in different orders and with different arguments are reported (decisions/0009).
 //!
 //! ```text
-//! rank 0 <- the others   a card: what was called, in words, cut to 255 bytes, then zeros
-//! rank 0 -> the others   the verdict: empty if all cards are the same, else which ranks called what
+//! rank 0 <- the others   a card: what was called, in words, a line for what must be the same everywhere and one for what
+//!                        must be on each side of an inter-communicator; cut to 255 bytes, then zeros
+//! rank 0 -> the others   the verdict: empty if the cards agree, else which ranks called what
 //! ```
-//! Both go in the context of collective operations, with tags that no schedule uses.
+//! Both go in the context of collective operations, with tags that no schedule uses. An operation that goes on beside others
+//! is compared beside others, too: comparisons are counted, in the order of the calls, and each has tags of its own.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabric::{Heap, Payload, UserMemory};
@@ -32,7 +35,7 @@ impl Communicator {
         if !self.inner.process.checks() {
             return Ok(());
         }
-        self.compare_calls(operation(), false)
+        self.compare_calls(Called { by_all: operation(), ..Called::default() })
     }
 
     /// The same for what the members of each group of an inter-communicator must give alike.
@@ -40,16 +43,27 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::check`].
     pub fn check_sides(&self, operation: impl FnOnce() -> String) -> Result<()> {
-        if self.inner.process.checks() { self.compare_calls(operation(), true) } else { Ok(()) }
+        if !self.inner.process.checks() {
+            return Ok(());
+        }
+        self.compare_calls(Called { by_side: operation(), ..Called::default() })
     }
 
     #[cold]
-    fn compare_calls(&self, operation: String, by_side: bool) -> Result<()> {
+    fn compare_calls(&self, called: Called) -> Result<()> {
         let process = &self.inner.process;
-        let operation = operation + &guide::words(process.guide());
-        let mut comparison = process.with_engine(|engine| Comparison::new(self, operation, by_side, engine));
+        let mut comparison = process.with_engine(|engine| Comparison::new(self, called, engine));
         process.until(|engine| comparison.advance(engine))
     }
+}
+
+/// A call in words: what the standard wants to be the same at all members, and on each side of an inter-communicator.
+#[derive(Default)]
+pub struct Called {
+    /// At all members; with the name of the function.
+    pub by_all: String,
+    /// On each side.
+    pub by_side: String,
 }
 
 /// The members tell each other what they have called.
@@ -57,8 +71,10 @@ pub(super) struct Comparison {
     /// Where all members are: across an inter-communicator both groups compare.
     meeting: Communicator,
     operation: String,
-    /// Whether the operation has taken the numbers of what it makes before it is known whether it will.
-    is_ahead: bool,
+    /// The tag of cards; that of verdicts is the next.
+    tag: i32,
+    /// Which numbers the operation has taken before it is known whether it will begin.
+    taken: Taken,
     /// Members before that rank are compared with each other, and the others with each other.
     parted_at: usize,
     /// At rank 0 the cards of all; elsewhere this one's, and then room for the verdict.
@@ -72,16 +88,26 @@ pub(super) struct Comparison {
     since: Option<Instant>,
 }
 
+/// Numbers that all members count alike, of an operation whose calls are still being compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Taken {
+    /// None yet.
+    Nothing,
+    /// The tag of an operation that goes on.
+    Tag,
+    /// That, and where the number of a new communicator comes from.
+    TagAndSeed,
+}
+
 impl Comparison {
     /// Begins it; nobody has to wait for it at once.
-    pub(super) fn new(
-        of: &Communicator,
-        operation: String,
-        by_side: bool,
-        engine: &mut Engine<Fabrics>,
-    ) -> Comparison {
+    pub(super) fn new(of: &Communicator, called: Called, engine: &mut Engine<Fabrics>) -> Comparison {
         let meeting = of.meeting().clone();
-        let parted_at = if by_side { of.first_part() as usize } else { 0 };
+        let parted_at = if of.two_groups().is_some() { of.first_part() as usize } else { 0 };
+        let Called { by_all, by_side } = called;
+        let operation = format!("{by_all}{}\n{by_side}", guide::words(meeting.inner.process.guide()));
+        let number = meeting.inner.comparisons.fetch_add(1, Ordering::Relaxed) % COMPARISONS;
+        let tag = (FIRST_TAG + 2 * number) as i32;
         let (rank, size) = (meeting.rank(), meeting.size());
         let bytes = if rank == JUDGE { size as usize * CARD_BYTES } else { CARD_BYTES + VERDICT_BYTES };
         let room = Heap::new(bytes);
@@ -90,8 +116,9 @@ impl Comparison {
         let (left, failure, verdict) = (Vec::new(), None, None);
         let mut comparison = Comparison {
             meeting,
-            operation,
-            is_ahead: false,
+            operation: spoken(&operation),
+            tag,
+            taken: Taken::Nothing,
             parted_at,
             room,
             left,
@@ -103,18 +130,18 @@ impl Comparison {
         if rank == JUDGE {
             for other in 1..size {
                 let room = memory.part(other as usize * CARD_BYTES, CARD_BYTES);
-                comparison.receive(engine, Rank(other), CARDS, room);
+                comparison.receive(engine, Rank(other), tag, room);
             }
         } else {
-            comparison.receive(engine, JUDGE, VERDICTS, memory.part(CARD_BYTES, VERDICT_BYTES));
-            comparison.send(engine, JUDGE, CARDS, sending(&comparison.room).part(0, CARD_BYTES));
+            comparison.receive(engine, JUDGE, tag + 1, memory.part(CARD_BYTES, VERDICT_BYTES));
+            comparison.send(engine, JUDGE, tag, sending(&comparison.room).part(0, CARD_BYTES));
         }
         comparison
     }
 
-    /// For an operation that takes the numbers of what it makes before it is known whether it will.
-    pub(super) fn ahead(mut self) -> Comparison {
-        self.is_ahead = true;
+    /// For an operation that has taken numbers already.
+    pub(super) fn ahead(mut self, taken: Taken) -> Comparison {
+        self.taken = taken;
         self
     }
 
@@ -153,7 +180,7 @@ impl Comparison {
         let room = Heap::new(verdict.len());
         room.memory().write_at(0, Payload::from(verdict.as_bytes()));
         for other in 1..self.meeting.size() {
-            self.send(engine, Rank(other), VERDICTS, sending(&room));
+            self.send(engine, Rank(other), self.tag + 1, sending(&room));
         }
         self.verdict = Some((verdict, room));
     }
@@ -166,9 +193,12 @@ impl Comparison {
         if verdict.is_empty() {
             return Ok(());
         }
-        if !self.is_ahead {
-            // Another may have begun to make a communicator already; all go on to count alike.
-            let _ = (self.meeting.next_seed(), self.meeting.next_nonblocking_tag());
+        // Another may have taken more already; all go on to count alike.
+        if self.taken < Taken::Tag {
+            let _ = self.meeting.next_nonblocking_tag();
+        }
+        if self.taken < Taken::TagAndSeed {
+            let _ = self.meeting.next_seed();
         }
         let what = format!("{}: the members have not called the same: {verdict}", self.meeting.place());
         Err(Error::new(Class::NotSame, what)
@@ -233,10 +263,18 @@ fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Empty if all cards of each of the two parts are the same.
+/// A card's lines as one.
+fn spoken(card: &str) -> String {
+    let lines: Vec<&str> = card.lines().filter(|line| !line.is_empty()).collect();
+    lines.join(", ")
+}
+
+/// Empty if the first lines of all cards are the same, and all cards of each of the two parts.
 fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize) -> String {
     let (first, second) = cards.split_at(parted_at);
-    if [first, second].into_iter().all(|part| part.iter().all(|card| *card == part[0])) {
+    let by_all = |card: &[u8; CARD_BYTES]| card.split(|&byte| byte == b'\n').next().map(<[u8]>::to_vec);
+    let alike = cards.iter().all(|card| by_all(card) == by_all(&cards[0]));
+    if alike && [first, second].into_iter().all(|part| part.iter().all(|card| *card == part[0])) {
         return String::new();
     }
     let mut callers: BTreeMap<&[u8; CARD_BYTES], Vec<u32>> = BTreeMap::new();
@@ -245,7 +283,7 @@ fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize) -> String {
     }
     // In the order of the lowest rank that called each.
     let mut parts: Vec<(Vec<u32>, String)> =
-        callers.into_iter().map(|(card, ranks)| (ranks, words(card))).collect();
+        callers.into_iter().map(|(card, ranks)| (ranks, spoken(&words(card)))).collect();
     parts.sort();
     let parts: Vec<String> = parts
         .into_iter()
@@ -278,9 +316,10 @@ pub(super) fn ranks(members: impl Iterator<Item = u32>) -> String {
 
 /// Who compares.
 const JUDGE: Rank = Rank(0);
-/// Tags beyond those of schedules, blocking or not.
-const CARDS: i32 = (1 << 30) + (1 << 20);
-const VERDICTS: i32 = CARDS + 1;
+/// Comparisons of one communicator that may be under way at once; more than anybody has.
+pub(super) const COMPARISONS: u32 = 1 << 20;
+/// Two tags for each, beyond those of schedules: the last that there are.
+const FIRST_TAG: u32 = (1 << 31) - 2 * COMPARISONS;
 const CARD_BYTES: usize = 256;
 const VERDICT_BYTES: usize = 2048;
 /// How long members may keep others waiting before that is told.
@@ -297,9 +336,11 @@ mod tests {
         assert_eq!(verdict(&[card("barrier"), card("barrier")], 0), "");
         let cards = ["bcast, root 1", "barrier", "bcast, root 1", "bcast, root 1", "barrier"].map(card);
         assert_eq!(verdict(&cards, 0), "bcast, root 1 at ranks 0, 2-3; barrier at ranks 1, 4");
-        let sides = ["high 0", "high 0", "high 1", "high 1"].map(card);
+        let sides = ["\nhigh 0", "\nhigh 0", "\nhigh 1", "\nhigh 1"].map(card);
         assert_eq!(verdict(&sides, 2), "", "the two sides may differ");
         assert_eq!(verdict(&sides, 1), "high 0 at ranks 0-1; high 1 at ranks 2-3");
+        let sides = ["bcast\nroot 0", "bcast\nroot 0", "barrier\n"].map(card);
+        assert_eq!(verdict(&sides, 2), "bcast, root 0 at ranks 0-1; barrier at rank 2");
         let long = "x".repeat(1000);
         let cards: Vec<_> = (0..50).map(|rank| card(&format!("{rank} {long}"))).collect();
         assert_eq!(verdict(&cards, 0).len(), VERDICT_BYTES - 1);

@@ -8,7 +8,7 @@ use fabric::Heap;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
-use super::check::Comparison;
+use super::check::{COMPARISONS, Called, Comparison, Taken};
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
@@ -51,8 +51,8 @@ impl Communicator {
         let ended = Arc::default();
         let seed = meeting.next_seed();
         let checking = process.checks().then(|| {
-            let words = "MPI_Comm_idup".to_owned();
-            process.with_engine(|engine| Comparison::new(self, words, false, engine).ahead())
+            let called = Called { by_all: "MPI_Comm_idup".to_owned(), ..Called::default() };
+            process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::TagAndSeed))
         });
         let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)));
         let (original, ended_by) = (self.clone(), Arc::clone(&ended));
@@ -236,5 +236,5 @@ impl Duplication {
 const COPY: &str = "duplicate of ";
 /// Tags of nonblocking operations lie above those of blocking ones.
 const NONBLOCKING_TAGS: u32 = 1 << 30;
-/// Behind those, up to the largest tag there is.
-const PLANNED_TAGS: u32 = (1 << 30) - TAGS;
+/// Behind those, up to those of comparisons.
+const PLANNED_TAGS: u32 = (1 << 30) - TAGS - 2 * COMPARISONS;

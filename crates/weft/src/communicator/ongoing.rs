@@ -6,6 +6,7 @@ use collectives::{Advance, Buffers, Execution, Schedule};
 use fabric::{Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
+use super::check::{Called, Comparison, Taken};
 use super::{Communicator, Reduce, collective_failed};
 use crate::background::Operation;
 use crate::error::{Class, Error, Result};
@@ -30,25 +31,31 @@ impl Communicator {
     /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned
     /// ([`Communicator::plan_tag`]); operations without one are begun in the same order by all members.
     /// Over two groups it numbers the ranks of both ([`Communicator::two_groups`]).
+    ///
+    /// Where it is told how it was called, that is compared with what the other members have called, and nothing is done
+    /// before that is known.
     pub fn start_schedule(
         &self,
         schedule: Schedule,
-        input: Payload<'static>,
-        output: UserMemory,
+        buffers: Buffers,
         combine: Option<Combine>,
         tag: Option<i32>,
+        called: Option<Called>,
     ) -> Ongoing {
         let meeting = self.meeting();
         meeting.tell_of_passed_over();
         let inner = &*meeting.inner;
         let tag = tag.unwrap_or_else(|| meeting.next_nonblocking_tag());
-        let buffers = Buffers { input, output };
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        let checking = called.map(|called| {
+            inner.process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::Tag))
+        });
         let id = inner.process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
         let (of, ended_by) = (meeting.clone(), Arc::clone(&ended));
         inner.process.entrust(Box::new(Underway {
             of,
+            checking,
             execution,
             combine,
             failure: None,
@@ -99,6 +106,8 @@ impl Ongoing {
 
 struct Underway {
     of: Communicator,
+    /// With checks on, what the members have called.
+    checking: Option<Comparison>,
     execution: Execution,
     combine: Option<Combine>,
     /// Why it failed; it is over when nothing uses its buffers any more.
@@ -109,6 +118,13 @@ struct Underway {
 
 impl Operation for Underway {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        if let Some(checking) = &mut self.checking {
+            match checking.advance(engine) {
+                None => return false,
+                Some(Ok(())) => self.checking = None,
+                Some(Err(error)) => return self.end(engine, Err(error)),
+            }
+        }
         if self.failure.is_none() {
             let group = &self.of.inner.group;
             let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");

@@ -7,7 +7,7 @@
 //! own, straight into its place, in every round anew. All that the engine does with messages, it does with these.
 //!
 //! ```text
-//! notice, under a tag of its own: tag i32, first tag i32, partitions u32, 0 u32, bytes of each u64
+//! notice, under a tag of its own: tag i32, first tag i32, partitions u32, signature u32, bytes of each u64
 //! partition i:                    tag first + i
 //! ```
 //! Both in the context of collective operations, with negative tags, which these do not use.
@@ -34,6 +34,7 @@ pub struct PartitionedSend {
     tag: i32,
     first_tag: i32,
     bytes: usize,
+    signature: u32,
     /// Which partitions are ready in this round.
     ready: Box<[AtomicBool]>,
     posting: Mutex<Posting>,
@@ -75,10 +76,26 @@ struct Layout {
     first_tag: i32,
     partitions: u32,
     bytes: usize,
+    /// What the sender says of its elements; 0 is nothing.
+    signature: u32,
+}
+
+/// What a partitioned send brings, as its sender has described it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brings {
+    /// The rank that sends.
+    pub source: Rank,
+    /// In so many partitions
+    pub partitions: usize,
+    /// of so many bytes each.
+    pub bytes: usize,
+    /// What it says of the kinds of all its elements; 0 is nothing.
+    pub signature: u32,
 }
 
 impl Communicator {
-    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody.
+    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody. `signature` is a number for the
+    /// kinds of all elements that the receiver may compare, or 0.
     ///
     /// # Errors
     /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be;
@@ -89,6 +106,7 @@ impl Communicator {
         tag: i32,
         partitions: u32,
         bytes: usize,
+        signature: u32,
     ) -> Result<PartitionedSend> {
         let to = self.partner(to)?;
         check_size(partitions, bytes)?;
@@ -100,7 +118,7 @@ impl Communicator {
             Posting { payload: Payload::EMPTY, whole: None, ready: Vec::new(), left: 0, busy: false };
         let ready = (0..partitions).map(|_| AtomicBool::new(false)).collect();
         let posting = Mutex::new(posting);
-        let send = PartitionedSend { of: self.clone(), to, tag, first_tag, bytes, ready, posting };
+        let send = PartitionedSend { of: self.clone(), to, tag, first_tag, bytes, signature, ready, posting };
         send.announce()?;
         Ok(send)
     }
@@ -289,8 +307,8 @@ impl PartitionedSend {
     /// Tells the receiver how the data is divided.
     fn announce(&self) -> Result<()> {
         let Some((to, peer)) = self.to else { return Ok(()) };
-        let layout =
-            Layout { first_tag: self.first_tag, partitions: self.ready.len() as u32, bytes: self.bytes };
+        let PartitionedSend { first_tag, bytes, signature, .. } = *self;
+        let layout = Layout { first_tag, partitions: self.ready.len() as u32, bytes, signature };
         let heap = Heap::new(NOTICE_BYTES);
         heap.memory().write_at(0, Payload::from(&encode(self.tag, layout)[..]));
         let envelope = self.of.partition_envelope(self.of.inner.rank, NOTICES);
@@ -343,6 +361,14 @@ impl PartitionedReceive {
     #[must_use]
     pub fn is_with_nobody(&self) -> bool {
         self.from.is_none()
+    }
+
+    /// What the other side sends, where it has told.
+    #[must_use]
+    pub fn brings(&self) -> Option<Brings> {
+        let (source, _) = self.from?;
+        let Layout { partitions, bytes, signature, .. } = *self.inner.layout.get()?;
+        Some(Brings { source, partitions: partitions as usize, bytes, signature })
     }
 
     /// Begins a round, into `memory`, which the claim must hold until the request is over.
@@ -560,6 +586,7 @@ fn encode(tag: i32, layout: Layout) -> [u8; NOTICE_BYTES] {
     bytes[..4].copy_from_slice(&tag.to_le_bytes());
     bytes[4..8].copy_from_slice(&layout.first_tag.to_le_bytes());
     bytes[8..12].copy_from_slice(&layout.partitions.to_le_bytes());
+    bytes[12..16].copy_from_slice(&layout.signature.to_le_bytes());
     bytes[16..].copy_from_slice(&(layout.bytes as u64).to_le_bytes());
     bytes
 }
@@ -574,10 +601,11 @@ fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
     let long: [u8; 8] = bytes[16..].try_into().ok()?;
     let bytes = usize::try_from(u64::from_le_bytes(long)).ok()?;
     let (first_tag, partitions) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+    let signature = u32::from_le_bytes(word(12));
     check_size(partitions, bytes).ok()?;
     let last = i64::from(first_tag) + i64::from(partitions);
     let in_range = (TAGS_START..=TAGS_END).contains(&i64::from(first_tag)) && last <= TAGS_END;
-    in_range.then_some((i32::from_le_bytes(word(0)), Layout { first_tag, partitions, bytes }))
+    in_range.then_some((i32::from_le_bytes(word(0)), Layout { first_tag, partitions, bytes, signature }))
 }
 
 /// The tags of partitions: blocks that no two living sends share.
@@ -670,9 +698,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_notice_is_answered(bytes: Vec<u8>, tag: i32, partitions in 0..PARTITIONS_MAX, each in 0usize..1 << 30) {
+        fn any_notice_is_answered(bytes: Vec<u8>, tag: i32, partitions in 0..PARTITIONS_MAX, each in 0usize..1 << 30, signature: u32) {
             let _ = decode(Payload::from(&bytes[..]));
-            let layout = Layout { first_tag: -20_000_000, partitions, bytes: each };
+            let layout = Layout { first_tag: -20_000_000, partitions, bytes: each, signature };
             let back = decode(Payload::from(&encode(tag, layout)[..]));
             prop_assert_eq!(back, Some((tag, layout)));
             let beyond = Layout { first_tag: -1, partitions: partitions + 1, ..layout };

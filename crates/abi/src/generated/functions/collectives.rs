@@ -6103,7 +6103,7 @@ pub unsafe extern "C" fn MPI_Type_get_value_index(
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_get_value_index(value_type, index_type, pair_type) }
+    unsafe { crate::bodies::value_indices::mpi_type_get_value_index(value_type, index_type, pair_type) }
 }
 
 /// `PMPI_Type_get_value_index`, in MPI since 4.1.
@@ -6117,5 +6117,5 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_get_value_index(value_type, index_type, pair_type) }
+    unsafe { crate::bodies::value_indices::mpi_type_get_value_index(value_type, index_type, pair_type) }
 }

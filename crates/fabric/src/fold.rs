@@ -1,0 +1,161 @@
+//! Elements of one memory combined with those of another, in one pass: `inout = with(incoming, inout)`.
+//!
+//! What the elements mean knows whoever calls; here they are arrays of bytes. The loop is compiled once for every
+//! processor and once for those with wider vectors, and which one runs is asked of the processor. Elements do not know of
+//! each other, so all of them give the same bits.
+
+use crate::{Payload, UserMemory};
+
+/// Bytes of an element: no gaps, no alignment, and any bytes are one.
+///
+/// # Safety
+/// All of that is so.
+pub unsafe trait Bytes: Copy {}
+
+// SAFETY: a byte is a byte.
+unsafe impl Bytes for u8 {}
+// SAFETY: an array has the alignment of its elements, and no gaps between them.
+unsafe impl<B: Bytes, const COUNT: usize> Bytes for [B; COUNT] {}
+
+/// Bytes of two kinds side by side.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Beside<A, B>(pub A, pub B);
+
+// SAFETY: neither part is aligned, so there is no gap between them or behind them.
+unsafe impl<A: Bytes, B: Bytes> Bytes for Beside<A, B> {}
+
+/// The first element; `None` where there are not bytes enough.
+#[inline]
+#[must_use]
+pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
+    // SAFETY: the claim covers an element, any bytes are one, and bytes need no alignment.
+    (size_of::<B>() <= payload.bytes()).then(|| unsafe { payload.start().cast::<B>().read() })
+}
+
+/// Combines as many elements as both hold: `inout[i] = with(incoming[i], inout[i])`. `with` is best small and inlined.
+///
+/// The two may overlap; each element is read before it is written then.
+#[inline]
+pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
+    let (from, to, count) = elements(incoming, inout);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
+        unsafe { each_by_32_bytes(from, to, count, with) };
+        return;
+    }
+    // SAFETY: both claims cover `count` elements.
+    unsafe { each(from, to, count, with) }
+}
+
+/// As [`fold`], where `with` gives one of the two by a comparison.
+///
+/// Compilers make stores under a mask of that where vectors are wide, and on some processors these take many times as long
+/// as what they save. Vectors of 16 bytes have no such stores.
+#[inline]
+pub fn fold_choosing<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
+    let (from, to, count) = elements(incoming, inout);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
+        unsafe { each_by_16_bytes(from, to, count, with) };
+        return;
+    }
+    // SAFETY: both claims cover `count` elements.
+    unsafe { each(from, to, count, with) }
+}
+
+/// Where the elements of both begin, and how many of them both hold.
+#[inline]
+fn elements<B: Bytes>(incoming: Payload<'_>, inout: &UserMemory) -> (*const B, *mut B, usize) {
+    let count = incoming.bytes().min(inout.bytes()) / size_of::<B>();
+    (incoming.start().cast(), inout.start().cast(), count)
+}
+
+/// [`each`], in the instructions of processors with vectors of 32 bytes.
+///
+/// # Safety
+/// As for `each`, and the processor has AVX2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+unsafe fn each_by_32_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each(from, to, count, with) }
+}
+
+/// [`each`], in the instructions of processors with all that there is for vectors of 16 bytes.
+///
+/// # Safety
+/// As for `each`, and the processor has SSE 4.2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse4.2")]
+unsafe fn each_by_16_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each(from, to, count, with) }
+}
+
+/// The loop.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `count` elements. Others may write there meanwhile; then results are made of
+/// any mixture of old and new bytes.
+#[inline(always)]
+unsafe fn each<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+    for at in 0..count {
+        // SAFETY: `at < count`; bytes need no alignment.
+        unsafe { to.add(at).write(with(from.add(at).read(), to.add(at).read())) };
+    }
+}
+
+/// Shorter memory is not worth the question what the processor can do.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const WIDE_BYTES_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Heap;
+
+    fn memory(bytes: &[u8]) -> Heap {
+        let heap = Heap::new(bytes.len());
+        heap.memory().write_at(0, Payload::from(bytes));
+        heap
+    }
+
+    #[test]
+    fn whole_elements_that_both_hold_are_combined() {
+        for (incoming, inout) in [(7, 9), (9, 7), (400, 397), (397, 400), (2, 2), (0, 0)] {
+            let left: Vec<u8> = (0..incoming).map(|at| at as u8).collect();
+            let right: Vec<u8> = (0..inout).map(|at| (3 * at + 1) as u8).collect();
+            let add = |[a, b, c]: [u8; 3], [d, e, f]: [u8; 3]| [a ^ d, b ^ e, c ^ f];
+            let whole = incoming.min(inout) / 3 * 3;
+            let expected: Vec<u8> =
+                (0..inout).map(|at| if at < whole { left[at] ^ right[at] } else { right[at] }).collect();
+            let (one, other) = (memory(&right), memory(&right));
+            fold(Payload::from(&left[..]), &mut one.memory(), add);
+            fold_choosing(Payload::from(&left[..]), &mut other.memory(), add);
+            assert_eq!(one.payload().to_vec(), expected);
+            assert_eq!(other.payload().to_vec(), expected);
+        }
+    }
+
+    #[test]
+    fn memory_that_overlaps_is_combined_in_order() {
+        let heap = memory(&[1; 200]);
+        // Each byte is added to the next one, which it has been added to before.
+        fold(heap.payload(), &mut heap.memory().part(1, 199), |[a], [b]: [u8; 1]| [a.wrapping_add(b)]);
+        let counted: Vec<u8> = (1..=200).collect();
+        assert_eq!(heap.payload().to_vec(), counted);
+    }
+
+    #[test]
+    fn parts_stand_side_by_side() {
+        type Element = Beside<[u8; 2], [u8; 1]>;
+        let heap = memory(&[1, 2, 3, 4, 5, 6]);
+        let swap =
+            |Beside([a, b], [c]): Element, Beside([d, e], [f]): Element| Beside([d, a], [b + c + e + f]);
+        fold(Payload::from(&[10, 20, 30, 40, 50, 60][..]), &mut heap.memory(), swap);
+        assert_eq!(heap.payload().to_vec(), [1, 10, 55, 4, 40, 121]);
+    }
+}
