@@ -136,6 +136,14 @@ impl<L> Core<L> {
         self.peers.find(peer)?.lost.clone()
     }
 
+    #[cold]
+    pub(crate) fn loss_among(
+        &mut self,
+        mut peers: impl Iterator<Item = Peer>,
+    ) -> Option<(Peer, FabricError)> {
+        peers.find_map(|peer| Some((peer, self.lost(peer)?)))
+    }
+
     pub(crate) fn is_choking(&self, peer: Peer) -> bool {
         self.choking.contains(&peer)
     }

@@ -411,6 +411,12 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// The first of these peers that is gone, and why.
+    #[inline]
+    pub fn loss_among(&mut self, peers: impl Iterator<Item = Peer>) -> Option<(Peer, FabricError)> {
+        if self.core.any_lost { self.core.loss_among(peers) } else { None }
+    }
+
     /// Whether all that was sent has left this process, as far as the fabric can tell.
     pub fn flush(&mut self) -> bool {
         self.progress();
