@@ -73,16 +73,24 @@ fn combine_all(schedule: &mut Schedule, shape: &Shape, own: Span) {
 
 /// What stands at the place of the last rank is the result.
 fn combine_pairs(schedule: &mut Schedule, places: &mut [Span], size: u32) {
+    for (lower, higher) in combining_order(size) {
+        combine(schedule, places, lower, higher);
+    }
+}
+
+/// The order in which contributions are combined where all of them are in one place: what stands for the first rank of each
+/// pair is put before what stands for the second, and the result stands for the second from then on; in the end, for the
+/// last rank. It keeps the order of operands, and gives the bits that [`Allreduce::RecursiveDoubling`] gives.
+///
+/// [`Allreduce::RecursiveDoubling`]: crate::Allreduce::RecursiveDoubling
+pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
     let core = Core::new(size);
-    for guest in 0..core.guests {
-        combine(schedule, places, Rank(2 * guest), Rank(2 * guest + 1));
-    }
-    for distance in distances(core.size) {
-        for first in (0..core.size).step_by(2 * distance as usize) {
-            let (lower, higher) = (first + distance - 1, first + 2 * distance - 1);
-            combine(schedule, places, core.rank(lower), core.rank(higher));
-        }
-    }
+    let guests = (0..core.guests).map(|guest| (Rank(2 * guest), Rank(2 * guest + 1)));
+    let round = move |distance: u32| {
+        let firsts = (0..core.size).step_by(2 * distance as usize);
+        firsts.map(move |first| (core.rank(first + distance - 1), core.rank(first + 2 * distance - 1)))
+    };
+    guests.chain(distances(core.size).flat_map(round))
 }
 
 /// Where the contribution of each rank stands once it is there. That of the last rank becomes the result.

@@ -73,6 +73,7 @@ pub use collective::{Candidate, Collective, Each, Reduction, Rooted};
 pub use costs::{Costs, Link, Work};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, judge};
 pub use gather::{Gather, gather, gatherv};
+pub use hub::combining_order;
 pub use messaging::Rank;
 pub use names::{Forced, NotForced, OPERATIONS, names_of};
 pub use neighbourhood::{Around, Neighbourhood};

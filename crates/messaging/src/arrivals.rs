@@ -106,6 +106,12 @@ impl<L> Core<L> {
         self.outbox.push_back((to, Outgoing { header: kind.header(), payload, taken: None, then }));
     }
 
+    /// Whether a message of ours waits for that peer to copy it, as far as a few looks tell.
+    pub(crate) fn offers(&self, peer: Peer) -> bool {
+        let mut pending = self.requests.pending().take(OFFERS_LOOKED_AT);
+        pending.any(|(_, state)| matches!(state, State::AwaitingReceiver { to, .. } if *to == peer))
+    }
+
     /// Some peers that receives wait for and to whom there is no link yet.
     pub(crate) fn unreached(&mut self) -> Vec<Peer> {
         let mut awaited: Vec<Peer> = match &self.awaited {
@@ -128,6 +134,14 @@ impl<L> Core<L> {
     /// Why the peer is gone, if it is.
     pub(crate) fn lost(&mut self, peer: Peer) -> Option<FabricError> {
         self.peers.find(peer)?.lost.clone()
+    }
+
+    #[cold]
+    pub(crate) fn loss_among(
+        &mut self,
+        mut peers: impl Iterator<Item = Peer>,
+    ) -> Option<(Peer, FabricError)> {
+        peers.find_map(|peer| Some((peer, self.lost(peer)?)))
     }
 
     pub(crate) fn is_choking(&self, peer: Peer) -> bool {
@@ -658,6 +672,8 @@ impl<L> Core<L> {
     }
 }
 
+/// Of the requests that go on, so many are looked at when it is asked whether one is a message that a peer is to copy.
+const OFFERS_LOOKED_AT: usize = 64;
 /// Of the receives that wait, so many are looked at when the roll is called.
 const UNREACHED_LOOKED_AT: usize = 64;
 /// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it would

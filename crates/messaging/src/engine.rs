@@ -411,6 +411,12 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// The first of these peers that is gone, and why.
+    #[inline]
+    pub fn loss_among(&mut self, peers: impl Iterator<Item = Peer>) -> Option<(Peer, FabricError)> {
+        if self.core.any_lost { self.core.loss_among(peers) } else { None }
+    }
+
     /// Whether all that was sent has left this process, as far as the fabric can tell.
     pub fn flush(&mut self) -> bool {
         self.progress();
@@ -585,7 +591,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in vain.
+    /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in vain. Who is to
+    /// copy a message of ours at the same time has no time for that, and all the talk about it would be for nothing.
     fn invite(
         &mut self,
         from: Peer,
@@ -596,6 +603,9 @@ impl<F: Fabric> Engine<F> {
         into: &UserMemory,
     ) -> Option<Exposed> {
         if !self.core.peers.link(from)?.queue.is_empty() || !self.fabric.limits(lane).pull {
+            return None;
+        }
+        if self.core.offers(from) {
             return None;
         }
         let invitation = self.fabric.invite(lane, exposed, into)?;

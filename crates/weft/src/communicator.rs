@@ -4,6 +4,7 @@
 //! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
 mod agree;
+mod board;
 mod check;
 mod create;
 mod duplicate;
@@ -43,6 +44,7 @@ use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 pub(crate) use agree::Counts;
+use board::Bulletin;
 use inter::Inter;
 pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
@@ -96,6 +98,10 @@ struct Inner {
     comparisons: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
+    /// Where its members write lines for each other, once that is known; empty where they do not.
+    bulletin: OnceLock<Option<Box<Bulletin>>>,
+    /// Counts the operations that could have gone that way before.
+    before_bulletin: AtomicU32,
     /// Given by the program.
     name: Mutex<Option<Arc<str>>>,
     /// What messages to people call it while it has no name.
@@ -232,6 +238,8 @@ impl Communicator {
             planned: AtomicU32::new(0),
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
+            bulletin: OnceLock::new(),
+            before_bulletin: AtomicU32::new(0),
             name: Mutex::default(),
             label,
             attributes: Attributes::default(),

@@ -27,6 +27,7 @@ pub use libfabric::{
     Version,
 };
 pub use shm::SharedHeap;
+pub(crate) use shm::{Board, Boards};
 pub(crate) use shm::{Common, same_user};
 use tcp::Tcp;
 
@@ -248,6 +249,11 @@ impl Fabrics {
     /// Memory that the other processes of this node can map; none where no memory is shared.
     pub(crate) fn heap(&self) -> Option<SharedHeap> {
         self.shm.as_ref().map(Shm::heap)
+    }
+
+    /// Lines that processes of this node write for each other; none where no memory is shared.
+    pub(crate) fn boards(&self) -> Option<Boards> {
+        self.shm.as_ref().map(Shm::boards)
     }
 
     /// Where the constants in use come from; none where shm is not open.

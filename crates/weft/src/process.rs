@@ -16,7 +16,7 @@ use crate::background::{Background, Operation};
 use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
-use crate::fabrics::{Fabrics, FabricsBell, SharedHeap};
+use crate::fabrics::{Boards, Fabrics, FabricsBell, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
@@ -32,6 +32,7 @@ pub struct Process {
     engine: Lock<Engine<Fabrics>>,
     bell: FabricsBell,
     heap: Option<SharedHeap>,
+    boards: Option<Boards>,
     policy: Policy,
     /// Looks at one source between two turns of progress.
     looks: u32,
@@ -79,6 +80,7 @@ impl Process {
             peers,
             bell: engine.fabric().bell(),
             heap: engine.fabric().heap(),
+            boards: engine.fabric().boards(),
             engine: Lock::new(threads, engine),
             policy,
             looks: policy.looks(threads),
@@ -466,6 +468,24 @@ impl Process {
         }
     }
 
+    /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
+    /// waited for by [`Process::until`].
+    #[inline]
+    pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
+        if so() {
+            return true;
+        }
+        // What goes on beside is to have its turns.
+        let looks = if self.background.is_busy() { 0 } else { LOOKS_BEFORE_TURN };
+        (0..looks).any(|_| {
+            match self.policy {
+                Policy::OwnCore => self.rest.take(),
+                Policy::SharedCore => std::thread::yield_now(),
+            }
+            so()
+        })
+    }
+
     /// What lies between two looks: nothing much, another thread's or process's turn, or a sleep.
     #[inline]
     fn pause<'a>(
@@ -593,6 +613,11 @@ impl Process {
     #[must_use]
     pub fn shared_heap(&self) -> Option<&SharedHeap> {
         self.heap.as_ref()
+    }
+
+    /// Lines that processes of this node write for each other; none where no memory is shared.
+    pub(crate) fn boards(&self) -> Option<&Boards> {
+        self.boards.as_ref()
     }
 
     /// A look at the engine that changes nothing others wait for.
@@ -725,6 +750,8 @@ pub(crate) fn failure_text(failure: &Failure) -> String {
     }
 }
 
+/// So often is looked for what comes by memory before messages have a turn.
+const LOOKS_BEFORE_TURN: u32 = 8;
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
 /// The longest sleep without a look at the process manager.

@@ -1,11 +1,12 @@
 //! Where things stand in a segment: arithmetic on offsets, and nothing else.
 //!
 //! ```text
-//! offset  0                4096                 rings_at                              heaps_at
-//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| heap 0 | heap 1 |..
+//! offset  0                4096                 rings_at                              boards_at              heaps_at
+//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| board 0 | board 1 |..| heap 0 | heap 1 |..
 //!
 //! head    | magic 8 | version 4 | seats 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
 //!    64   | processes whose kernel refuses the barrier 4 |..
+//!   128   | which boards are taken: one bit for each 8 |..
 //!
 //! seat    | bell 4 | sleepers 4 |..                      the line that all senders read
 //!    64   | state 4 | pid 4 | probe address 8 | probe value 8 |..
@@ -20,9 +21,17 @@
 //!         | data |..                  taken at the first message of more than 32 bytes
 //!
 //! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
+//!
+//! board   | members that have not left it 4 |..         taken with the places of its members
+//!   128   | members that wait 4 |..
+//!  4096   | place 0 | place 1 |..
+//! place   | through with 4 |..                   written by its member alone
+//!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
+//! entry   | number 4 |.. | payload, from 16 on |..
 //! ```
 //!
-//! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it.
+//! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
+//! founded.
 
 /// How a segment for a number of seats is laid out. Every process computes the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +78,18 @@ impl Layout {
 
     /// Where the heaps begin; all before is mapped by everybody.
     pub fn heaps_at(&self) -> u64 {
+        self.boards_at() + u64::from(BOARDS) * BOARD_BYTES as u64
+    }
+
+    /// Where the boards begin.
+    fn boards_at(&self) -> u64 {
         self.rings_at() as u64 + u64::from(self.seats).pow(2) * self.ring.bytes() as u64
+    }
+
+    /// Where a board stands.
+    pub fn board_at(&self, number: u32) -> usize {
+        debug_assert!(number < BOARDS);
+        self.boards_at() as usize + number as usize * BOARD_BYTES
     }
 
     /// Where the heap of a seat begins.
@@ -130,6 +150,30 @@ pub const LINE: usize = 64;
 
 /// Offset in the head of the count of processes that the barrier leaves out.
 pub const HEAD_UNENLISTED: usize = 64;
+
+/// Offset in the head of the bits of the boards that are taken.
+pub const HEAD_BOARDS: usize = 128;
+
+/// Boards of a node: communicators beyond do without.
+pub const BOARDS: u32 = 64;
+/// The most members of one: each looks at all others' lines.
+pub const BOARD_MEMBERS_MAX: u32 = 64;
+/// Entries that a member can be ahead of those who read them.
+pub const BOARD_DEPTH: u32 = 4;
+/// How many members wait and may sleep.
+pub const BOARD_WAITING: usize = 2 * LINE;
+/// Where the places of the members begin.
+pub const BOARD_PLACES: usize = PAGE;
+/// Where the payload of an entry begins: where any element is aligned.
+pub const BOARD_PAYLOAD: usize = 16;
+/// The longest payload.
+pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
+/// An entry, with as many lines that no other one is in.
+pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + (2 << 10);
+/// A place: a pair of lines that says how far its member is, and the entries.
+pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
+const BOARD_BYTES: usize =
+    (BOARD_PLACES + BOARD_MEMBERS_MAX as usize * BOARD_PLACE_BYTES).next_multiple_of(PAGE);
 
 /// Offsets in a seat.
 pub const SEAT_BELL: usize = 0;
@@ -201,7 +245,8 @@ mod tests {
             assert!(layout.seat_at(seats - 1) + layout.seat_bytes() <= layout.rings_at());
             assert_eq!(layout.ring_at(0, 0), layout.rings_at());
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
-            assert_eq!(last, layout.heaps_at());
+            assert_eq!(last, layout.board_at(0) as u64);
+            assert_eq!(layout.board_at(BOARDS - 1) as u64 + BOARD_BYTES as u64, layout.heaps_at());
             assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
             assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));
             assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());

@@ -26,6 +26,8 @@ mod sync;
 #[cfg(not(loom))]
 mod bell;
 #[cfg(not(loom))]
+mod board;
+#[cfg(not(loom))]
 mod cma;
 #[cfg(not(loom))]
 mod common;
@@ -55,6 +57,7 @@ mod loom_tests;
 #[cfg(not(loom))]
 pub use crate::{
     bell::ShmBell,
+    board::{Board, Boards},
     cma::Refusal,
     common::Common,
     handout::{HandoutError, Offer, fetch},

@@ -9,6 +9,7 @@ use fabric::{
 };
 
 use crate::bell::{ShmBell, wake};
+use crate::board::Boards;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{
@@ -177,6 +178,12 @@ impl Shm {
             tickets: 0,
             segment,
         })
+    }
+
+    /// The boards of this node.
+    #[must_use]
+    pub fn boards(&self) -> Boards {
+        Boards::new(self.segment.clone(), &self.peers)
     }
 
     /// The address of a process of this node, without asking it: it differs from our own by the seat alone.

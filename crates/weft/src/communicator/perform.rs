@@ -37,7 +37,7 @@ impl Communicator {
     }
 
     /// Whether all members share memory; the same at all of them.
-    fn is_on_one_node(&self) -> bool {
+    pub(super) fn is_on_one_node(&self) -> bool {
         *self.inner.on_one_node.get_or_init(|| {
             let node = self.inner.process.node();
             node.size() == self.inner.process.peers() || self.group().iter().all(|peer| node.contains(peer))
@@ -80,6 +80,10 @@ impl Communicator {
     ) -> Result<()> {
         if let Some(across) = self.two_groups() {
             return self.perform_across(&across, collective);
+        }
+        let mut output = output;
+        if let Some(done) = self.perform_by_board(collective, input, &mut output, reduce) {
+            return done;
         }
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let new = || (Kind::All(collective), collective.schedule(&self.shape()));

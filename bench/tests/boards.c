@@ -1,0 +1,226 @@
+// ranks: 3 4 5 8 16
+// Few bytes among ranks of a node go by lines that all of them see, from the fourth operation of a communicator on. Here
+// operations follow one another in random order, with lengths around what such a line holds, with ranks that come late, with
+// messages between, on more communicators than there are boards; and nobody leaves a barrier early. (MPI 5.0, chapter 6)
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+
+#include <stdint.h>
+#include <time.h>
+
+enum { MOST = 5000, LARGE = 300000, COMMUNICATORS = 70 };
+
+static int rank, size;
+static unsigned drawn;
+
+/* The same numbers at all ranks. */
+static unsigned draw(unsigned below) {
+    drawn = drawn * 1664525u + 1013904223u;
+    return (drawn >> 8) % below;
+}
+
+static void pause_us(long microseconds) {
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
+}
+
+/* One rank in four operations or so comes late, sometimes by longer than the others look before they sleep. */
+static void maybe_late(void) {
+    unsigned who = draw(4 * (unsigned)size), how_long = draw(16);
+    if (who == (unsigned)rank) pause_us(how_long == 0 ? 5000 : 100);
+}
+
+static unsigned char byte_of(int from, unsigned round, size_t at) {
+    return (unsigned char)(31u * (unsigned)from + 7u * round + (unsigned)at * 13u);
+}
+
+static void put(unsigned char *to, int from, unsigned round, size_t bytes) {
+    for (size_t at = 0; at < bytes; at++) to[at] = byte_of(from, round, at);
+}
+
+static void found(const unsigned char *got, int from, unsigned round, size_t bytes) {
+    for (size_t at = 0; at < bytes; at++) SAME(got[at], byte_of(from, round, at));
+}
+
+static size_t any_length(void) {
+    static const size_t lengths[] = {0, 1, 8, 48, 63, 64, 65, 200, 1000, 2048, 2159, 2160, 2161, 4097};
+    return lengths[draw(sizeof lengths / sizeof *lengths)];
+}
+
+static void bcast(MPI_Comm comm, unsigned round) {
+    static unsigned char data[MOST];
+    int root = (int)draw((unsigned)size);
+    size_t bytes = any_length();
+    memset(data, 0, sizeof data);
+    if (rank == root) put(data, root, round, bytes);
+    maybe_late();
+    OK(MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm));
+    found(data, root, round, bytes);
+    SAME(data[bytes], 0);
+}
+
+static void allgather(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST], all[16 * MOST];
+    size_t bytes = any_length();
+    int in_place = (int)draw(2);
+    memset(all, 0, sizeof all);
+    put(in_place ? all + (size_t)rank * bytes : mine, rank, round, bytes);
+    maybe_late();
+    OK(MPI_Allgather(in_place ? MPI_IN_PLACE : mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm));
+    for (int from = 0; from < size; from++) found(all + (size_t)from * bytes, from, round, bytes);
+    SAME(all[(size_t)size * bytes], 0);
+}
+
+/* x -> a x + b, modulo a prime: composed in another order they are another function. */
+struct line {
+    int64_t a, b;
+};
+static const int64_t PRIME = 1000003;
+
+static struct line line_of(int from, unsigned round, int at) {
+    return (struct line){2 + (from * 5 + (int)round + at) % 11, (from * 17 + at) % 101};
+}
+
+static struct line after(struct line first, struct line then) {
+    return (struct line){first.a * then.a % PRIME, (first.b * then.a + then.b) % PRIME};
+}
+
+static void compose(void *left, void *right, int *count, MPI_Datatype *datatype) {
+    struct line *first = left, *then = right;
+    (void)datatype;
+    for (int i = 0; i < *count; i++) then[i] = after(first[i], then[i]);
+}
+
+static MPI_Datatype line_type;
+static MPI_Op composing;
+
+static void allreduce_in_order(MPI_Comm comm, unsigned round) {
+    struct line mine[100], all[100];
+    int count = 1 + (int)draw(100), in_place = (int)draw(2);
+    for (int i = 0; i < count; i++) (in_place ? all : mine)[i] = line_of(rank, round, i);
+    maybe_late();
+    OK(MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, all, count, line_type, composing, comm));
+    for (int i = 0; i < count; i++) {
+        struct line right = line_of(0, round, i);
+        for (int from = 1; from < size; from++) right = after(right, line_of(from, round, i));
+        SAME(all[i].a, right.a);
+        SAME(all[i].b, right.b);
+    }
+}
+
+/* Sums that round: all ranks have the same bits, and the same as whoever adds in another way of the library's. */
+static void allreduce_rounding(MPI_Comm comm, unsigned round) {
+    double mine[300], all[300], again[300];
+    int count = 1 + (int)draw(300);
+    for (int i = 0; i < count; i++) mine[i] = 1.0 / (1 + rank + (int)round + i) * (i % 2 ? 1e9 : 1);
+    maybe_late();
+    OK(MPI_Allreduce(mine, all, count, MPI_DOUBLE, MPI_SUM, comm));
+    if (round % 8 == 0 && count * 8 * size <= 8192) {
+        MPI_Request request;
+        OK(MPI_Iallreduce(mine, again, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK(memcmp(all, again, (size_t)count * sizeof *all) == 0);
+    }
+    memcpy(again, all, sizeof all);
+    OK(MPI_Bcast(again, count, MPI_DOUBLE, 0, comm));
+    CHECK(memcmp(all, again, (size_t)count * sizeof *all) == 0);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void barrier(MPI_Comm comm) {
+    double mine[2], most[2];
+    maybe_late();
+    mine[0] = now();
+    OK(MPI_Barrier(comm));
+    mine[1] = -now();
+    OK(MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, comm));
+    CHECK(most[0] <= -most[1]);
+}
+
+static void any_operation(MPI_Comm comm, unsigned round) {
+    switch (draw(6)) {
+    case 0: return barrier(comm);
+    case 1: return allgather(comm, round);
+    case 2: return allreduce_in_order(comm, round);
+    case 3: return allreduce_rounding(comm, round);
+    default: return bcast(comm, round);
+    }
+}
+
+/* A root that is far ahead of the others waits before it writes over what they have not read. */
+static void floods(MPI_Comm comm) {
+    int64_t value = 0;
+    for (int i = 0; i < 3000; i++) {
+        if (rank != i / 1000 && i % 500 == 250) pause_us(i % 1000 == 250 ? 20000 : 300);
+        if (rank == i / 1000) value = i * 3;
+        OK(MPI_Bcast(&value, 1, MPI_INT64_T, i / 1000, comm));
+        SAME(value, i * 3);
+    }
+}
+
+/* A message that is begun before operations, and one that needs its sender to look at messages while it waits in them. */
+static void messages_between(MPI_Comm comm) {
+    static unsigned char out[LARGE], in[LARGE];
+    MPI_Request requests[2];
+    int ahead = (rank + 1) % size, behind = (rank + size - 1) % size;
+    put(out, rank, 1, LARGE);
+    OK(MPI_Isend(out, LARGE, MPI_BYTE, ahead, 5, comm, &requests[0]));
+    for (unsigned round = 0; round < 20; round++) any_operation(comm, round);
+    OK(MPI_Irecv(in, LARGE, MPI_BYTE, behind, 5, comm, &requests[1]));
+    for (unsigned round = 0; round < 20; round++) any_operation(comm, round);
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    found(in, behind, 1, LARGE);
+    /* Rank 0 waits for rank 1 in a barrier, and rank 1 for rank 0's message before it comes there. */
+    if (rank == 1) OK(MPI_Recv(in, LARGE, MPI_BYTE, 0, 6, comm, MPI_STATUS_IGNORE));
+    if (rank == 0) OK(MPI_Isend(out, LARGE, MPI_BYTE, 1, 6, comm, &requests[0]));
+    OK(MPI_Barrier(comm));
+    if (rank == 0) OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    if (rank == 1) found(in, 0, 1, LARGE);
+}
+
+static void many_communicators(void) {
+    static MPI_Comm comms[COMMUNICATORS];
+    for (int time = 0; time < 3; time++) {
+        for (int i = 0; i < COMMUNICATORS; i++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        for (unsigned round = 0; round < 400; round++) any_operation(comms[draw(COMMUNICATORS)], round);
+        for (int i = 0; i < COMMUNICATORS; i++) OK(MPI_Comm_free(&comms[i]));
+    }
+}
+
+/* The ranks of a part are others there, and both parts go on at the same time. */
+static void parts(void) {
+    MPI_Comm part;
+    int world_rank = rank, world_size = size;
+    unsigned before = drawn;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part));
+    OK(MPI_Comm_rank(part, &rank));
+    OK(MPI_Comm_size(part, &size));
+    for (unsigned round = 0; round < 100; round++) any_operation(part, round);
+    OK(MPI_Comm_free(&part));
+    rank = world_rank, size = world_size, drawn = before;
+}
+
+int main(int argc, char **argv) {
+    check_open(argc, argv);
+    rank = check_rank, size = check_size;
+    OK(MPI_Type_contiguous(2, MPI_INT64_T, &line_type));
+    OK(MPI_Type_commit(&line_type));
+    OK(MPI_Op_create(compose, 0, &composing));
+    section("operations in any order");
+    for (unsigned round = 0; round < 600; round++) any_operation(MPI_COMM_WORLD, round);
+    section("a root ahead");
+    floods(MPI_COMM_WORLD);
+    section("messages between");
+    messages_between(MPI_COMM_WORLD);
+    section("many communicators");
+    many_communicators();
+    section("parts");
+    parts();
+    OK(MPI_Op_free(&composing));
+    OK(MPI_Type_free(&line_type));
+    return check_close();
+}

@@ -1,0 +1,330 @@
+//! A board: lines that each of some processes of a node writes for all others of them, and nobody else writes.
+//!
+//! What takes one look of each and no message: a process puts its entry down, and the others find it there. So a barrier of
+//! p processes is p lines, and nobody acts for another. `layout` draws what stands where; decisions/0029 says what boards
+//! are for.
+//!
+//! **Order.** Entries have numbers, the same at all members, which grow by one; 0 is none. A member's entry takes the place of
+//! the one [`DEPTH`](crate::layout::BOARD_DEPTH) before, so it is written only when all members are [through](Board::through)
+//! with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
+
+use std::sync::Arc;
+
+use fabric::{Payload, Peer};
+
+use crate::bell::wake;
+use crate::layout::{
+    BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_MEMBERS_MAX, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
+    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, BOARDS, HEAD_BOARDS, LINE,
+};
+use crate::memory::Memory;
+use crate::seat::Seat;
+use crate::segment::Segment;
+use crate::sync::{Ordering, light_barrier};
+
+/// The boards of a segment, as one process sees them.
+#[derive(Clone)]
+pub struct Boards {
+    segment: Segment,
+    /// The peers of this node, by seat.
+    peers: Arc<[Peer]>,
+}
+
+/// A board, as one of its members has it. Dropping it leaves it; with the last member it is free for others.
+pub struct Board {
+    segment: Segment,
+    number: u32,
+    /// Where it stands.
+    at: usize,
+    /// This member's place on it.
+    here: u32,
+    /// All members' seats, by their places.
+    seats: Vec<Seat>,
+}
+
+impl Boards {
+    pub(crate) fn new(segment: Segment, peers: &[Peer]) -> Boards {
+        Boards { segment, peers: peers.into() }
+    }
+
+    /// Takes a free board for so many members and makes it ready: its number is for all of them, who must then
+    /// [join](Boards::join). `None` where none is free, the members are too many, or there is no memory.
+    #[must_use]
+    pub fn found(&self, members: u32) -> Option<u32> {
+        if members == 0 || members > BOARD_MEMBERS_MAX {
+            return None;
+        }
+        let number = (0..BOARDS).find(|&number| self.take(number))?;
+        let (memory, at) = (self.segment.memory(), self.at(number));
+        let bytes = BOARD_PLACES + members as usize * BOARD_PLACE_BYTES;
+        if self.segment.reserve(at, bytes).is_err() {
+            self.give_back(number);
+            return None;
+        }
+        for place in 0..members {
+            memory.word(through_at(at, place)).store(0, Ordering::Relaxed);
+            (0..BOARD_DEPTH)
+                .for_each(|turn| memory.word(entry_at(at, place, turn)).store(0, Ordering::Relaxed));
+        }
+        memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
+        memory.word(at).store(members, Ordering::Release);
+        Some(number)
+    }
+
+    /// Becomes the member at place `here` of a board that was founded for these processes, in the order of their places.
+    /// `None` where there is no such board, or one of them is not of this node.
+    #[must_use]
+    pub fn join(&self, number: u32, here: u32, members: impl Iterator<Item = Peer>) -> Option<Board> {
+        let seat = |peer: Peer| {
+            let seat = self.peers.iter().position(|other| *other == peer)? as u32;
+            Some(Seat::at(self.segment.layout().seat_at(seat)))
+        };
+        let seats: Vec<Seat> = members.map(seat).collect::<Option<_>>()?;
+        let is_one =
+            number < BOARDS && (here as usize) < seats.len() && seats.len() <= BOARD_MEMBERS_MAX as usize;
+        is_one.then(|| Board { segment: self.segment.clone(), number, at: self.at(number), here, seats })
+    }
+
+    fn at(&self, number: u32) -> usize {
+        self.segment.layout().board_at(number)
+    }
+
+    /// Takes a board if it is free.
+    fn take(&self, number: u32) -> bool {
+        let bit = 1 << (number % u32::BITS);
+        self.taken(number).fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    fn give_back(&self, number: u32) {
+        self.taken(number).fetch_and(!(1 << (number % u32::BITS)), Ordering::Release);
+    }
+
+    /// The word with the bit that says whether a board is taken.
+    fn taken(&self, number: u32) -> &crate::sync::Word {
+        self.segment.memory().word(HEAD_BOARDS + (number / u32::BITS) as usize * 4)
+    }
+}
+
+impl Board {
+    /// What an entry can hold.
+    pub const PAYLOAD_BYTES_MAX: usize = BOARD_PAYLOAD_BYTES_MAX;
+    /// The most members that a board can have.
+    pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
+    /// How many entries a member can be ahead of those who read them.
+    pub const DEPTH: u32 = BOARD_DEPTH;
+
+    /// How many members it has.
+    #[inline]
+    #[must_use]
+    pub fn members(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    /// Writes this member's entry of that number. Those who may sleep are to be [woken](Board::wake) afterwards.
+    #[inline]
+    pub fn put(&self, number: u32, payload: Payload<'_>) {
+        debug_assert!(payload.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
+        let (memory, entry) = (self.segment.memory(), entry_at(self.at, self.here, number));
+        memory.put(entry + BOARD_PAYLOAD, payload.part(0, BOARD_PAYLOAD_BYTES_MAX));
+        memory.word(entry).store(number, Ordering::Release);
+    }
+
+    /// Whether the member at that place has written its entry of that number. It may have written later ones only if
+    /// this one is [through](Board::through) with it.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, place: u32, number: u32) -> bool {
+        place < self.members()
+            && self.segment.memory().word(entry_at(self.at, place, number)).load(Ordering::Acquire) == number
+    }
+
+    /// Lends `bytes` bytes of an entry that is there.
+    #[inline]
+    pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        let place = place.min(self.members() - 1);
+        let at = entry_at(self.at, place, number) + BOARD_PAYLOAD;
+        self.segment.memory().read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    }
+
+    /// Says that this member is through with all entries up to that number.
+    #[inline]
+    pub fn pass(&self, number: u32) {
+        self.segment.memory().word(through_at(self.at, self.here)).store(number, Ordering::Release);
+    }
+
+    /// The number up to which the member at that place is through.
+    #[inline]
+    #[must_use]
+    pub fn through(&self, place: u32) -> u32 {
+        let place = place.min(self.members() - 1);
+        self.segment.memory().word(through_at(self.at, place)).load(Ordering::Acquire)
+    }
+
+    /// Says that this member goes to wait for what others write, and may sleep; before it looks for the last time.
+    pub fn await_others(&self) {
+        self.segment.memory().word(self.at + BOARD_WAITING).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes back what [`Board::await_others`] said.
+    pub fn await_no_more(&self) {
+        self.segment.memory().word(self.at + BOARD_WAITING).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
+    /// long.
+    #[inline]
+    pub fn wake(&self) {
+        // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
+        // it waits.
+        light_barrier();
+        if self.segment.memory().word(self.at + BOARD_WAITING).load(Ordering::Relaxed) != 0 {
+            self.wake_sleepers();
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self) {
+        let memory = self.segment.memory();
+        for (place, seat) in self.seats.iter().enumerate() {
+            if place as u32 != self.here && seat.must_wake(memory) {
+                wake(memory, *seat);
+            }
+        }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // A peer may write any number there; the board is then lost, or shared by members who do not know of each other and
+        // get nonsense from it. Nothing else comes of it.
+        if self.segment.memory().word(self.at).fetch_sub(1, Ordering::AcqRel) == 1 {
+            Boards { segment: self.segment.clone(), peers: Arc::new([]) }.give_back(self.number);
+        }
+    }
+}
+
+/// Where a member's line stands that says how far it is.
+#[inline(always)]
+fn through_at(at: usize, place: u32) -> usize {
+    at + BOARD_PLACES + place as usize * BOARD_PLACE_BYTES
+}
+
+/// Where its entry of that number stands.
+#[inline(always)]
+fn entry_at(at: usize, place: u32, number: u32) -> usize {
+    through_at(at, place) + 2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boards(seats: u32) -> Boards {
+        let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
+        Boards::new(segment, &(10..10 + seats).map(Peer).collect::<Vec<_>>())
+    }
+
+    fn all(boards: &Boards, members: u32) -> Vec<Board> {
+        let number = boards.found(members).unwrap();
+        (0..members).map(|here| boards.join(number, here, (10..10 + members).map(Peer)).unwrap()).collect()
+    }
+
+    #[test]
+    fn an_entry_is_seen_by_all_and_under_its_number_alone() {
+        let members = all(&boards(3), 3);
+        let data: Vec<u8> = (0..200).collect();
+        members[1].put(1, Payload::from(&data[..]));
+        for member in &members {
+            assert!(
+                member.has(1, 1)
+                    && !member.has(0, 1)
+                    && !member.has(1, 2)
+                    && !member.has(1, 1 + Board::DEPTH)
+            );
+            assert_eq!(member.read(1, 1, 200, |payload| payload.to_vec()), data);
+        }
+        members[1].put(2, Payload::EMPTY);
+        assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
+        assert!(!members[0].has(3, 1), "there is no such member");
+    }
+
+    #[test]
+    fn members_say_how_far_they_are() {
+        let members = all(&boards(2), 2);
+        assert_eq!([0, 1].map(|place| members[0].through(place)), [0, 0]);
+        members[1].pass(7);
+        assert_eq!([0, 1].map(|place| members[0].through(place)), [0, 7]);
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_where_somebody_waits() {
+        let members = all(&boards(2), 2);
+        let (memory, seat) = (members[0].segment.memory(), members[1].seats[1]);
+        let armed = seat.arm(memory);
+        members[0].wake();
+        assert_eq!(seat.bell(memory).load(Ordering::Relaxed), armed, "that one waits for something else");
+        members[1].await_others();
+        members[1].wake();
+        assert_eq!(seat.bell(memory).load(Ordering::Relaxed), armed, "nobody wakes itself");
+        members[0].wake();
+        assert_ne!(seat.bell(memory).load(Ordering::Relaxed), armed);
+        members[1].await_no_more();
+        assert_eq!(memory.word(members[0].at + BOARD_WAITING).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn entries_of_the_largest_board_stand_apart() {
+        let members = all(&boards(64), Board::MEMBERS_MAX);
+        let of =
+            |place: u32, number: u32| vec![(place * Board::DEPTH + number) as u8; Board::PAYLOAD_BYTES_MAX];
+        for number in 1..=Board::DEPTH {
+            for (place, member) in members.iter().enumerate() {
+                member.put(number, Payload::from(&of(place as u32, number)[..]));
+                member.pass(number);
+            }
+        }
+        for (place, number) in
+            (0..Board::MEMBERS_MAX).flat_map(|place| (1..=Board::DEPTH).map(move |n| (place, n)))
+        {
+            assert!(members[0].has(place, number));
+            let found = members[0].read(place, number, usize::MAX, |payload| payload.to_vec());
+            assert_eq!(found, of(place, number), "place {place}, entry {number}");
+            assert_eq!(members[0].through(place), Board::DEPTH);
+        }
+    }
+
+    #[test]
+    fn a_board_is_free_again_with_its_last_member_and_clean() {
+        let boards = boards(2);
+        let numbers: Vec<u32> = std::iter::from_fn(|| boards.found(2)).take(1000).collect();
+        assert_eq!(numbers.len(), BOARDS as usize, "each is had once");
+        let join = |here| boards.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
+        let (first, second) = (join(0), join(1));
+        first.put(1, Payload::EMPTY);
+        first.pass(9);
+        drop(first);
+        assert_eq!(boards.found(2), None, "the other member still looks at it");
+        drop(second);
+        assert_eq!(boards.found(2), Some(numbers[5]));
+        let again = join(0);
+        assert!(!again.has(0, 1) && again.through(0) == 0);
+    }
+
+    #[test]
+    fn what_is_no_board_is_none() {
+        let boards = boards(2);
+        assert_eq!(boards.found(0), None);
+        assert_eq!(boards.found(Board::MEMBERS_MAX + 1), None);
+        let members = || [10, 11].map(Peer).into_iter();
+        assert!(boards.join(BOARDS, 0, members()).is_none() && boards.join(0, 2, members()).is_none());
+        assert!(boards.join(0, 0, [10, 99].map(Peer).into_iter()).is_none(), "process 99 is elsewhere");
+    }
+
+    #[test]
+    fn without_memory_there_is_none_and_none_is_lost() {
+        let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap().on_a_full_machine();
+        let boards = Boards::new(segment, &[10, 11].map(Peer));
+        assert!((0..2 * BOARDS).all(|_| boards.found(2).is_none()));
+        assert!(boards.take(0), "it was given back");
+    }
+}
