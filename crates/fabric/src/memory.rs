@@ -82,9 +82,20 @@ impl<'a> Payload<'a> {
     #[inline]
     pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let bytes = self.bytes.min(into.len());
-        // SAFETY: both claims cover `bytes`; `into` is exclusive, so they do not overlap.
-        unsafe { self.start.copy_to_nonoverlapping(into.as_mut_ptr(), bytes) };
+        // SAFETY: both claims cover `bytes`.
+        unsafe { copy(self.start, into.as_mut_ptr(), bytes) };
         bytes
+    }
+
+    /// The first N bytes, and what stands behind them; `None` where there are fewer.
+    #[inline(always)]
+    #[must_use]
+    pub fn split_first<const N: usize>(&self) -> Option<([u8; N], Payload<'a>)> {
+        if self.bytes < N {
+            return None;
+        }
+        // SAFETY: the claim covers N bytes.
+        Some((unsafe { self.start.cast::<[u8; N]>().read_unaligned() }, self.after(N)))
     }
 
     /// The bytes as a vector of their own.
@@ -434,6 +445,9 @@ mod tests {
         assert_eq!(payload.part(3, 9).to_vec(), [4]);
         assert_eq!(payload.part(9, 9).bytes(), 0);
         assert_eq!(payload.after(2).to_vec(), [3, 4]);
+        let (first, rest) = payload.split_first::<3>().unwrap();
+        assert_eq!((first, rest.to_vec()), ([1, 2, 3], vec![4]));
+        assert!(payload.split_first::<4>().is_some() && payload.split_first::<5>().is_none());
     }
 
     #[test]
