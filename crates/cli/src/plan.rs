@@ -8,6 +8,7 @@ use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
 use weft::CpuTime;
 use weft::collectives::Costs;
+use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
 
 use crate::cores::{self, Core};
 use crate::options::{Bind, Options};
@@ -103,7 +104,9 @@ impl Plan {
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
+        let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         environment.extend(costs.map(|text| (COSTS.into(), text.into())));
+        environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -160,6 +163,14 @@ fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Option<
     let measured = measured.map(|config| config.constants).unwrap_or(weft::ConstantsFrom::BuiltIn);
     let costs = weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)?;
     Ok((costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";")))
+}
+
+/// How much libfabric's layer ofi_rxm shall send at once: what somebody has set stays, and jobs that do not name libfabric
+/// are told nothing. Only a launcher can do this, since libfabric reads the variable in a process that may have threads.
+fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
+    let list = fabrics.map(OsStr::to_string_lossy).unwrap_or_default();
+    let names_libfabric = list.split(',').any(|fabric| fabric.trim().starts_with("libfabric"));
+    (names_libfabric && set.is_none()).then_some(PACKET_BYTES)
 }
 
 const COSTS: &str = "WEFT_COSTS";
@@ -238,6 +249,14 @@ mod tests {
         let names = |list: &str| names_shm(Some(OsStr::new(list)));
         assert!(names("shm") && names("tcp, shm") && names("") && names_shm(None));
         assert!(!names("tcp") && !names("tcp,libfabric:shm"));
+    }
+
+    #[test]
+    fn libfabric_is_told_how_much_to_send_at_once_where_nobody_has_said_so() {
+        let told = |list: &str, set: Option<&str>| packet(Some(OsStr::new(list)), set.map(Into::into));
+        assert_eq!(told("shm, libfabric:tcp;ofi_rxm", None), Some(PACKET_BYTES));
+        assert_eq!(told("libfabric", Some("4096")), None);
+        assert_eq!([told("shm,tcp", None), told("", None), packet(None, None)], [None; 3]);
     }
 
     #[test]

@@ -87,6 +87,17 @@ impl<'a> Payload<'a> {
         bytes
     }
 
+    /// The first N bytes, and what stands behind them; `None` where there are fewer.
+    #[inline(always)]
+    #[must_use]
+    pub fn split_first<const N: usize>(&self) -> Option<([u8; N], Payload<'a>)> {
+        if self.bytes < N {
+            return None;
+        }
+        // SAFETY: the claim covers N bytes.
+        Some((unsafe { self.start.cast::<[u8; N]>().read_unaligned() }, self.after(N)))
+    }
+
     /// The bytes as a vector of their own.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
@@ -464,6 +475,9 @@ mod tests {
         assert_eq!(payload.part(3, 9).to_vec(), [4]);
         assert_eq!(payload.part(9, 9).bytes(), 0);
         assert_eq!(payload.after(2).to_vec(), [3, 4]);
+        let (first, rest) = payload.split_first::<3>().unwrap();
+        assert_eq!((first, rest.to_vec()), ([1, 2, 3], vec![4]));
+        assert!(payload.split_first::<4>().is_some() && payload.split_first::<5>().is_none());
     }
 
     /// Among others the places of which many C libraries' copies are slow, and overlaps of both kinds.

@@ -279,10 +279,13 @@ impl<F: Fabric> Engine<F> {
         self.core.looked >= LOOKS_PER_TURN
     }
 
-    /// Whether [`Engine::take_awaited`] may find a message by a look.
+    /// Where [`Engine::take_awaited`] may find a message by a look.
     #[inline(always)]
-    pub fn is_looking(&self) -> bool {
-        matches!(self.core.awaited, Awaited::Posted { lane: Some(_), .. }) && !self.is_turn_due()
+    pub fn looks_at(&self) -> Option<F::Lane> {
+        match self.core.awaited {
+            Awaited::Posted { lane, .. } if !self.is_turn_due() => lane,
+            _ => None,
+        }
     }
 
     /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just here, by

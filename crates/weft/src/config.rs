@@ -9,6 +9,7 @@ use process_manager::{Protocol, Wishes};
 
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
+use crate::fabrics::PACKET_VARIABLE;
 use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
 
@@ -35,6 +36,8 @@ pub struct Config {
     pub libfabric_domains: Option<Vec<String>>,
     /// Over how many cards large messages go by libfabric, as far as there are so many.
     pub libfabric_rails: usize,
+    /// What libfabric's layer ofi_rxm sends at once, where its own variable says so.
+    pub libfabric_packet_bytes: Option<usize>,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
@@ -337,6 +340,8 @@ impl Config {
     fn read_libfabric(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
         self.libfabric_domains = read("WEFT_LIBFABRIC_DOMAINS").as_deref().map(names);
+        // What is no number libfabric does not take either.
+        self.libfabric_packet_bytes = read(PACKET_VARIABLE).and_then(|value| value.trim().parse().ok());
         if let Some(value) = read("WEFT_LIBFABRIC_RAILS") {
             let rails = parse("WEFT_LIBFABRIC_RAILS", &value, "1 to 4")?;
             if !(1..=4).contains(&rails) {
@@ -375,6 +380,7 @@ impl Default for Config {
             libfabric: None,
             libfabric_domains: None,
             libfabric_rails: 1,
+            libfabric_packet_bytes: None,
             connect_timeout: Duration::from_secs(10),
             unexpected_bytes_max: 64 << 20,
             cpus: None,
@@ -538,6 +544,8 @@ mod tests {
         let domains = read("WEFT_LIBFABRIC_DOMAINS", "mlx5_0, mlx5_1").unwrap().libfabric_domains;
         assert_eq!(domains, Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
         assert_eq!(read("WEFT_LIBFABRIC_RAILS", "2").unwrap().libfabric_rails, 2);
+        let packet = |value: &'static str| read(PACKET_VARIABLE, value).unwrap().libfabric_packet_bytes;
+        assert_eq!([packet("4096"), packet("many")], [Some(4096), None]);
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");

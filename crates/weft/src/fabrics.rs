@@ -23,8 +23,8 @@ mod one_sided;
 
 pub use bell::FabricsBell;
 pub use libfabric::{
-    AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PciAddress, Survey as LibfabricSurvey,
-    Version,
+    AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
+    PciAddress, Survey as LibfabricSurvey, Version,
 };
 pub use shm::SharedHeap;
 pub(crate) use shm::{Board, Boards};
@@ -82,6 +82,13 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// Whether a rest between two looks does good: where a look is at memory that the peer writes. A provider's look takes
+    /// longer than that.
+    #[inline(always)]
+    pub(crate) fn wants_rests(&self) -> bool {
+        matches!(self, Lane::Shm(_))
+    }
+
     /// The fabric's name.
     #[must_use]
     pub fn fabric(&self) -> &'static str {
@@ -496,8 +503,9 @@ impl Fabric for Fabrics {
 
     #[inline(always)]
     fn look<R>(&mut self, lane: Lane, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
-        match (lane, &mut self.shm) {
-            (Lane::Shm(lane), Some(shm)) => shm.look(lane, reader),
+        match (lane, &mut self.shm, &mut self.libfabric) {
+            (Lane::Shm(lane), Some(shm), _) => shm.look(lane, reader),
+            (Lane::Libfabric(lane), _, Some(libfabric)) => libfabric.look(lane, reader),
             _ => Looked::Nothing,
         }
     }

@@ -16,7 +16,7 @@ use crate::background::{Background, Operation};
 use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::exchange::Exchange;
-use crate::fabrics::{Boards, Fabrics, FabricsBell, SharedHeap};
+use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
@@ -318,9 +318,17 @@ impl Process {
             if engine.is_turn_due() {
                 break;
             }
-            self.rest.take();
+            self.rest_before(lane);
         }
         None
+    }
+
+    /// What lies between two looks at one lane.
+    #[inline(always)]
+    fn rest_before(&self, lane: Lane) {
+        if lane.wants_rests() {
+            self.rest.take();
+        }
     }
 
     /// Receives, and waits until that is over.
@@ -455,8 +463,10 @@ impl Process {
                 return answer;
             }
             looks_left -= 1;
-            if looks_left > 0 && engine.is_looking() {
-                self.rest.take();
+            if looks_left > 0
+                && let Some(lane) = engine.looks_at()
+            {
+                self.rest_before(lane);
                 continue;
             }
             if let Some(happened) = happened {

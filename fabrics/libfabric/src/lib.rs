@@ -37,7 +37,7 @@ mod wire;
 
 pub use bell::LibfabricBell;
 pub use hardware::{are_cards_apart, cards};
-pub use libfabric::{Lane, Libfabric, Settings};
+pub use libfabric::{Lane, Libfabric, PACKET_BYTES, PACKET_VARIABLE, Settings};
 pub use libfabric_sys::{AddressFormat, Found, Library, Link, Nic, PciAddress, Version};
 pub use one_sided::Remote;
 pub use survey::{Around, Nature, Near, Survey};

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use fabric::{
-    Cost, Exposed, Fabric, FabricError, Fault, Header, HostIdentity, Limits, Payload, Peer, Posted, Pulled,
-    Sink, UserMemory,
+    Cost, Exposed, Fabric, FabricError, Fault, Header, HostIdentity, Limits, Looked, Payload, Peer, Posted,
+    Pulled, Sink, UserMemory,
 };
 use libfabric_sys::{Found, Library, Offer, SONAME};
 
@@ -13,7 +13,7 @@ use crate::bell::{Haste, LibfabricBell};
 use crate::card::{Card, Rail};
 use crate::link::{Link, Rails, There};
 use crate::memory::RAILS_MAX;
-use crate::port::{Event, Port};
+use crate::port::{Event, Port, SLOT_BYTES};
 use crate::survey::{self, Around, Nature};
 use crate::transfers::Transfers;
 use crate::trouble;
@@ -43,7 +43,7 @@ pub struct Libfabric {
     events: u64,
     /// Since when this process leaves.
     leaving: Option<Instant>,
-    is_closed: bool,
+    pub(crate) is_closed: bool,
     pub(crate) bell: LibfabricBell,
     pub(crate) notice: Notice,
 }
@@ -74,6 +74,9 @@ pub struct Settings {
     pub rails: usize,
     /// Where this process is among the cards of its host.
     pub around: Around,
+    /// What the layer ofi_rxm of libfabric sends at once, where its variable [`PACKET_VARIABLE`] says so; all processes of
+    /// a job must be told the same.
+    pub packet_bytes: Option<usize>,
     /// To treat memory the way RDMA hardware demands it, for tests on providers that do not.
     pub strict_memory: bool,
 }
@@ -103,7 +106,9 @@ impl Libfabric {
             survey::choose(&offers, settings).ok_or_else(|| trouble::no_provider(provider))?;
         let (found, provider) = (offer.found(), offer.provider());
         let nature = Nature::of(&found);
-        let port = Port::open(offer, &mut rails, nature == Nature::OneHost)
+        let packet_bytes = settings.packet_bytes.filter(|_| provider.ends_with(LAYER)).unwrap_or(SLOT_BYTES);
+        let packet_bytes = packet_bytes.clamp(PACKET_BYTES_LEAST, PACKET_BYTES_MOST);
+        let port = Port::open(offer, &mut rails, packet_bytes, nature == Nature::OneHost)
             .map_err(|error| trouble::cannot_open(&provider, &error))?;
         let card = own_card(&port, &found, &rails)?;
         let domains = std::iter::once(offer).chain(rails).map(Offer::domain).collect();
@@ -150,6 +155,12 @@ impl Libfabric {
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    #[inline(always)]
+    pub(crate) fn note_events(&mut self, events: usize) {
+        self.events += events as u64;
+        self.bell.note_arrival();
     }
 
     /// Whether memory is being read, here or by a peer, so that it is worth to look often.
@@ -310,7 +321,7 @@ impl Fabric for Libfabric {
             Nature::OneHost => 2 * copied - LENGTH_BYTES,
             Nature::Hardware => copied,
         };
-        Limits { eager_bytes_max, piece_bytes_max: eager_bytes_max, pull: true, look: false }
+        Limits { eager_bytes_max, piece_bytes_max: eager_bytes_max, pull: true, look: true }
     }
 
     #[inline]
@@ -359,10 +370,14 @@ impl Fabric for Libfabric {
             happened += self.report_failing(sink);
         }
         if happened > 0 {
-            self.events += happened as u64;
-            self.bell.note_arrival();
+            self.note_events(happened);
         }
         happened
+    }
+
+    #[inline(always)]
+    fn look<R>(&mut self, lane: Lane, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
+        self.look_at(lane.0, reader)
     }
 
     fn bell(&self) -> LibfabricBell {
@@ -432,6 +447,16 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
     Err(trouble::trouble(Fault::System, what))
 }
 
+/// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in each process. A
+/// connection between two that have read different numbers is refused.
+pub const PACKET_VARIABLE: &str = "FI_OFI_RXM_BUFFER_SIZE";
+/// The best for it: a message of 16 KiB goes at once with what stands before it. It is 16 KiB where nothing is said.
+pub const PACKET_BYTES: usize = SLOT_BYTES + 64;
+/// What is added to the names of providers that go through ofi_rxm.
+const LAYER: &str = ";ofi_rxm";
+/// Whatever the variable says, slots are no smaller and no larger.
+const PACKET_BYTES_LEAST: usize = 2 << 10;
+const PACKET_BYTES_MOST: usize = 128 << 10;
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;

@@ -165,6 +165,15 @@ impl Link {
         }
     }
 
+    /// Whether a frame from this peer is a whole message for the engine, and its turn is now.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, frame: &Frame) -> bool {
+        frame.kind == Kind::Message
+            && frame.sequence == self.heard
+            && self.is_open()
+            && self.incoming.is_none()
+    }
+
     /// Keeps a message whose turn has not come.
     #[cold]
     pub(crate) fn keep(&mut self, sequence: u32, message: Vec<u8>) {
@@ -184,8 +193,9 @@ impl Link {
     /// Takes the next frame from this peer.
     #[inline]
     pub(crate) fn take(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
+        let is_whole = self.is_next(frame);
         self.heard = self.heard.wrapping_add(1);
-        if frame.kind == Kind::Message && self.is_open() && self.incoming.is_none() {
+        if is_whole {
             sink.message(self.peer, &frame.header, payload);
             return Taken::Whole;
         }

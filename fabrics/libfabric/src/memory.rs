@@ -73,9 +73,20 @@ type Regions = [Option<Region>; RAILS_MAX];
 /// A payload that a peer may read.
 pub(crate) struct Shown {
     regions: Regions,
+    bytes: usize,
     pub(crate) remote: Remote,
     /// The key at each rail, that of the endpoint first; as many as there are.
     pub(crate) keys: Keys,
+}
+
+impl Shown {
+    /// Whether all that can be read of another one can be read of this one, by the same keys.
+    pub(crate) fn covers(&self, other: &Shown) -> bool {
+        let mut keys = self.keys.0.iter().zip(other.keys.0);
+        self.remote == other.remote
+            && self.bytes >= other.bytes
+            && keys.all(|(key, other)| other.is_none() || *key == other)
+    }
 }
 
 /// A key for each rail that there is one for.
@@ -275,7 +286,7 @@ impl Memory {
         // Rails are of one provider, so that memory has the same address for all of them.
         let keys =
             remotes.map(|other| other.filter(|other| other.address == remote.address).map(|other| other.key));
-        Ok(Shown { regions, remote, keys: Keys(keys) })
+        Ok(Shown { regions, bytes: memory.1, remote, keys: Keys(keys) })
     }
 
     /// Ends what [`Memory::show`] began.

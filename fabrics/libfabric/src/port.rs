@@ -39,6 +39,8 @@ pub(crate) struct Port {
     batch: (usize, usize),
     /// Whose queue that is.
     rail: usize,
+    /// What a queue has told of when somebody only wanted to see what is next.
+    failure: Option<Box<Failure>>,
 }
 
 /// What a slot is used for.
@@ -69,6 +71,16 @@ pub(crate) enum Event {
     Done(Errand),
     /// Something has failed.
     Failed(Failed, Box<Failure>),
+}
+
+/// What the queue of the endpoint tells next, where nobody has taken it yet.
+#[derive(Debug)]
+pub(crate) enum Ahead {
+    Nothing,
+    /// A message has come. Who takes it says [`Port::pass`], and [`Port::seen`] when he has read it.
+    Message(Arrival),
+    /// Something else: [`Port::next`] takes it.
+    Other,
 }
 
 /// What has failed.
@@ -155,16 +167,17 @@ pub(crate) struct Arrival {
 }
 
 impl Port {
-    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. `injects`: messages
-    /// are as short as can be injected.
+    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. A slot has
+    /// `slot_bytes` bytes, if messages may be so long. `injects`: messages are as short as can be injected.
     pub(crate) fn open(
         offer: &Offer,
         rails: &mut Vec<&Offer>,
+        slot_bytes: usize,
         injects: bool,
     ) -> Result<Port, LibfabricError> {
         let terms = offer.terms();
         let inject_bytes = terms.inject_bytes_max.min(INJECT_BYTES_MAX);
-        let slot_bytes = terms.message_bytes_max.min(SLOT_BYTES) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+        let slot_bytes = terms.message_bytes_max.min(slot_bytes) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
         let capacity = Capacity { operations: (PLACES * TURNS) as u32, message_bytes_max: slot_bytes };
         let endpoint = Endpoint::open(offer, capacity)?;
         let for_moves = Capacity { operations: (MOVES * TURNS) as u32, message_bytes_max: slot_bytes };
@@ -197,6 +210,7 @@ impl Port {
             moved_bytes_max: terms.message_bytes_max.min(MOVED_BYTES_MAX),
             batch: (0, 0),
             rail: 0,
+            failure: None,
         };
         port.post_buffers();
         Ok(port)
@@ -241,17 +255,34 @@ impl Port {
     /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
     /// the payload.
     #[inline]
-    pub(crate) fn send(&mut self, stamp: Stamp, to: Address, head: &[u8], payload: Payload<'_>) -> Answer {
-        let bytes = head.len() + payload.bytes();
+    pub(crate) fn send<const N: usize>(
+        &mut self,
+        stamp: Stamp,
+        to: Address,
+        head: [u8; N],
+        payload: Payload<'_>,
+    ) -> Answer {
+        let bytes = N + payload.bytes();
         if bytes > self.scratch.len() {
-            // Some slots are left for what ends a link, or one peer that takes nothing would keep this process for ever.
-            let has_room = self.free_slots.count() > SLOTS_KEPT;
-            return if has_room { self.send_slot(stamp, to, head, payload) } else { Answer::Again };
+            return self.send_long(stamp, to, head, payload);
         }
-        let (front, rest) = self.scratch.split_at_mut(head.len());
-        front.copy_from_slice(head);
+        let (front, rest) = self.scratch.split_at_mut(N);
+        front.copy_from_slice(&head);
         payload.copy_to(rest);
         self.memory.endpoint().inject(&self.scratch[..bytes], to)
+    }
+
+    #[inline(never)]
+    fn send_long<const N: usize>(
+        &mut self,
+        stamp: Stamp,
+        to: Address,
+        head: [u8; N],
+        payload: Payload<'_>,
+    ) -> Answer {
+        // Some slots are left for what ends a link, or one peer that takes nothing would keep this process for ever.
+        let has_room = self.free_slots.count() > SLOTS_KEPT;
+        if has_room { self.send_slot(stamp, to, &head, payload) } else { Answer::Again }
     }
 
     /// Sends a message so that the queue tells when it has left.
@@ -416,6 +447,9 @@ impl Port {
                     self.post_buffers();
                 }
                 self.rail = 0;
+                if let Some(failure) = self.failure.take() {
+                    return Some(self.failed(failure));
+                }
                 let mut answer = self.memory.endpoint().poll(at_most);
                 while with_rails && matches!(answer, Ok(0)) && self.rail + 1 < self.memory.rails() {
                     self.rail += 1;
@@ -433,6 +467,38 @@ impl Port {
                 return Some(event);
             }
         }
+    }
+
+    /// What the queue tells next, without taking it.
+    #[inline(always)]
+    pub(crate) fn ahead(&mut self) -> Ahead {
+        if self.failure.is_some() {
+            return Ahead::Other;
+        }
+        if self.batch.0 == self.batch.1 {
+            self.rail = 0;
+            match self.memory.endpoint().poll(AHEAD) {
+                Ok(0) => return Ahead::Nothing,
+                Ok(count) => self.batch = (0, count),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return Ahead::Other;
+                }
+            }
+        }
+        let completed = self.memory.rail_ref(self.rail).completed(self.batch.0);
+        match completed.operation.map(|operation| Part::of(self.rail, operation)) {
+            Some((Part::Buffer(buffer), turn)) if completed.received => {
+                Ahead::Message(Arrival { buffer, turn, completed })
+            }
+            _ => Ahead::Other,
+        }
+    }
+
+    /// Takes the message that [`Port::ahead`] has told of.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) {
+        self.batch.0 += 1;
     }
 
     #[inline]
@@ -486,20 +552,27 @@ impl Port {
     }
 
     /// A message, as it lies in its buffer. `None` where the completion tells what cannot be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn message(&self, arrival: Arrival) -> Option<Payload<'_>> {
         self.memory.message(arrival.buffer, &arrival.completed)
     }
 
     /// The message is not needed any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn seen(&mut self, arrival: Arrival) {
         self.release(arrival.buffer, arrival.turn, arrival.completed.released);
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, buffer: usize, turn: u32, released: bool) {
-        if released && self.free_buffers.give_back(buffer as u32, turn) {
+        if released {
+            self.take_back(buffer, turn);
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self, buffer: usize, turn: u32) {
+        if self.free_buffers.give_back(buffer as u32, turn) {
             self.idle_buffers.push(buffer as u32);
             self.post_buffers();
         }
@@ -570,27 +643,28 @@ impl Part {
     #[inline]
     fn of(rail: usize, operation: Operation) -> (Part, u32) {
         let operation = operation.0 as usize;
+        let (place, turn) = (operation / TURNS, (operation % TURNS) as u32);
         if rail > 0 {
-            return (Part::Move(operation % MOVES), (operation / MOVES) as u32);
+            return (Part::Move(place), turn);
         }
-        let part = match operation % PLACES {
+        let part = match place {
             slot if slot < SLOTS => Part::Slot(slot),
             buffer if buffer < FIRST_MOVE => Part::Buffer(buffer - SLOTS),
             place => Part::Move(place - FIRST_MOVE),
         };
-        (part, (operation / PLACES) as u32)
+        (part, turn)
     }
 
     /// The operation of that turn.
     #[inline]
     fn operation(self, rail: usize, turn: u32) -> Operation {
-        let (place, places) = match self {
-            Part::Move(place) if rail > 0 => (place, MOVES),
-            Part::Slot(slot) => (slot, PLACES),
-            Part::Buffer(buffer) => (SLOTS + buffer, PLACES),
-            Part::Move(place) => (FIRST_MOVE + place, PLACES),
+        let place = match self {
+            Part::Slot(slot) => slot,
+            Part::Buffer(buffer) => SLOTS + buffer,
+            Part::Move(place) if rail > 0 => place,
+            Part::Move(place) => FIRST_MOVE + place,
         };
-        Operation((turn as usize * places + place) as u32)
+        Operation((place * TURNS) as u32 + turn)
     }
 }
 
@@ -598,8 +672,8 @@ impl Part {
 const SLOTS: usize = 64;
 /// Of these, so many are kept for what ends a link.
 const SLOTS_KEPT: u32 = 4;
-/// What a slot holds. The providers that stand on others (rxm) copy up to here, too.
-const SLOT_BYTES: usize = 16 << 10;
+/// What a slot holds where nothing else is said. The providers that stand on others (rxm) copy up to here, too.
+pub(crate) const SLOT_BYTES: usize = 16 << 10;
 /// Slots begin at multiples of this.
 const SLOT_ALIGNMENT: usize = 64;
 /// Parts of transfers that can be under way over one rail.
@@ -609,6 +683,8 @@ const FIRST_MOVE: usize = SLOTS + BUFFERS_MAX;
 /// Operations that can be under way at the endpoint, and how many turns there are of each.
 const PLACES: usize = FIRST_MOVE + MOVES;
 const TURNS: usize = 8;
+/// So many things that the queue tells are read at once by who only wants to know the next.
+const AHEAD: usize = 16;
 /// One part. Providers cut it as they need; this only bounds what one failure costs.
 const MOVED_BYTES_MAX: usize = 1 << 30;
 /// Beyond this a copy into a slot costs no more than a copy to be injected.

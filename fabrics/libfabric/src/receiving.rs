@@ -1,21 +1,70 @@
 //! What comes from peers, and what is done when one is lost.
 
-use fabric::{FabricError, Payload, Sink};
+use fabric::{FabricError, Header, Looked, Payload, Sink};
 use libfabric_sys::Failure;
 
 use crate::libfabric::Libfabric;
 use crate::link::{State, Taken, Turn};
-use crate::port::{Arrival, Failed};
+use crate::port::{Ahead, Arrival, Failed};
 use crate::trouble;
 use crate::wire::{FRAME_BYTES, Frame, Kind};
 
 impl Libfabric {
+    /// Shows `reader` what the queue tells next, if it is the next message of that link and whole.
+    #[inline(always)]
+    pub(crate) fn look_at<R>(
+        &mut self,
+        index: u32,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Looked<R> {
+        if self.is_closed {
+            return Looked::Nothing;
+        }
+        let arrival = match self.port.ahead() {
+            Ahead::Nothing => return Looked::Nothing,
+            Ahead::Message(arrival) => arrival,
+            Ahead::Other => return Looked::Left,
+        };
+        let Some(found) = self.read_ahead(index, arrival, reader) else { return Looked::Left };
+        self.port.pass();
+        self.port.seen(arrival);
+        self.note_events(1);
+        Looked::Taken(found)
+    }
+
+    #[inline(always)]
+    fn read_ahead<R>(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Option<R> {
+        let message = self.port.message(arrival)?;
+        let (frame, payload) = self.frame_of(message)?;
+        let link = &mut self.links[index as usize];
+        if frame.from != link.peer || !link.is_next(&frame) {
+            return None;
+        }
+        let found = reader(&frame.header, payload)?;
+        link.heard = frame.sequence.wrapping_add(1);
+        if link.has_early() {
+            self.ready.push(index);
+        }
+        Some(found)
+    }
+
+    /// A message that has come, taken apart, if a process of the job sent it.
+    #[inline(always)]
+    fn frame_of<'a>(&self, message: Payload<'a>) -> Option<(Frame, Payload<'a>)> {
+        let (head, payload) = message.split_first()?;
+        let frame = Frame::decode(&head).filter(|frame| self.is_of_the_job(frame))?;
+        Some((frame, payload))
+    }
+
     #[inline]
     pub(crate) fn arrived(&mut self, arrival: Arrival, sink: &mut impl Sink) {
-        let mut head = [0; FRAME_BYTES];
-        let bytes = self.port.message(arrival).map_or(0, |message| message.copy_to(&mut head));
-        let frame = Frame::decode(&head).filter(|frame| bytes == FRAME_BYTES && self.is_of_the_job(frame));
-        if let Some(frame) = frame {
+        let message = self.port.message(arrival);
+        if let Some((frame, _)) = message.and_then(|message| self.frame_of(message)) {
             let index = self.link_of(frame.from);
             match self.links[index as usize].turn_of(frame.sequence) {
                 Turn::Now => self.in_turn(index, &frame, arrival, sink),

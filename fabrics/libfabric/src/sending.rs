@@ -1,7 +1,7 @@
 //! What goes to peers.
 
 use fabric::{Header, Payload, Posted};
-use libfabric_sys::{Address, Answer};
+use libfabric_sys::Answer;
 
 use crate::libfabric::Libfabric;
 use crate::link::There;
@@ -25,7 +25,7 @@ impl Libfabric {
             Err(posted) => return posted,
         };
         let head = self.frame(index, there, kind, header).encode();
-        self.hand_over(index, there, (&head, payload), Port::send)
+        self.hand_over(index, payload, |port, stamp| port.send(stamp, there.address, head, payload))
     }
 
     /// Hands the next message for that link to the provider, in one way or the other.
@@ -33,9 +33,8 @@ impl Libfabric {
     fn hand_over(
         &mut self,
         index: u32,
-        there: There,
-        (head, payload): (&[u8], Payload<'_>),
-        send: impl FnOnce(&mut Port, Stamp, Address, &[u8], Payload<'_>) -> Answer,
+        payload: Payload<'_>,
+        send: impl FnOnce(&mut Port, Stamp) -> Answer,
     ) -> Posted {
         let link = &mut self.links[index as usize];
         // What a busy provider does not take was copied in vain.
@@ -43,7 +42,7 @@ impl Libfabric {
             return Posted::Busy;
         }
         let stamp = Stamp { link: index, sequence: link.sent };
-        match send(&mut self.port, stamp, there.address, head, payload) {
+        match send(&mut self.port, stamp) {
             Answer::Taken => {}
             Answer::Again => {
                 self.links[index as usize].note_busy();
@@ -90,7 +89,8 @@ impl Libfabric {
     fn greet(&mut self, index: u32, there: There) -> bool {
         let head = self.frame(index, there, Kind::Hello, &Header::default()).encode();
         let card = self.card.encode();
-        self.hand_over(index, there, (&head, Payload::from(&card[..])), Port::send) == Posted::Sent
+        let card = Payload::from(&card[..]);
+        self.hand_over(index, card, |port, stamp| port.send(stamp, there.address, head, card)) == Posted::Sent
     }
 
     /// Begins with a message that is too long for one frame. Most such messages are read by their receiver instead.
@@ -103,7 +103,8 @@ impl Libfabric {
         let head = self.frame(index, there, Kind::Long, header).encode_long(payload.bytes());
         let first = share(payload.bytes() + LENGTH_BYTES, self.port.copied_bytes_max()) - LENGTH_BYTES;
         let first = payload.part(0, first);
-        if self.hand_over(index, there, (&head, first), Port::send) == Posted::Busy {
+        let posted = self.hand_over(index, first, |port, stamp| port.send(stamp, there.address, head, first));
+        if posted == Posted::Busy {
             return Posted::Busy;
         }
         match first.bytes() + self.send_pieces(index, payload.after(first.bytes())) {
@@ -154,7 +155,9 @@ impl Libfabric {
             return false;
         }
         let head = self.frame(index, there, kind, &Header::default()).encode();
-        self.hand_over(index, there, (&head, Payload::EMPTY), Port::send_slot) == Posted::Sent
+        let nothing = Payload::EMPTY;
+        let send = |port: &mut Port, stamp| port.send_slot(stamp, there.address, &head, nothing);
+        self.hand_over(index, nothing, send) == Posted::Sent
     }
 
     #[cold]

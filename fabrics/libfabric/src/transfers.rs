@@ -22,12 +22,27 @@ pub(crate) struct Transfers {
     asking: VecDeque<TransferId>,
 }
 
-/// What is shown to a peer by the same words. Nobody can tell which of them is read, so all last until none is.
+/// What is shown to a peer by the same words. Nobody can tell which of it is read, so it lasts until nothing is; but what
+/// another of the same keys covers goes at once, or a buffer that some message is always on its way from would be
+/// registered once more for each.
 #[derive(Default)]
 struct Alike {
     all: Vec<Shown>,
-    /// How many of them were hidden.
-    hidden: usize,
+    /// How many messages it is of.
+    messages: usize,
+}
+
+impl Alike {
+    /// Takes what one more message shows; the answer is what is not needed beside the rest.
+    fn add(&mut self, shown: Shown) -> Vec<Shown> {
+        self.messages += 1;
+        if self.all.iter().any(|one| one.covers(&shown)) {
+            return vec![shown];
+        }
+        let needless = self.all.extract_if(.., |one| shown.covers(one)).collect();
+        self.all.push(shown);
+        needless
+    }
 }
 
 /// What is noted of a transfer.
@@ -124,7 +139,10 @@ impl Libfabric {
         if over_rails {
             self.tell_keys(index, exposed, shown.keys);
         }
-        self.transfers.shown.entry((peer, exposed.words)).or_default().all.push(shown);
+        let needless = self.transfers.shown.entry((peer, exposed.words)).or_default().add(shown);
+        for shown in needless {
+            self.port.hide(shown);
+        }
         self.note_haste();
         exposed
     }
@@ -151,8 +169,8 @@ impl Libfabric {
     pub(crate) fn hide(&mut self, peer: Peer, exposed: Exposed) {
         let place = (peer, exposed.words);
         let Some(alike) = self.transfers.shown.get_mut(&place) else { return };
-        alike.hidden += 1;
-        if alike.hidden < alike.all.len() {
+        alike.messages -= 1;
+        if alike.messages > 0 {
             return;
         }
         for shown in self.transfers.shown.remove(&place).unwrap_or_default().all {

@@ -439,7 +439,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// An operation that failed. There may be more behind it.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, at_most: usize) -> Result<usize, Box<Failure>> {
         let count = at_most.min(BATCH);
         // SAFETY: the queue is open and of the format of `batch`, which has room for as many.
@@ -602,8 +602,9 @@ unsafe fn close<T>(object: &mut *mut T) -> bool {
     true
 }
 
-/// What an operation keeps while it is under way. The context comes first: its address is the operation's.
-#[repr(C)]
+/// What an operation keeps while it is under way. The context comes first: its address is the operation's, and the number is
+/// found from it by a shift.
+#[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct OperationMemory {
     context: fi_context2,

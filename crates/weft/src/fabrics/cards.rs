@@ -14,6 +14,7 @@ pub(super) fn settings(config: &Config, process: u32, peers: u32) -> LibfabricSe
         peers,
         domains: config.libfabric_domains.clone(),
         rails: config.libfabric_rails,
+        packet_bytes: config.libfabric_packet_bytes,
         around: around(config, process),
         strict_memory: false,
     }

@@ -1,6 +1,7 @@
 //! The suite of every fabric: on the providers that this machine has, and on one that demands what these do not.
 
 use super::*;
+use crate::wire::FRAME_BYTES;
 use fabric::conformance::Pair;
 use libfabric_sys::mock::{self, Rules};
 
@@ -15,6 +16,22 @@ fn real(provider: &str, strict_memory: bool) -> (Libfabric, Libfabric) {
     let settings = Settings { library, provider, peers: 2, strict_memory, ..Settings::default() };
     let open = |number| Libfabric::open(Peer(number), &settings).expect("a fabric opens");
     (open(0), open(1))
+}
+
+#[test]
+fn slots_are_as_long_as_the_packets_of_the_layer_below() {
+    let open = |provider: &str, packet_bytes| {
+        let library = std::env::var_os("WEFT_LIBFABRIC");
+        let provider = Some(provider.to_owned());
+        let settings = Settings { library, provider, peers: 2, packet_bytes, ..Settings::default() };
+        Libfabric::open(Peer(0), &settings).expect("a fabric opens").port.copied_bytes_max()
+    };
+    let least = open("tcp;ofi_rxm", Some(0));
+    assert_eq!(open("tcp;ofi_rxm", Some(4096)), 4096 - FRAME_BYTES);
+    assert!(open("tcp;ofi_rxm", Some(PACKET_BYTES)) >= 16 << 10);
+    assert!(open("tcp;ofi_rxm", None) < 16 << 10 && (1000..4000).contains(&least), "{least}");
+    // Others have no such packets.
+    assert_eq!(open("shm", Some(16)), open("shm", None));
 }
 
 /// Two ends on a network of the mock provider.

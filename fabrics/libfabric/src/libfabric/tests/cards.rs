@@ -244,6 +244,39 @@ fn memory_that_is_shown_twice_stays_shown_until_both_are_over() {
     assert_eq!(mock::broken_rules(), [""; 0]);
 }
 
+/// The same, where some message out of a buffer is always on its way.
+#[test]
+fn memory_that_is_never_done_with_is_registered_no_more_than_it_must() {
+    let mut sides = railed(Rules { shares_keys: true, ..CARDS }, [2, 2]);
+    let [left, right] = &mut sides;
+    let (to_right, to_left) = (connect(left, right), connect(right, left));
+    // Two for each end's own memory, two for the longest that the left shows, two for one more, and two to read it to.
+    mock::change(|rules| rules.regions_max = 4 + 2 + 2 + 2);
+    let data: Vec<u8> = (0..1 << 20).map(|place: u32| (place / 7) as u8).collect();
+    let lengths = [300_000, 1 << 20, 300_000, 90_000, 700_000];
+    let mut before = None;
+    for (number, bytes) in lengths.into_iter().cycle().take(60).enumerate() {
+        let exposed = left.expose(to_right, Payload::from(&data[..bytes]));
+        assert_ne!(exposed, Exposed::default(), "message {number} is not registered");
+        if let Some(before) = before.replace(exposed) {
+            left.conceal(Peer(1), before);
+        }
+        let room = Heap::new(bytes);
+        assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 9), Pulled::Underway);
+        let mut heard = Noting::default();
+        until("the message", || {
+            left.poll(&mut Noting::default(), 16);
+            right.poll(&mut heard, 16);
+            !heard.pulled.is_empty()
+        });
+        assert_eq!(heard.pulled, [(9, true)]);
+        assert!(room.payload().to_vec() == data[..bytes], "message {number}");
+    }
+    left.conceal(Peer(1), before.expect("the last message"));
+    assert!(!left.is_hasty());
+    assert_eq!(mock::broken_rules(), [""; 0]);
+}
+
 #[test]
 fn a_rail_that_fails_loses_the_peer_and_is_told_once() {
     let [mut left, mut right] = railed(CARDS, [2, 2]);

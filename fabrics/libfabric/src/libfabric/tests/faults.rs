@@ -1,7 +1,7 @@
 //! What goes wrong: providers that fail, memory that is refused, and peers that send anything.
 
 use super::*;
-use crate::wire::{FRAME_BYTES, Frame};
+use crate::wire::Frame;
 use fabric::{Heap, UserMemory};
 use libfabric_sys::{Answer, Capacity, Endpoint, Offer, Wanted};
 use std::time::{Duration, Instant};
@@ -110,6 +110,65 @@ fn a_peer_that_is_lost_takes_no_other_with_it() {
     });
     assert_eq!(got.messages, [b"still here".to_vec()]);
     assert_eq!(heard.lost.len(), 1);
+}
+
+#[test]
+fn a_failure_that_only_a_look_has_seen_is_told_by_the_next_poll() {
+    let (mut left, right) = mocked(OWN_KEYS);
+    let lane = connect(&mut left, &right);
+    mock::change(|rules| rules.failing_percent = 100);
+    let _ = left.post(lane, &Header::default(), Payload::from(&[1u8; 100][..]));
+    until("the failure", || {
+        let looked = left.look(lane, |_, _| Some(()));
+        assert_ne!(looked, fabric::Looked::Taken(()));
+        looked == fabric::Looked::Left
+    });
+    // Whoever looks again does not take it for seen.
+    assert_eq!(left.look(lane, |_, _| Some(())), fabric::Looked::Left);
+    let mut heard = Noting::default();
+    left.poll(&mut heard, 16);
+    assert_eq!(heard.lost.len(), 1, "{:?}", heard.lost);
+}
+
+#[test]
+fn a_look_leaves_what_another_peer_has_sent_and_what_comes_too_early() {
+    let [mut left, mut right, mut third] = three(Rules { inject_bytes_max: 200, ..Rules::NONE });
+    let (from_right, from_third) = (connect(&mut left, &right), connect(&mut left, &third));
+    let (to_left, too) = (connect(&mut right, &left), connect(&mut third, &left));
+    let (mut heard, mut nobody) = (Noting::default(), Noting::default());
+    // The first messages bring cards, which no look takes.
+    post(&mut right, to_left, b"first", &mut nobody);
+    post(&mut third, too, b"first", &mut nobody);
+    until("the first messages", || {
+        left.poll(&mut heard, 16);
+        heard.messages.len() == 2
+    });
+    post(&mut third, too, b"of the third", &mut nobody);
+    post(&mut right, to_left, b"of the right", &mut nobody);
+    let look = |left: &mut Libfabric, lane, wanted: &[u8]| {
+        let found = left.look(lane, |_, payload| Some(payload.to_vec()));
+        assert!(!matches!(&found, fabric::Looked::Taken(bytes) if bytes != wanted), "{found:?}");
+        found
+    };
+    until("a word of the third", || look(&mut left, from_right, b"") == fabric::Looked::Left);
+    assert!(matches!(look(&mut left, from_third, b"of the third"), fabric::Looked::Taken(_)));
+    until("that of the right", || {
+        matches!(look(&mut left, from_right, b"of the right"), fabric::Looked::Taken(_))
+    });
+    // A frame out of its turn is kept for later by a poll, and the look goes on behind what was missing.
+    let link = &mut right.links[to_left.0 as usize];
+    link.sent += 1;
+    post(&mut right, to_left, b"second", &mut nobody);
+    right.links[to_left.0 as usize].sent -= 2;
+    until("a frame too early", || look(&mut left, from_right, b"") == fabric::Looked::Left);
+    heard.messages.clear();
+    left.poll(&mut heard, 16);
+    assert!(heard.messages.is_empty());
+    post(&mut right, to_left, b"first", &mut nobody);
+    until("what was missing", || matches!(look(&mut left, from_right, b"first"), fabric::Looked::Taken(_)));
+    left.poll(&mut heard, 16);
+    assert_eq!(heard.messages, [b"second".to_vec()]);
+    assert!(heard.lost.is_empty() && mock::broken_rules().is_empty());
 }
 
 /// Three ends on one network of the mock provider.
