@@ -272,13 +272,19 @@ impl Described {
     pub(super) unsafe fn begin(&self, comm: &Communicator, errors_to: MPI_Comm) -> Result<RequestObject> {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind()? };
-        let schedule = self.what.schedule(comm, &input, &output)?;
-        let lent = output.lend();
         let combine = self
             .operation
             .clone()
             .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
-        let ongoing = comm.start_schedule(schedule, input.payload, lent, combine, self.tag);
+        let ongoing = match self.what {
+            What::Even(collective) if comm.two_groups().is_none() => {
+                comm.start(collective, input.payload, output.lend(), combine, self.tag)
+            }
+            _ => {
+                let schedule = self.what.schedule(comm, &input, &output)?;
+                comm.start_schedule(schedule, input.payload, output.lend(), combine, self.tag)
+            }
+        };
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })
     }
 }
