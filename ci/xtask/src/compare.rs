@@ -3,6 +3,7 @@
 //!
 //! | part | what it knows |
 //! |---|---|
+//! | [`row`] | what a row is: a program, a unit, gates |
 //! | [`rows`] | what is measured, and which gates it must pass: data |
 //! | [`contestant`] | who is measured, and how each launcher is called |
 //! | [`providers`] | the library of libfabric, and whether everybody goes by it |

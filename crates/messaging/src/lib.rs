@@ -20,7 +20,7 @@ mod request;
 mod scattered;
 
 pub use awaited::Ticket;
-pub use engine::{Directory, Engine, EveryoneHere, Message, Receiving, Sending, Settings};
+pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use matching::Probed;
 pub use request::{Failure, Lent, Mode, Outcome, RequestId};

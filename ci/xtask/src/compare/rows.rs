@@ -143,6 +143,43 @@ const CROWD_CALL: Row = Row {
     ..CROWD
 };
 
+/// A nonblocking operation of two ranks behind a computation of its length.
+const OVERLAP: Row = Row {
+    program: "overlap",
+    arguments: &["--iterations", "1000", "--warmup", "10"],
+    quick: &["--iterations", "400"],
+    unit: Unit::Overlap,
+    peers: ON_SHARED_CPUS,
+    shown: COLLECTIVE,
+    rounds: 3,
+    ..PAIR
+};
+
+/// How much of an operation is hidden.
+const fn overlap(id: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row { id, title, result: Some(result), ..OVERLAP }
+}
+
+/// What an operation takes beside its computation all the same.
+const fn left(id: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row { id, title, result: Some(result), unit: Unit::Microseconds, ..OVERLAP }
+}
+
+/// Times of operations, in times of others that do their work and more; the worst of all rules at each size.
+const CONSISTENT: Row = Row {
+    id: "consistent",
+    title: "Collectives beside others that do their work, 2 ranks",
+    program: "consistent",
+    arguments: &[],
+    quick: &["--iterations", "500"],
+    unit: Unit::Others,
+    peers: ON_SHARED_CPUS,
+    gates: &[gate("G17", 8, M, Rule::Value(1.1))],
+    shown: COLLECTIVE,
+    rounds: 3,
+    ..PAIR
+};
+
 /// Making a communicator of two ranks, each with a cpu.
 const MAKING: Row = Row {
     program: "communicators",
@@ -156,8 +193,9 @@ const MAKING: Row = Row {
 /// Four threads of each of two ranks, on two cpus.
 const THREADS: Row = Row {
     program: "thread_rate",
-    arguments: &["--min", "8", "--iterations", "1000"],
-    quick: &["--iterations", "400", "--max", "8"],
+    // Fewer would tell how long threads take to begin.
+    arguments: &["--min", "8", "--iterations", "2000"],
+    quick: &["--iterations", "1000", "--max", "8"],
     shared_cpus: true,
     unit: Unit::Messages,
     peers: ON_SHARED_CPUS,
@@ -472,6 +510,72 @@ pub const ROWS: &[Row] = &[
     },
     Row { id: "alltoall-8", title: "Alltoall, 8 ranks on 2 cpus", program: "alltoall", ..CROWD_CALL },
     Row { id: "allgather-8", title: "Allgather, 8 ranks on 2 cpus", program: "allgather", ..CROWD_CALL },
+    CONSISTENT,
+    Row {
+        id: "consistent-4",
+        title: "Collectives beside others that do their work, 4 ranks on 2 cpus",
+        ranks: &[4],
+        shared_cpus: true,
+        ..CONSISTENT
+    },
+    Row {
+        id: "consistent-8",
+        title: "Collectives beside others that do their work, 8 ranks on 2 cpus",
+        ranks: &[8],
+        shared_cpus: true,
+        ..CONSISTENT
+    },
+    overlap("overlap-ibarrier", "Ibarrier: hidden behind a computation without calls", "overlap_ibarrier"),
+    overlap(
+        "overlap-ibarrier-tested",
+        "Ibarrier: hidden behind one with ten tests",
+        "overlap_ibarrier_tested",
+    ),
+    left("overlap-ibarrier-left", "Ibarrier: what is left beside ten tests", "overlap_ibarrier_left_tested"),
+    overlap("overlap-ibcast", "Ibcast: hidden behind a computation without calls", "overlap_ibcast"),
+    overlap("overlap-ibcast-tested", "Ibcast: hidden behind one with ten tests", "overlap_ibcast_tested"),
+    left("overlap-ibcast-left", "Ibcast: what is left beside ten tests", "overlap_ibcast_left_tested"),
+    overlap(
+        "overlap-iallreduce",
+        "Iallreduce: hidden behind a computation without calls",
+        "overlap_iallreduce",
+    ),
+    overlap(
+        "overlap-iallreduce-tested",
+        "Iallreduce: hidden behind one with ten tests",
+        "overlap_iallreduce_tested",
+    ),
+    left(
+        "overlap-iallreduce-left",
+        "Iallreduce: what is left beside ten tests",
+        "overlap_iallreduce_left_tested",
+    ),
+    overlap(
+        "overlap-iallgather",
+        "Iallgather: hidden behind a computation without calls",
+        "overlap_iallgather",
+    ),
+    overlap(
+        "overlap-iallgather-tested",
+        "Iallgather: hidden behind one with ten tests",
+        "overlap_iallgather_tested",
+    ),
+    left(
+        "overlap-iallgather-left",
+        "Iallgather: what is left beside ten tests",
+        "overlap_iallgather_left_tested",
+    ),
+    overlap("overlap-ialltoall", "Ialltoall: hidden behind a computation without calls", "overlap_ialltoall"),
+    overlap(
+        "overlap-ialltoall-tested",
+        "Ialltoall: hidden behind one with ten tests",
+        "overlap_ialltoall_tested",
+    ),
+    left(
+        "overlap-ialltoall-left",
+        "Ialltoall: what is left beside ten tests",
+        "overlap_ialltoall_left_tested",
+    ),
     Row { id: "comm-dup", title: "MPI_Comm_dup, 2 ranks", result: Some("comm_dup"), ..MAKING },
     Row { id: "comm-split", title: "MPI_Comm_split, 2 ranks", result: Some("comm_split"), ..MAKING },
     Row { id: "comm-create", title: "MPI_Comm_create, 2 ranks", result: Some("comm_create"), ..MAKING },
