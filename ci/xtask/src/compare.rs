@@ -23,6 +23,8 @@ pub mod page;
 pub mod providers;
 pub mod row;
 pub mod rows;
+#[cfg(test)]
+mod rows_tests;
 pub mod samples;
 pub mod tell;
 
