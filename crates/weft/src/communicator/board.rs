@@ -216,7 +216,7 @@ impl Visit<'_> {
     fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let lost = comm.process().until(|engine| match so(board) {
+        let lost = comm.process().until_in_memory(|engine| match so(board) {
             true => Some(None),
             false => engine.loss_among(comm.group().iter()).map(Some),
         });

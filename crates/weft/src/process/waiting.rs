@@ -18,6 +18,13 @@ impl Process {
         self.until_held(self.hold(), Interest::Anything, ready)
     }
 
+    /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread can tell of it, so
+    /// this one looks and makes turns itself.
+    #[inline(always)]
+    pub(crate) fn until_in_memory<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), Interest::Elsewhere, ready)
+    }
+
     /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
     /// have come, and now and then.
     #[inline(always)]
@@ -46,7 +53,7 @@ impl Process {
                 waiting.patience.looked(happened);
                 engine = self.pause(engine, &mut waiting);
             }
-            if self.is_shared() && !waiting.makes_turns() {
+            if self.is_shared() && !waiting.makes_turns() && interest != Interest::Elsewhere {
                 engine = self.stand_by(engine, &mut waiting, interest);
                 (happened, looks_left) = (None, 1);
                 continue;
