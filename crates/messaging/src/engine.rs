@@ -97,6 +97,8 @@ pub enum Interest {
     Request(RequestId),
     /// The end of the receive of [`Ticket::Awaited`].
     Awaited,
+    /// What comes by memory that others write, of which no turn of progress tells.
+    Memory,
 }
 
 impl From<Ticket> for Interest {
@@ -425,7 +427,7 @@ impl<F: Fabric> Engine<F> {
     #[must_use]
     pub fn may_be_over(&self, interest: Interest) -> bool {
         match interest {
-            Interest::Anything => true,
+            Interest::Anything | Interest::Memory => true,
             Interest::Request(request) => self.core.requests.is_over(request),
             Interest::Awaited => match &self.core.awaited {
                 Awaited::Posted { .. } => false,

@@ -18,6 +18,11 @@ impl Process {
         self.until_held(self.hold(), Interest::Anything, ready)
     }
 
+    /// The same for what comes by memory and by no message.
+    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), Interest::Memory, ready)
+    }
+
     /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
     /// have come, and now and then.
     #[inline(always)]
@@ -56,15 +61,32 @@ impl Process {
         }
     }
 
+    /// Whether operations go on beside, which are to have their turns.
+    #[inline(always)]
+    pub(crate) fn is_busy_beside(&self) -> bool {
+        self.background.is_busy()
+    }
+
+    /// Looks as often as for a message that is to come at once.
+    #[inline(always)]
+    pub(crate) fn is_at_once(&self, mut so: impl FnMut() -> bool) -> bool {
+        for _ in 0..self.looks {
+            if so() {
+                return true;
+            }
+            self.rest.take();
+        }
+        false
+    }
+
     /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
-    /// waited for by [`Process::until`].
+    /// waited for by [`Process::until_seen`].
     #[inline]
     pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
         if so() {
             return true;
         }
-        // What goes on beside is to have its turns.
-        let looks = if self.background.is_busy() { 0 } else { LOOKS_BEFORE_TURN };
+        let looks = if self.is_busy_beside() { 0 } else { LOOKS_BEFORE_TURN };
         (0..looks).any(|_| {
             match self.policy {
                 Policy::OwnCore => self.rest.take(),
@@ -170,7 +192,8 @@ impl Process {
         }
         self.crowd.lie_down(interest);
         drop(engine);
-        std::thread::park_timeout(SLEEP_MAX);
+        // The bell wakes who makes the turns, and he sees nothing that others wait for in memory.
+        std::thread::park_timeout(if interest == Interest::Memory { NAP } else { SLEEP_MAX });
         let engine = self.hold();
         if self.crowd.rise() {
             waiting.patience = Patience::new(waiting.policy);
@@ -271,5 +294,7 @@ const LOOKS_BEFORE_TURN: u32 = 8;
 /// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
 /// nothing that the engine tells of.
 const LOOKS_STANDING_BY: u32 = 256;
+/// So long sleeps who waits for what is in memory while another thread makes the turns.
+const NAP: Duration = Duration::from_micros(500);
 /// The longest sleep without a look at the process manager.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
