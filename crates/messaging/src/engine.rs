@@ -97,8 +97,8 @@ pub enum Interest {
     Request(RequestId),
     /// The end of the receive of [`Ticket::Awaited`].
     Awaited,
-    /// Something that comes by memory, of which the engine knows nothing.
-    Elsewhere,
+    /// What comes by memory that others write, of which no turn of progress tells.
+    Memory,
 }
 
 impl From<Ticket> for Interest {
@@ -427,7 +427,7 @@ impl<F: Fabric> Engine<F> {
     #[must_use]
     pub fn may_be_over(&self, interest: Interest) -> bool {
         match interest {
-            Interest::Anything | Interest::Elsewhere => true,
+            Interest::Anything | Interest::Memory => true,
             Interest::Request(request) => self.core.requests.is_over(request),
             Interest::Awaited => match &self.core.awaited {
                 Awaited::Posted { .. } => false,

@@ -20,9 +20,8 @@ impl Process {
 
     /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread can tell of it, so
     /// this one looks and makes turns itself.
-    #[inline(always)]
-    pub(crate) fn until_in_memory<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        self.until_held(self.hold(), Interest::Elsewhere, ready)
+    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), Interest::Memory, ready)
     }
 
     /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
@@ -53,7 +52,7 @@ impl Process {
                 waiting.patience.looked(happened);
                 engine = self.pause(engine, &mut waiting);
             }
-            if self.is_shared() && !waiting.makes_turns() && interest != Interest::Elsewhere {
+            if self.is_shared() && !waiting.makes_turns() && interest != Interest::Memory {
                 engine = self.stand_by(engine, &mut waiting, interest);
                 (happened, looks_left) = (None, 1);
                 continue;
@@ -63,15 +62,32 @@ impl Process {
         }
     }
 
+    /// Whether operations go on beside, which are to have their turns.
+    #[inline(always)]
+    pub(crate) fn is_busy_beside(&self) -> bool {
+        self.background.is_busy()
+    }
+
+    /// Looks as often as for a message that is to come at once.
+    #[inline(always)]
+    pub(crate) fn is_at_once(&self, mut so: impl FnMut() -> bool) -> bool {
+        for _ in 0..self.looks {
+            if so() {
+                return true;
+            }
+            self.rest.take();
+        }
+        false
+    }
+
     /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
-    /// waited for by [`Process::until`].
+    /// waited for by [`Process::until_seen`].
     #[inline]
     pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
         if so() {
             return true;
         }
-        // What goes on beside is to have its turns.
-        let looks = if self.background.is_busy() { 0 } else { LOOKS_BEFORE_TURN };
+        let looks = if self.is_busy_beside() { 0 } else { LOOKS_BEFORE_TURN };
         (0..looks).any(|_| {
             match self.policy {
                 Policy::OwnCore => self.rest.take(),
