@@ -27,8 +27,7 @@ pub use libfabric::{
     PciAddress, Survey as LibfabricSurvey, Version,
 };
 pub use shm::SharedHeap;
-pub(crate) use shm::{Board, Boards};
-pub(crate) use shm::{Common, same_user};
+pub(crate) use shm::{Board, Boards, Common, same_user};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
