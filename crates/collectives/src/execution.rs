@@ -201,7 +201,12 @@ impl Execution {
         (self.buffers, self.tag, self.next) = (buffers, tag, 0);
     }
 
-    /// Bytes of memory that it holds.
+    /// Lets its buffers go, when it has ended and may begin again.
+    pub fn let_go(&mut self) {
+        self.buffers = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
+    }
+
+    /// Bytes of memory that it holds beside its buffers.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.scratch.bytes()

@@ -59,6 +59,8 @@ pub struct Fabrics {
     stillness: Stillness,
     /// Whether the ranks of this node share cores.
     shares_cores: bool,
+    /// Whether each process of this node shares its memory; the same at all of them.
+    all_share: bool,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
     /// Turns of networks until tcp is polled again, where nobody was reached over it.
@@ -143,6 +145,7 @@ impl Fabrics {
             lifelines: Lifelines::default(),
             stillness: Stillness::default(),
             shares_cores: false,
+            all_share: true,
             networks_rest: 0,
             tcp_rests: 0,
             to_oneself: 0,
@@ -200,6 +203,7 @@ impl Fabrics {
         let (token, guide) = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
         let neighbours = meeting.end(place.peers, &token)?;
+        self.all_share = neighbours.processes.iter().all(|(_, shares)| *shares);
         let node = Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process)));
         if let Some((offer, _)) = offer {
             self.share(place, &offer, &neighbours)?;
@@ -261,9 +265,10 @@ impl Fabrics {
         self.shm.as_ref().map(Shm::heap)
     }
 
-    /// Lines that processes of this node write for each other; none where no memory is shared.
+    /// Lines that processes of this node write for each other; none where one of them shares no memory, so that all have
+    /// the same answer.
     pub(crate) fn boards(&self) -> Option<Boards> {
-        self.shm.as_ref().map(Shm::boards)
+        self.shm.as_ref().filter(|_| self.all_share).map(Shm::boards)
     }
 
     /// Where the constants in use come from; none where shm is not open.

@@ -340,11 +340,10 @@ impl Process {
         target: impl Into<Target>,
     ) -> Outcome {
         let mut engine = self.hold();
-        let before = engine.signs();
         let begun = engine.receive_awaited(pattern, from, target);
         // As in `with`: a message that was there already may have set others going.
         if self.is_shared() {
-            self.rouse(before, &engine);
+            self.rouse(&engine);
         }
         match begun {
             Ok(ticket) => self.until_held(engine, ticket.into(), |engine| engine.take_awaited(ticket)),
@@ -453,23 +452,22 @@ impl Process {
 
     #[inline]
     fn turn(&self, engine: &mut Engine<Fabrics>) -> usize {
-        let before = engine.signs();
         let happened = engine.progress();
         if self.background.is_busy() {
             self.background.advance(engine);
         }
         // Where there is only one thread, it is awake.
         if self.is_shared() {
-            self.rouse(before, engine);
+            self.rouse(engine);
         }
         happened
     }
 
     /// Tells the other threads of this process that wait if something has come about that they may wait for.
     #[inline]
-    fn rouse(&self, before: u64, engine: &Engine<Fabrics>) {
+    fn rouse(&self, engine: &Engine<Fabrics>) {
         let signs = engine.signs();
-        if signs == before {
+        if signs == self.crowd.signs() {
             return;
         }
         self.crowd.tell(signs, |interest| engine.may_be_over(interest));
@@ -482,10 +480,9 @@ impl Process {
     #[inline(always)]
     fn with<R>(&self, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
         let mut engine = self.hold();
-        let before = engine.signs();
         let answer = act(&mut engine);
         if self.is_shared() {
-            self.rouse(before, &engine);
+            self.rouse(&engine);
         }
         answer
     }

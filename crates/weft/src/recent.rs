@@ -55,10 +55,11 @@ impl Recent {
 
     /// Keeps an execution that has ended well, unless it holds much memory.
     #[inline]
-    pub(crate) fn keep(&mut self, kind: Kind, execution: Box<Execution>) {
+    pub(crate) fn keep(&mut self, kind: Kind, mut execution: Box<Execution>) {
         if execution.kept_bytes() + kind.bytes() > KEPT_BYTES_MAX {
             return;
         }
+        execution.let_go();
         if self.kept.len() == KEPT_MAX {
             self.kept.remove(0);
         }

@@ -140,13 +140,24 @@ impl Board {
             && self.segment.memory().word(entry_at(self.at, place, number)).load(Ordering::Acquire) == number
     }
 
-    /// Lends an entry that is there.
+    /// The length of an entry that is there, as its writer says.
     #[inline]
-    pub fn read<R>(&self, place: u32, number: u32, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        let (memory, entry) =
-            (self.segment.memory(), entry_at(self.at, place.min(self.members() - 1), number));
-        let [bytes] = memory.take_words::<1>(entry + BOARD_BYTES_WORD);
-        memory.read(entry + BOARD_PAYLOAD, (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    #[must_use]
+    pub fn bytes(&self, place: u32, number: u32) -> usize {
+        let [bytes] = self.segment.memory().take_words::<1>(self.entry(place, number) + BOARD_BYTES_WORD);
+        (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
+    }
+
+    /// Lends so many bytes of an entry that is there; no more than an entry can hold.
+    #[inline]
+    pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        let at = self.entry(place, number) + BOARD_PAYLOAD;
+        self.segment.memory().read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    }
+
+    #[inline]
+    fn entry(&self, place: u32, number: u32) -> usize {
+        entry_at(self.at, place.min(self.members() - 1), number)
     }
 
     /// Says that this member is through with all entries up to that number.
@@ -244,7 +255,7 @@ mod tests {
                     && !member.has(1, 2)
                     && !member.has(1, 1 + Board::DEPTH)
             );
-            assert_eq!(member.read(1, 1, |payload| payload.to_vec()), data);
+            assert_eq!(member.read(1, 1, member.bytes(1, 1), |payload| payload.to_vec()), data);
         }
         members[1].put(2, Payload::EMPTY);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
@@ -290,7 +301,8 @@ mod tests {
             (0..Board::MEMBERS_MAX).flat_map(|place| (1..=Board::DEPTH).map(move |n| (place, n)))
         {
             assert!(members[0].has(place, number));
-            let found = members[0].read(place, number, |payload| payload.to_vec());
+            let found =
+                members[0].read(place, number, members[0].bytes(place, number), |payload| payload.to_vec());
             assert_eq!(found, of(place, number), "place {place}, entry {number}");
             assert_eq!(members[0].through(place), Board::DEPTH);
         }

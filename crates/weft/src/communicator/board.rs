@@ -4,7 +4,6 @@
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use collectives::{Cause, Collective, Reduction, bcast, combining_order};
@@ -14,6 +13,7 @@ use messaging::Rank;
 use super::{Communicator, Reduce};
 use crate::error::Result;
 use crate::fabrics::Board;
+use crate::lock::{Lock, Threads};
 use crate::memory::{giving, writing};
 
 /// A board, and how far this member is on it.
@@ -24,7 +24,7 @@ pub(super) struct Bulletin {
     /// All members are through with the entries up to this number.
     read_by_all: AtomicU32,
     /// Where contributions are combined.
-    room: OnceLock<Heap>,
+    room: Lock<Option<Heap>>,
 }
 
 /// How a swap goes.
@@ -89,7 +89,10 @@ impl Communicator {
         get: Option<Room>,
     ) -> Option<(u32, Swapped)> {
         let (number, process) = (bulletin.next(), &self.inner.process);
-        if is_turn_due(number) || process.is_busy_beside() || give.is_some() && !bulletin.has_room(number) {
+        let gives = give.map_or(0, |payload| payload.bytes());
+        let is_short = gives.max(get.as_ref().map_or(0, |room| room.bytes())) <= Board::PAYLOAD_BYTES_MAX;
+        let has_room = give.is_none() || bulletin.has_room(number);
+        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
         bulletin.number.store(number, Ordering::Relaxed);
@@ -114,7 +117,7 @@ impl Communicator {
         let visit = Visit { of: self, bulletin, number };
         let other = Rank(1 - self.rank().0);
         visit.hear(other, room.bytes())?;
-        visit.read(other, |data| room.memory().write_at(0, data));
+        visit.read(other, room.bytes(), |data| room.memory().write_at(0, data));
         visit.heard_all();
         Ok(())
     }
@@ -154,7 +157,9 @@ impl Communicator {
         self.run(schedule, Payload::EMPTY, writing(&mut number), &mut |_, _| {}).ok()?;
         let board = boards.join(number[0], self.rank().0, self.group().iter())?;
         let (number, read_by_all) = (AtomicU32::new(0), AtomicU32::new(0));
-        Some(Bulletin { board, number, read_by_all, room: OnceLock::new() })
+        let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
+        let room = Lock::new(threads, None);
+        Some(Bulletin { board, number, read_by_all, room })
     }
 }
 
@@ -164,7 +169,8 @@ impl Visit<'_> {
             return self.give(output.payload().part(0, bytes));
         }
         self.hear(root, bytes)?;
-        self.read(root, |data| output.write_at(0, data));
+        self.read(root, bytes, |data| output.write_at(0, data));
+        self.heard_one();
         Ok(())
     }
 
@@ -180,7 +186,7 @@ impl Visit<'_> {
         }
         self.exchange_all(output.payload().part(here, bytes))?;
         for from in self.others() {
-            self.read(from, |data| output.write_at(from.0 as usize * bytes, data));
+            self.read(from, bytes, |data| output.write_at(from.0 as usize * bytes, data));
         }
         Ok(())
     }
@@ -200,7 +206,7 @@ impl Visit<'_> {
             output.write_at(here * bytes, input.part(here * bytes, bytes));
             self.exchange_all(input.part(other * bytes, bytes))?;
         }
-        self.read(Rank(other as u32), |data| output.write_at(other * bytes, data));
+        self.read(Rank(other as u32), bytes, |data| output.write_at(other * bytes, data));
         Ok(())
     }
 
@@ -231,6 +237,7 @@ impl Visit<'_> {
             return self.give(own);
         }
         self.hear(Rank(1 - root.0), own.bytes())?;
+        self.heard_one();
         self.combine(own, reduce, |result| output.write_at(0, result));
         Ok(())
     }
@@ -238,17 +245,18 @@ impl Visit<'_> {
     /// Combines this member's contribution with those of all others, which are there.
     fn combine(&self, own: Payload<'_>, reduce: Reduce<'_>, write: impl FnOnce(Payload<'_>) -> usize) {
         let (size, bytes) = (self.of.size(), own.bytes());
-        let room = self.bulletin.room.get_or_init(|| Heap::new(ROOM_BYTES));
+        let room = self.bulletin.room.hold().take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
         let mut places = room.memory();
         let at = |rank: Rank| rank.0 as usize * bytes;
         places.write_at(at(self.of.rank()), own);
         for from in self.others() {
-            self.read(from, |data| places.write_at(at(from), data));
+            self.read(from, bytes, |data| places.write_at(at(from), data));
         }
         for (lower, higher) in combining_order(size) {
             reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
         }
         write(room.payload().part(at(Rank(size - 1)), bytes));
+        *self.bulletin.room.hold() = Some(room);
     }
 
     /// Writes this member's entry, and waits for everybody's, as long as it is.
@@ -287,11 +295,19 @@ impl Visit<'_> {
     /// Waits for an entry, which has to be so long.
     fn hear(&self, from: Rank, expected_bytes: usize) -> Result<()> {
         self.until(|board| board.has(from.0, self.number))?;
-        match self.board().read(from.0, self.number, |data| data.bytes()) {
+        match self.board().bytes(from.0, self.number) {
             sent_bytes if sent_bytes != expected_bytes => {
                 Err(self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whoever has written an entry knew that all are through with the one whose place it takes.
+    fn heard_one(&self) {
+        let least = self.number.wrapping_sub(Board::DEPTH);
+        if is_before(self.bulletin.read_by_all.load(Ordering::Relaxed), least) {
+            self.bulletin.read_by_all.store(least, Ordering::Relaxed);
         }
     }
 
@@ -320,8 +336,8 @@ impl Visit<'_> {
     }
 
     #[inline]
-    fn read(&self, from: Rank, reader: impl FnOnce(Payload<'_>) -> usize) {
-        self.board().read(from.0, self.number, reader);
+    fn read(&self, from: Rank, bytes: usize, reader: impl FnOnce(Payload<'_>) -> usize) {
+        self.board().read(from.0, self.number, bytes, reader);
     }
 
     /// The other members, beginning behind this one.
@@ -359,13 +375,9 @@ impl Bulletin {
     /// Takes the other member's entry, which is there, and leaves.
     #[inline(always)]
     fn take(&self, other: u32, number: u32, room: Room) -> Swapped {
-        let swapped = self.board.read(other, number, |data| {
-            if data.bytes() == room.bytes() && room.take(data) {
-                Swapped::Got
-            } else {
-                Swapped::Odd(data.bytes())
-            }
-        });
+        let sent = self.board.bytes(other, number);
+        let is_taken = sent == room.bytes() && self.board.read(other, number, sent, |data| room.take(data));
+        let swapped = if is_taken { Swapped::Got } else { Swapped::Odd(sent) };
         self.read_by_all.store(number.wrapping_sub(1), Ordering::Relaxed);
         self.leave(number);
         swapped
