@@ -179,7 +179,7 @@ static double take(struct run *run, long units, int slices) {
     double begun = MPI_Wtime();
     run->operation->begin(run->bench, run->out, run->in, run->bytes, run->turn, &request);
     for (int slice = 0; slice < slices; slice++) {
-        compute(units / slices);
+        compute(units * (slice + 1) / slices - units * slice / slices);
         if (slice + 1 < slices && !over) MPI_Test(&request, &over, MPI_STATUS_IGNORE);
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);

@@ -78,6 +78,27 @@ static void many(MPI_Comm comm) {
     OK(MPI_Comm_free(&copy));
 }
 
+/* One goes on before it is known that what it has called differs, and the others when they know: they count alike all the same. */
+static void copies_behind(MPI_Comm comm) {
+    MPI_Request wrong, copying;
+    MPI_Comm copy;
+    int code, sum = 0;
+    section("a copy begun behind calls that differ");
+    if (check_rank == 0) {
+        OK(MPI_Ibarrier(comm, &wrong));
+        OK(MPI_Comm_idup(comm, &copy, &copying));
+        code = waited(&wrong);
+    } else {
+        code = MPI_Barrier(comm);
+        OK(MPI_Comm_idup(comm, &copy, &copying));
+    }
+    reported(code, "MPI_Ibarrier at rank 0", "MPI_Barrier");
+    OK(waited(&copying));
+    OK(MPI_Allreduce(&check_rank, &sum, 1, MPI_INT, MPI_SUM, copy));
+    SAME(sum, check_size * (check_size - 1) / 2);
+    OK(MPI_Comm_free(&copy));
+}
+
 static void described(MPI_Comm comm) {
     MPI_Request request = MPI_REQUEST_NULL;
     int here = check_rank == check_size - 1, sum = 0, one = 1, code;
@@ -180,6 +201,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     begun(comm);
     many(comm);
+    copies_behind(comm);
     described(comm);
     across(comm);
     partitioned(comm);

@@ -65,6 +65,9 @@ const COLLECTIVES: Row = Row {
     ..CALL
 };
 
+/// The same for those with lists of lengths.
+const LISTED: Row = Row { gates: G9_LISTED, shown: &[16, K, 64 * K, M], ..COLLECTIVES };
+
 /// A message back and forth over sockets.
 const TCP_LATENCY: Row = Row {
     id: "tcp-latency",
@@ -238,6 +241,12 @@ const G9: &[Gate] = &[
     stretch("G9", 8, 8, Rule::Best(0.6)),
     stretch("G9", M, M, Rule::Best(0.6)),
 ];
+const G9_LISTED: &[Gate] = &[
+    gate("G9", 16, 16, Rule::Best(0.8)),
+    gate("G9", M, M, Rule::Best(0.8)),
+    stretch("G9", 16, 16, Rule::Best(0.6)),
+    stretch("G9", M, M, Rule::Best(0.6)),
+];
 const G6: &[Gate] = &[gate("G6", 64, 256 * K, Rule::Best(0.5)), gate("G6", M, 4 * M, Rule::Best(0.8))];
 const G11_LATENCY: &[Gate] = &[gate("G11", 8, 8, Rule::Floor("tcp-latency", 1.1))];
 const G11_STREAM: &[Gate] = &[
@@ -404,16 +413,11 @@ pub const ROWS: &[Row] = &[
     Row { id: "alltoall", title: "Alltoall, 2 ranks", program: "alltoall", gates: G9, ..CALL },
     Row { id: "allgather", title: "Allgather, 2 ranks", program: "allgather", gates: G9, ..CALL },
     Row { id: "gather", title: "Gather, 2 ranks, roots in turn", result: Some("gather"), ..COLLECTIVES },
-    Row { id: "gatherv", title: "Gatherv, 2 ranks, roots in turn", result: Some("gatherv"), ..COLLECTIVES },
+    Row { id: "gatherv", title: "Gatherv, 2 ranks, roots in turn", result: Some("gatherv"), ..LISTED },
     Row { id: "scatter", title: "Scatter, 2 ranks, roots in turn", result: Some("scatter"), ..COLLECTIVES },
-    Row {
-        id: "scatterv",
-        title: "Scatterv, 2 ranks, roots in turn",
-        result: Some("scatterv"),
-        ..COLLECTIVES
-    },
-    Row { id: "allgatherv", title: "Allgatherv, 2 ranks", result: Some("allgatherv"), ..COLLECTIVES },
-    Row { id: "alltoallv", title: "Alltoallv, 2 ranks", result: Some("alltoallv"), ..COLLECTIVES },
+    Row { id: "scatterv", title: "Scatterv, 2 ranks, roots in turn", result: Some("scatterv"), ..LISTED },
+    Row { id: "allgatherv", title: "Allgatherv, 2 ranks", result: Some("allgatherv"), ..LISTED },
+    Row { id: "alltoallv", title: "Alltoallv, 2 ranks", result: Some("alltoallv"), ..LISTED },
     Row {
         id: "reduce-scatter-block",
         title: "Reduce_scatter_block of doubles, 2 ranks",
@@ -424,7 +428,7 @@ pub const ROWS: &[Row] = &[
         id: "reduce-scatter",
         title: "Reduce_scatter of doubles, 2 ranks",
         result: Some("reduce_scatter"),
-        ..COLLECTIVES
+        ..LISTED
     },
     Row { id: "scan", title: "Scan of doubles, 2 ranks", result: Some("scan"), ..COLLECTIVES },
     Row { id: "exscan", title: "Exscan of doubles, 2 ranks", result: Some("exscan"), ..COLLECTIVES },

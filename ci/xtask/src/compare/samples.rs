@@ -130,6 +130,12 @@ pub fn points(
     let at = |row: &measured::Row| if unit.by_ranks() { u64::from(ranks) } else { row.bytes };
     let found: BTreeMap<u64, Point> =
         rows.iter().filter(|row| row.benchmark == benchmark).map(|row| (at(row), point(row, unit))).collect();
+    // What a line does not tell is 0, which would pass as the best of all times.
+    if matches!(unit, Unit::Microseconds | Unit::Allreduces | Unit::Launch | Unit::Others)
+        && found.values().any(|point| point.median <= 0.0)
+    {
+        return Err(format!("{benchmark} does not tell its results in {}", unit.name()));
+    }
     if found.is_empty() { Err(format!("no result of {benchmark} in its output")) } else { Ok(found) }
 }
 

@@ -73,8 +73,8 @@ pub(super) struct Comparison {
     operation: String,
     /// The tag of cards; that of verdicts is the next.
     tag: i32,
-    /// Which numbers the operation has taken before it is known whether it will begin.
-    taken: Taken,
+    /// Numbers for an operation that begins before it is known whether it may.
+    numbers: Numbers,
     /// Members before that rank are compared with each other, and the others with each other.
     parted_at: usize,
     /// At rank 0 the cards of all; elsewhere this one's, and then room for the verdict.
@@ -88,15 +88,14 @@ pub(super) struct Comparison {
     since: Option<Instant>,
 }
 
-/// Numbers that all members count alike, of an operation whose calls are still being compared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Taken {
-    /// None yet.
-    Nothing,
+/// Numbers that all members count alike. Each comparison takes its own when it begins, whatever is called and whatever comes of
+/// it: so members that have called different operations go on to count alike.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
     /// The tag of an operation that goes on.
-    Tag,
-    /// That, and where the number of a new communicator comes from.
-    TagAndSeed,
+    pub tag: i32,
+    /// Where the number of a new communicator comes from.
+    pub seed: u64,
 }
 
 impl Comparison {
@@ -113,12 +112,13 @@ impl Comparison {
         let room = Heap::new(bytes);
         room.memory().write_at(0, Payload::from(&card(&operation)[..]));
         let since = Some(Instant::now());
+        let numbers = Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
         let (left, failure, verdict) = (Vec::new(), None, None);
         let mut comparison = Comparison {
             meeting,
             operation: spoken(&operation),
             tag,
-            taken: Taken::Nothing,
+            numbers,
             parted_at,
             room,
             left,
@@ -139,10 +139,9 @@ impl Comparison {
         comparison
     }
 
-    /// For an operation that has taken numbers already.
-    pub(super) fn ahead(mut self, taken: Taken) -> Comparison {
-        self.taken = taken;
-        self
+    /// What an operation takes that begins at once.
+    pub(super) fn numbers(&self) -> Numbers {
+        self.numbers
     }
 
     /// Goes as far as it can without waiting: the outcome, when it is over.
@@ -192,13 +191,6 @@ impl Comparison {
     fn outcome(&self, verdict: &str) -> Result<()> {
         if verdict.is_empty() {
             return Ok(());
-        }
-        // Another may have taken more already; all go on to count alike.
-        if self.taken < Taken::Tag {
-            let _ = self.meeting.next_nonblocking_tag();
-        }
-        if self.taken < Taken::TagAndSeed {
-            let _ = self.meeting.next_seed();
         }
         let what = format!("{}: the members have not called the same: {verdict}", self.meeting.place());
         Err(Error::new(Class::NotSame, what)

@@ -8,7 +8,7 @@ use fabric::Heap;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
-use super::check::{COMPARISONS, Called, Comparison, Taken};
+use super::check::{COMPARISONS, Called, Comparison, Numbers};
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
@@ -49,14 +49,16 @@ impl Communicator {
         let process = &meeting.inner.process;
         let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::default();
-        let seed = meeting.next_seed();
         let checking = process.checks().then(|| {
             let called = Called { by_all: "MPI_Comm_idup".to_owned(), ..Called::default() };
-            process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::TagAndSeed))
+            process.with_engine(|engine| Comparison::new(self, called, engine))
         });
-        let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)));
+        let own = || Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
+        let Numbers { tag, seed } = checking.as_ref().map_or_else(own, Comparison::numbers);
+        let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)), tag);
         let (original, ended_by) = (self.clone(), Arc::clone(&ended));
-        let duplication = Duplication { original, checking, seed, attempts: 1, attempt, id, ended: ended_by };
+        let duplication =
+            Duplication { original, checking, tag, seed, attempts: 1, attempt, id, ended: ended_by };
         process.entrust(Box::new(duplication));
         Duplicating { original: self.clone(), id, ended }
     }
@@ -158,12 +160,11 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(meeting: &Communicator, proposal: Proposal) -> Attempt {
+    fn new(meeting: &Communicator, proposal: Proposal, tag: i32) -> Attempt {
         let (mine, all) = Ballot::of(&proposal, 0).rooms();
         let inner = &*meeting.inner;
         let schedule = Ballot::COMBINE.schedule(&meeting.shape());
         let buffers = Buffers { input: sending(&mine), output: all.memory() };
-        let tag = meeting.next_nonblocking_tag();
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
         Attempt { proposal, execution, _mine: mine, all }
     }
@@ -174,6 +175,8 @@ struct Duplication {
     original: Communicator,
     /// With checks on, what the members have called; nothing else is done before that is known.
     checking: Option<Comparison>,
+    /// Of all attempts: they follow each other.
+    tag: i32,
     seed: u64,
     attempts: u64,
     attempt: Attempt,
@@ -206,7 +209,7 @@ impl Operation for Duplication {
                     let Some(lease) = all.settle(process, &self.attempt.proposal) else {
                         let proposal = process.contexts().propose(attempt_of(self.seed, self.attempts));
                         self.attempts += 1;
-                        self.attempt = Attempt::new(meeting, proposal);
+                        self.attempt = Attempt::new(meeting, proposal, self.tag);
                         continue;
                     };
                     self.original.copy(lease, self.seed, COPY)

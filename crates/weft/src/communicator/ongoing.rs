@@ -6,7 +6,7 @@ use collectives::{Advance, Buffers, Collective, Execution, Schedule};
 use fabric::{Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
-use super::check::{Called, Comparison, Taken};
+use super::check::{Called, Comparison};
 use super::{Communicator, Reduce, collective_failed};
 use crate::background::Operation;
 use crate::error::{Class, Error, Result};
@@ -45,9 +45,9 @@ impl Communicator {
     ) -> Ongoing {
         let meeting = self.meeting();
         let inner = &*meeting.inner;
-        let tag = tag.unwrap_or_else(|| meeting.next_nonblocking_tag());
+        let (tag, checking) = self.tag_of(meeting, tag, called);
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
-        self.go_on(meeting, Box::new(execution), combine, None, called)
+        self.go_on(meeting, Box::new(execution), combine, None, checking)
     }
 
     /// The same for an operation within one group. One that was done lately needs no new schedule.
@@ -60,7 +60,7 @@ impl Communicator {
         called: Option<Called>,
     ) -> Ongoing {
         let inner = &*self.inner;
-        let tag = tag.unwrap_or_else(|| self.next_nonblocking_tag());
+        let (tag, checking) = self.tag_of(self, tag, called);
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let kept = inner.recent.hold().take(is);
         let (kind, execution) = match kept {
@@ -75,7 +75,21 @@ impl Communicator {
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };
-        self.go_on(self, execution, combine, Some(kind), called)
+        self.go_on(self, execution, combine, Some(kind), checking)
+    }
+
+    /// The tag of an operation that begins, and the comparison of what was called.
+    fn tag_of(
+        &self,
+        meeting: &Communicator,
+        planned: Option<i32>,
+        called: Option<Called>,
+    ) -> (i32, Option<Comparison>) {
+        let process = &meeting.inner.process;
+        let checking =
+            called.map(|called| process.with_engine(|engine| Comparison::new(self, called, engine)));
+        let compared = checking.as_ref().map(|checking| checking.numbers().tag);
+        (planned.or(compared).unwrap_or_else(|| meeting.next_nonblocking_tag()), checking)
     }
 
     /// Lets it go on with whatever this process does next.
@@ -85,13 +99,10 @@ impl Communicator {
         execution: Box<Execution>,
         combine: Option<Combine>,
         kind: Option<Kind>,
-        called: Option<Called>,
+        checking: Option<Comparison>,
     ) -> Ongoing {
         meeting.tell_of_passed_over();
         let process = &meeting.inner.process;
-        let checking = called.map(|called| {
-            process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::Tag))
-        });
         let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
         process.entrust(Box::new(Underway {
