@@ -19,16 +19,19 @@ use shm::{Segment, SegmentError, Shm};
 
 mod bell;
 mod cards;
+mod inherited;
 mod one_sided;
 
 pub use bell::FabricsBell;
+pub(crate) use inherited::inherited_ledger;
+use inherited::inherited_segment;
 pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub use shm::SharedHeap;
-pub(crate) use shm::{Board, Boards};
+pub(crate) use shm::{Board, Boards, Ledger};
 pub(crate) use shm::{Common, same_user};
+pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
@@ -526,6 +529,15 @@ impl Fabric for Fabrics {
         true
     }
 
+    fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        if let Some(libfabric) = self.libfabric.as_mut().filter(|libfabric| libfabric.knows(peer)) {
+            libfabric.lose(peer, error);
+            return true;
+        }
+        let in_shm = self.shm.as_mut().is_some_and(|shm| shm.bury(peer, error.clone()));
+        in_shm || self.tcp_brings && self.tcp.as_mut().is_some_and(|tcp| tcp.bury(peer, error))
+    }
+
     fn bell(&self) -> FabricsBell {
         FabricsBell {
             shm: self.shm.as_ref().map(Fabric::bell),
@@ -622,14 +634,6 @@ pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<
         return Ok(None);
     }
     create_segment(ranks).map(Some)
-}
-
-/// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
-fn inherited_segment(number: i32) -> Result<OwnedFd> {
-    shm::anew(number).map_err(|errno| {
-        Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
-            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })
 }
 
 /// The lowest of those who share makes the segment and hands it to the others.

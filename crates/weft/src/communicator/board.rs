@@ -7,11 +7,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use collectives::{Activity, Cause, Collective, Failed, Reduction, bcast, combining_order};
+use collectives::{Collective, Reduction, bcast, combining_order};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::{Communicator, Reduce, collective_failed};
+use super::{Communicator, Reduce};
 use crate::error::Result;
 use crate::fabrics::Board;
 use crate::memory::writing;
@@ -45,6 +45,10 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         let bytes = entry_bytes(collective, self.size())?;
+        // What has lost a member, or is revoked, says so by messages.
+        if self.inner.standing.is_closed() {
+            return None;
+        }
         let bulletin = match self.inner.bulletin.get() {
             Some(known) => known.as_deref()?,
             None => self.found_bulletin()?,
@@ -216,15 +220,15 @@ impl Visit<'_> {
     fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let lost = comm.process().until(|engine| match so(board) {
+        let closed = comm.process().until(|engine| match so(board) {
             true => Some(None),
-            false => engine.loss_among(comm.group().iter()).map(Some),
+            false => engine.closed(comm.context() + 1).map(Some),
         });
         board.await_no_more();
-        let Some((peer, error)) = lost else { return Ok(()) };
-        let with = comm.group().rank(peer).unwrap_or(comm.rank());
-        let failed = Failed { with, activity: Activity::Receiving, cause: Cause::Lost(error) };
-        Err(collective_failed(&failed).during(comm.place()))
+        match closed {
+            None => Ok(()),
+            Some(failure) => Err(comm.nothing_comes(failure)),
+        }
     }
 
     #[inline]
