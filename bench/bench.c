@@ -18,6 +18,7 @@ static const char USAGE[] =
     "  --window-bytes N   memory of a window at most; large messages have fewer under way\n"
     "  --block BYTES      one piece of strided data (vector_latency): a power of two, 8 at least\n"
     "  --threads N        threads of each rank (thread_rate)\n"
+    "  --tests N          tests of a request while the program computes (overlap)\n"
     "  --validate yes|no  compare the contents after each block (default yes)\n"
     "  --json FILE        also write one JSON object per line; - for stdout, without the table\n"
     "  --label TEXT       name of this series in the JSON (default: $WEFT_FABRIC)\n";
@@ -60,6 +61,7 @@ static int parse_option(struct options *options, const char *name, const char *v
                (options->block_bytes & (options->block_bytes - 1)) == 0;
     if (strcmp(name, "--threads") == 0)
         return parse_count(value, 1, &options->threads) && options->threads <= BENCH_THREADS_MAX;
+    if (strcmp(name, "--tests") == 0) return parse_count(value, 1, &options->tests);
     if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
     if (strcmp(name, "--json") == 0) return options->json = value, 1;
     if (strcmp(name, "--label") == 0) return options->label = value, 1;
@@ -115,6 +117,7 @@ static void open_at(struct bench *bench, int wanted, const char *name, int argc,
                                       .window_bytes = 8u << 20,
                                       .block_bytes = 8,
                                       .threads = 4,
+                                      .tests = 10,
                                       .validate = 1,
                                       .label = fabric != NULL ? fabric : ""};
     MPI_Init_thread(&argc, &argv, wanted, &allowed);
@@ -212,7 +215,8 @@ void bench_wrong(struct bench *bench, size_t wrong, const char *what) {
 
 void bench_heading(const struct bench *bench, enum unit unit) {
     static const char *columns[] = {"min us       median us", "best MB/s    median MB/s",
-                                    "best msg/s   median msg/s"};
+                                    "best msg/s   median msg/s", "least %      median %",
+                                    "least times  median times"};
     if (bench->rank != 0 || to_stdout(bench)) return;
     printf("# %s, %d ranks%s%s%s\n# bytes      %s\n", bench->name, bench->size,
            bench->options.validate ? ", contents verified" : "",
@@ -237,19 +241,37 @@ static void write_json_string(FILE *file, const char *text) {
     fputc('"', file);
 }
 
+/* The beginning of a row; what follows are numbers. */
+static void open_json_row(struct bench *bench, size_t bytes) {
+    fprintf(bench->json_file, "{\"benchmark\":\"%s\",\"label\":", bench->name);
+    write_json_string(bench->json_file, bench->options.label);
+    fprintf(bench->json_file, ",\"ranks\":%d,\"bytes\":%zu", bench->size, bytes);
+}
+
 static void write_json(struct bench *bench, size_t bytes, double least, double median,
                        double bytes_per_operation, double messages_per_operation) {
     FILE *file = bench->json_file;
     if (file == NULL) return;
-    fprintf(file, "{\"benchmark\":\"%s\",\"label\":", bench->name);
-    write_json_string(file, bench->options.label);
+    open_json_row(bench, bytes);
     fprintf(file,
-            ",\"ranks\":%d,\"bytes\":%zu,\"min_us\":%.4f,\"median_us\":%.4f,"
+            ",\"min_us\":%.4f,\"median_us\":%.4f,"
             "\"best_mb_s\":%.4f,\"median_mb_s\":%.4f,\"best_msg_s\":%.1f,\"median_msg_s\":%.1f}\n",
-            bench->size, bytes, least * 1e6, median * 1e6, bytes_per_operation / least / 1e6,
+            least * 1e6, median * 1e6, bytes_per_operation / least / 1e6,
             bytes_per_operation / median / 1e6, messages_per_operation / least,
             messages_per_operation / median);
     fflush(file);
+}
+
+/* What is no time. */
+static void tell_number(struct bench *bench, size_t bytes, double least, double median) {
+    if (bench->json_file != NULL) {
+        open_json_row(bench, bytes);
+        fprintf(bench->json_file, ",\"min\":%.4f,\"median\":%.4f}\n", least, median);
+        fflush(bench->json_file);
+    }
+    if (to_stdout(bench)) return;
+    printf("%-12zu %-12.2f %.2f\n", bytes, least, median);
+    fflush(stdout);
 }
 
 void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *samples,
@@ -258,6 +280,10 @@ void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *sample
     if (bench->rank != 0) return;
     qsort(samples, BLOCKS, sizeof *samples, ascending);
     double median = (samples[BLOCKS / 2 - 1] + samples[BLOCKS / 2]) / 2;
+    if (unit == PERCENT || unit == TIMES) {
+        tell_number(bench, bytes, samples[0], median);
+        return;
+    }
     /* A clock too coarse for a tiny block must not become a division by zero. */
     double least = samples[0] > 1e-12 ? samples[0] : 1e-12;
     if (median < least) median = least;

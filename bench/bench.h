@@ -20,6 +20,7 @@ struct options {
     size_t window_bytes; /* memory that a window may take */
     size_t block_bytes;  /* one piece of strided data, where a benchmark has such */
     int threads;         /* threads of a rank, where a benchmark has several */
+    int tests;           /* tests of a request that is under way, where a benchmark makes them */
     int validate;        /* compare contents after each block */
     const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
     const char *label;   /* name of the series in the JSON output */
@@ -37,8 +38,8 @@ struct bench {
 enum { BLOCKS = 20, BENCH_THREADS_MAX = 64 };
 
 /* What is told of the samples: a time of each operation, bytes moved in a second, or messages
- * moved in a second. */
-enum unit { MICROSECONDS, MEGABYTES_PER_SECOND, MESSAGES_PER_SECOND };
+ * moved in a second; or they are no times, but hundredths of something or times as much as something. */
+enum unit { MICROSECONDS, MEGABYTES_PER_SECOND, MESSAGES_PER_SECOND, PERCENT, TIMES };
 
 /* Starts MPI and reads the command line. Ends the program, with a sentence from rank 0, when an
  * option is wrong (status 2) or when there are fewer than `ranks_min` ranks (status 2). */
@@ -78,7 +79,8 @@ void bench_wrong(struct bench *bench, size_t wrong, const char *what);
 void bench_heading(const struct bench *bench, enum unit unit);
 
 /* Tells the row of one size on rank 0. `samples` holds `BLOCKS` times in seconds, one operation
- * each; `bytes_per_operation` and `messages_per_operation` turn a time into a rate. */
+ * each, and is sorted; `bytes_per_operation` and `messages_per_operation` turn a time into a rate.
+ * What is no time is told in JSON as `min` and `median`. */
 void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *samples,
                double bytes_per_operation, double messages_per_operation);
 

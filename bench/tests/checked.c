@@ -68,6 +68,12 @@ static void allowed(MPI_Comm comm) {
     OK(MPI_Allgatherv(numbers, check_rank, MPI_INT, others, counts, places, MPI_INT, comm));
     OK(MPI_Allreduce(check_rank ? numbers : MPI_IN_PLACE, others, 3, MPI_INT, MPI_SUM, comm));
     OK(MPI_Type_free(&pair));
+    section("no data are no other data");
+    OK(MPI_Type_create_struct(2, (int[]){0, 0}, (MPI_Aint[]){0, 8}, (MPI_Datatype[]){MPI_INT, MPI_DOUBLE}, &pair));
+    OK(MPI_Type_commit(&pair));
+    OK(MPI_Gather(numbers, check_rank ? 0 : 3, check_rank ? MPI_INT : pair, others, 0, MPI_INT, 0, comm));
+    OK(MPI_Bcast(numbers, 0, check_rank ? MPI_INT : MPI_FLOAT, 0, comm));
+    OK(MPI_Type_free(&pair));
 }
 
 static void creation(MPI_Comm comm) {

@@ -485,7 +485,7 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 19] = [
+const BENCHMARKS: [(&str, &[u32]); 21] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -497,10 +497,12 @@ const BENCHMARKS: [(&str, &[u32]); 19] = [
     ("latency", &[2, 3]),
     ("collectives", &[1, 2, 5]),
     ("communicators", &[1, 2, 5]),
+    ("consistent", &[2, 5]),
     ("groups", &[1, 40]),
     ("mapped_halo", &[1, 6]),
     ("message_rate", &[2, 3, 4]),
     ("neighbours", &[1, 2, 6]),
+    ("overlap", &[1, 2]),
     ("reduce", &[1, 2, 5]),
     ("startup", &[1, 2, 5]),
     ("thread_rate", &[2, 3]),

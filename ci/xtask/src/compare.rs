@@ -3,6 +3,7 @@
 //!
 //! | part | what it knows |
 //! |---|---|
+//! | [`row`] | what a row is: a program, a unit, gates |
 //! | [`rows`] | what is measured, and which gates it must pass: data |
 //! | [`contestant`] | who is measured, and how each launcher is called |
 //! | [`providers`] | the library of libfabric, and whether everybody goes by it |
@@ -22,6 +23,8 @@ pub mod page;
 pub mod providers;
 pub mod row;
 pub mod rows;
+#[cfg(test)]
+mod rows_tests;
 pub mod samples;
 pub mod tell;
 

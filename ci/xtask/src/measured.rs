@@ -14,10 +14,13 @@ pub struct Row {
     /// Size of a message, as the benchmark defines it.
     pub bytes: u64,
     /// Shortest time of an operation, in microseconds.
+    #[serde(default)]
     pub min_us: f64,
     /// Median time of an operation, in microseconds.
+    #[serde(default)]
     pub median_us: f64,
     /// Megabytes (10^6 bytes) a second at the median.
+    #[serde(default)]
     pub median_mb_s: f64,
     /// Megabytes a second of the best block.
     #[serde(default)]
@@ -28,6 +31,9 @@ pub struct Row {
     /// Messages a second at the median.
     #[serde(default)]
     pub median_msg_s: f64,
+    /// The median of what is no time: percent, or times as much as something else.
+    #[serde(default)]
+    pub median: f64,
     /// The share of a cpu that a waiting rank used, in percent (benchmark `blocked_cpu`).
     #[serde(default)]
     pub cpu_percent: f64,

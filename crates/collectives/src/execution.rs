@@ -177,8 +177,14 @@ impl Execution {
     /// do. A receive that is the only thing to wait for then costs no request.
     #[must_use]
     pub fn waited_for(mut self) -> Execution {
-        self.is_waited_for = true;
+        self.wait_for(true);
         self
+    }
+
+    /// The same promise, or none, for an execution that begins [`again`](Execution::again).
+    #[inline]
+    pub fn wait_for(&mut self, is_waited_for: bool) {
+        self.is_waited_for = is_waited_for;
     }
 
     /// Lets envelopes name ranks by their peers, for processes that have no communicator in common: whatever the

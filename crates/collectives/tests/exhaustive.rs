@@ -1,10 +1,13 @@
 //! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root, lengths from
-//! nothing to beyond those at which choices change, commutative or not, in place or not: every byte of every rank's output
-//! is compared, and the schedules are checked as data as well.
+//! nothing to some, and those around every one at which the library's choice changes, commutative or not, in place or not:
+//! every byte of every rank's output is compared, and the schedules are checked as data as well.
 
 mod common;
 
-use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
+use collectives::{
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Each, Gather, Operator, Rank, Reduce,
+    ReduceScatter, Reduction, Rooted, Scatter, Shape,
+};
 use common::Job;
 use common::cases::{self, Case, Setting};
 use common::elements::ELEMENT_BYTES;
@@ -25,7 +28,7 @@ fn bcast() {
     for way in ways(&Bcast::ALL) {
         everywhere(vary, &COUNTS, |at| cases::bcast(way, at));
     }
-    around(vary, LONG, |at| cases::bcast(None, at));
+    around(vary, bcast_of, |at| cases::bcast(None, at));
 }
 
 #[test]
@@ -35,7 +38,7 @@ fn gather() {
         everywhere(vary, &COUNTS, |at| cases::gather(way, at));
     }
     everywhere(vary, &COUNTS, cases::gatherv);
-    around(vary, MIDDLING, |at| cases::gather(None, at));
+    around(vary, |at| Collective::Gather(rooted(at)), |at| cases::gather(None, at));
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn scatter() {
         everywhere(vary, &COUNTS, |at| cases::scatter(way, at));
     }
     everywhere(vary, &COUNTS, cases::scatterv);
-    around(vary, MIDDLING, |at| cases::scatter(None, at));
+    around(vary, |at| Collective::Scatter(rooted(at)), |at| cases::scatter(None, at));
 }
 
 #[test]
@@ -55,8 +58,8 @@ fn allgather() {
         everywhere(vary, &COUNTS, |at| cases::allgather(way, at));
         everywhere(vary, &COUNTS, |at| cases::allgatherv(way, at));
     }
-    around(vary, SHORT, |at| cases::allgather(None, at));
-    around(vary, SHORT, |at| cases::allgatherv(None, at));
+    around(vary, |at| Collective::Allgather(each(at)), |at| cases::allgather(None, at));
+    around(vary, |at| Collective::Allgather(each(at)), |at| cases::allgatherv(None, at));
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn alltoall() {
         everywhere(vary, &FEW_COUNTS, |at| cases::alltoall(way, at));
     }
     everywhere(vary, &FEW_COUNTS, cases::alltoallv);
-    around(vary, TINY, |at| cases::alltoall(None, at));
+    around(vary, |at| Collective::Alltoall(each(at)), |at| cases::alltoall(None, at));
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn reduce() {
     for way in ways(&Reduce::ALL) {
         everywhere(vary, &COUNTS, |at| cases::reduce(way, at));
     }
-    around(vary, LONG, |at| cases::reduce(None, at));
+    around(vary, |at| Collective::Reduce(Rank(at.root), reduction(at)), |at| cases::reduce(None, at));
 }
 
 #[test]
@@ -84,8 +87,7 @@ fn allreduce() {
     for way in ways(&Allreduce::ALL) {
         everywhere(vary, &COUNTS, |at| cases::allreduce(way, at));
     }
-    around(vary, MIDDLING, |at| cases::allreduce(None, at));
-    around(vary, 9 * SHORT, |at| cases::allreduce(None, at));
+    around(vary, |at| Collective::Allreduce(reduction(at)), |at| cases::allreduce(None, at));
 }
 
 #[test]
@@ -95,7 +97,8 @@ fn reduce_scatter() {
         everywhere(vary, &FEW_COUNTS, |at| cases::reduce_scatter_block(way, at));
         everywhere(vary, &FEW_COUNTS, |at| cases::reduce_scatter(way, at));
     }
-    around(vary, TINY, |at| cases::reduce_scatter_block(None, at));
+    let blocks = |at| Collective::ReduceScatterBlock(reduction(at));
+    around(vary, blocks, |at| cases::reduce_scatter_block(None, at));
 }
 
 /// Lengths that are cut into fewer pieces than a phase has rounds, and into more.
@@ -162,16 +165,83 @@ fn everywhere(vary: Vary, counts: &[usize], case: impl Fn(Setting) -> Case) {
     }
 }
 
-/// A few sizes with counts just below, at and above a length in bytes, as the library itself chooses.
-fn around(vary: Vary, bytes: usize, case: impl Fn(Setting) -> Case) {
-    for size in [1, 2, 3, 4, 7, 8, 9] {
+/// Counts just below and at each one from which on the library chooses another algorithm, and the longest of all. Every
+/// number of ranks, and of the roots the first and one in the middle; few of the settings where there are many bytes.
+fn around(vary: Vary, of: impl Fn(Setting) -> Collective, case: impl Fn(Setting) -> Case) {
+    for size in 1..=17 {
         let mut job = Job::new(size, Weather::fair());
-        let at = bytes.div_ceil(ELEMENT_BYTES);
-        for count in [at - 1, at, at + 1] {
-            let some = vary.settings(size, count).filter(|at| at.root == 0 || at.root == size / 2);
-            some.for_each(|at| run(&mut job, case(at)));
+        let mut settings: Vec<Setting> = vary.settings(size, 0).collect();
+        settings.retain(|at| at.root == 0 || at.root == size / 2);
+        for (turn, setting) in settings.into_iter().enumerate() {
+            let counts = switches(setting, &of).into_iter().flat_map(|count| [count - 1, count]);
+            for (place, count) in counts.chain([longest(of(setting), size)]).enumerate() {
+                if count * ELEMENT_BYTES < MANY_BYTES || (turn + place + size as usize).is_multiple_of(8) {
+                    run(&mut job, case(Setting { count, ..setting }));
+                }
+            }
         }
     }
+}
+
+/// The counts from which on the choice is another one than below.
+fn switches(at: Setting, of: impl Fn(Setting) -> Collective) -> Vec<usize> {
+    let shape = Shape::new(Rank(0), at.size);
+    let chosen = |count| of(Setting { count, ..at }).chosen(&shape);
+    let longest = longest(of(at), at.size);
+    let doubled = (0..).map(|power| 1usize << power).take_while(|&count| count <= longest);
+    let mut found = Vec::new();
+    for above in doubled.skip(1) {
+        let (mut low, mut high) = (above / 2, above);
+        if chosen(low) == chosen(high) {
+            continue;
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if chosen(middle) == chosen(low) { low = middle } else { high = middle }
+        }
+        found.push(high);
+    }
+    found
+}
+
+/// How many elements are tried at most: as many in all where each rank has a block, or one for each.
+fn longest(of: Collective, size: u32) -> usize {
+    match of {
+        Collective::Alltoall(_) => COUNT_MAX / (size * size) as usize,
+        Collective::Gather(_)
+        | Collective::Scatter(_)
+        | Collective::Allgather(_)
+        | Collective::ReduceScatterBlock(_) => COUNT_MAX / size as usize,
+        _ => COUNT_MAX,
+    }
+}
+
+fn bcast_of(at: Setting) -> Collective {
+    Collective::Bcast { root: Rank(at.root), bytes: at.count * ELEMENT_BYTES }
+}
+
+fn rooted(at: Setting) -> Rooted {
+    Rooted { root: Rank(at.root), bytes: at.count * ELEMENT_BYTES, in_place: at.in_place }
+}
+
+fn each(at: Setting) -> Each {
+    Each { bytes: at.count * ELEMENT_BYTES, in_place: at.in_place }
+}
+
+fn reduction(at: Setting) -> Reduction {
+    let operator = Operator { element_bytes: ELEMENT_BYTES, commutative: at.commutative };
+    Reduction { count: at.count, operator, in_place: at.in_place }
+}
+
+/// The choice changes where it should: a test of the search.
+#[test]
+fn switches_are_found() {
+    let vary = Vary { root: true, ..Vary::default() };
+    let at = vary.settings(8, 0).next().unwrap();
+    let chosen = |count| bcast_of(Setting { count, ..at }).chosen(&Shape::new(Rank(0), 8));
+    let found = switches(at, bcast_of);
+    assert!(!found.is_empty(), "one algorithm serves all lengths");
+    assert!(found.iter().all(|&count| chosen(count - 1) != chosen(count)), "{found:?}");
 }
 
 fn run(job: &mut Job, case: Case) {
@@ -184,11 +254,10 @@ fn ways<T: Copy>(all: &[T]) -> impl Iterator<Item = Option<T>> {
     all.iter().copied().map(Some).chain([None])
 }
 
-/// Lengths about which choices change.
-const TINY: usize = 128;
-const SHORT: usize = 4 << 10;
-const MIDDLING: usize = 16 << 10;
-const LONG: usize = 128 << 10;
+/// Elements of the longest vector whose algorithm is looked for: half a megabyte.
+const COUNT_MAX: usize = (512 << 10) / ELEMENT_BYTES;
+/// From here on only some of the settings are run.
+const MANY_BYTES: usize = 4 << 10;
 const COUNTS: [usize; 4] = [0, 1, 3, 1000];
 /// For operations whose data grows with the square of the ranks.
 const FEW_COUNTS: [usize; 4] = [0, 1, 3, 50];

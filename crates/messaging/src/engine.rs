@@ -89,6 +89,28 @@ impl Message {
     }
 }
 
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Whatever may come about.
+    Anything,
+    /// The end of this request.
+    Request(RequestId),
+    /// The end of the receive of [`Ticket::Awaited`].
+    Awaited,
+    /// What comes by memory that others write, of which no turn of progress tells.
+    Memory,
+}
+
+impl From<Ticket> for Interest {
+    fn from(ticket: Ticket) -> Interest {
+        match ticket {
+            Ticket::Awaited => Interest::Awaited,
+            Ticket::Request(request) => Interest::Request(request),
+        }
+    }
+}
+
 /// Sends, receives and progress of one process over one fabric.
 pub struct Engine<F: Fabric> {
     fabric: F,
@@ -421,6 +443,20 @@ impl<F: Fabric> Engine<F> {
     #[must_use]
     pub fn signs(&self) -> u64 {
         self.core.requests.completions.wrapping_add(self.core.matching.arrivals)
+    }
+
+    /// Whether what somebody waits for may be there: false only where it is known that it is not.
+    #[must_use]
+    pub fn may_be_over(&self, interest: Interest) -> bool {
+        match interest {
+            Interest::Anything | Interest::Memory => true,
+            Interest::Request(request) => self.core.requests.is_over(request),
+            Interest::Awaited => match &self.core.awaited {
+                Awaited::Posted { .. } => false,
+                Awaited::Goes(request) => self.core.requests.is_over(*request),
+                Awaited::Nobody | Awaited::Over(_) => true,
+            },
+        }
     }
 
     /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them. Those that are

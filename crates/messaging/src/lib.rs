@@ -24,7 +24,7 @@ mod scattered;
 
 pub use agreement::{Contribution, Decision};
 pub use awaited::Ticket;
-pub use engine::{Directory, Engine, EveryoneHere, Message, Receiving, Sending, Settings};
+pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use failures::{Failures, Members, Standing};
 pub use matching::Probed;

@@ -422,6 +422,15 @@ impl Requests {
         }
     }
 
+    /// Whether it is over, or there is no such request.
+    pub(crate) fn is_over(&self, id: RequestId) -> bool {
+        let entry = self.entries.get(id.index as usize).filter(|entry| entry.generation == id.generation);
+        matches!(
+            entry.and_then(|entry| entry.state.as_ref()),
+            None | Some(State::Done(_) | State::Received(_))
+        )
+    }
+
     #[inline]
     pub(crate) fn find(&mut self, id: RequestId) -> Option<&mut State> {
         let entry = self.entries.get_mut(id.index as usize)?;

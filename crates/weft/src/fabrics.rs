@@ -29,8 +29,7 @@ pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub(crate) use shm::{Board, Boards, Ledger};
-pub(crate) use shm::{Common, same_user};
+pub(crate) use shm::{Board, Boards, Common, Ledger, same_user};
 pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 
@@ -61,6 +60,8 @@ pub struct Fabrics {
     is_tcp_used: bool,
     lifelines: Lifelines,
     stillness: Stillness,
+    /// Whether the ranks of this node share cores.
+    shares_cores: bool,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
     /// Turns of networks until tcp is polled again, where nobody was reached over it.
@@ -144,6 +145,7 @@ impl Fabrics {
             is_tcp_used: false,
             lifelines: Lifelines::default(),
             stillness: Stillness::default(),
+            shares_cores: false,
             networks_rest: 0,
             tcp_rests: 0,
             to_oneself: 0,
@@ -163,6 +165,7 @@ impl Fabrics {
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
         let ((cores_here, cores), node, guide) = fabrics.meet(place, exchange)?;
+        fabrics.shares_cores = cores_here == Cores::Shared;
         Ok(Opened { fabrics, exchanged: true, cores_here, cores, node, guide })
     }
 
@@ -442,7 +445,11 @@ impl Fabric for Fabrics {
         match (lane, &self.shm, &self.tcp, &self.libfabric) {
             (Lane::Shm(lane), Some(shm), ..) => shm.limits(lane),
             (Lane::Tcp(lane), _, Some(tcp), _) => tcp.limits(lane),
-            (Lane::Libfabric(lane), .., Some(libfabric)) => libfabric.limits(lane),
+            // Where cores are shared a look comes before each turn of progress, which asks the provider the same.
+            (Lane::Libfabric(lane), .., Some(libfabric)) => {
+                let limits = libfabric.limits(lane);
+                Limits { look: limits.look && !self.shares_cores, ..limits }
+            }
             _ => self.loopback.limits(()),
         }
     }

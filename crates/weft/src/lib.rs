@@ -43,6 +43,7 @@ mod communicator;
 mod config;
 mod constants;
 mod contexts;
+mod crowd;
 pub mod doctor;
 mod error;
 mod exchange;
@@ -95,7 +96,7 @@ pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::Rank;
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
-pub use session::{Session, run_threads};
+pub use session::{Session, run_threads, run_threads_for};
 pub use strided::{Strided, StridedMut};
 pub use tell::tell;
 pub use topology::{

@@ -2,17 +2,28 @@
 //!
 //! MPI lets a program promise that only one thread calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`). Then the
 //! lock is *owned*: it compares the calling thread with its owner, and takes no locked instruction. Otherwise it is
-//! *shared*: an ordinary mutex.
+//! *shared*: a mutex, for which one spins a little and gives the cpu away a few times before one sleeps. It is mostly held
+//! for less than a microsecond, and who is woken comes much later than that.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Holds a mutex, also where a thread panicked while it held it: what the mutexes of this crate guard is whole after each
 /// statement.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same if nobody else holds it.
+#[inline]
+fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    match mutex.try_lock() {
+        Ok(locked) => Some(locked),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Who may take a [`Lock`].
@@ -30,6 +41,8 @@ pub struct Lock<T> {
     owner: usize,
     busy: AtomicBool,
     mutex: Mutex<()>,
+    /// Threads that want it while another has it.
+    wanting: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -46,7 +59,13 @@ impl<T> Lock<T> {
             Threads::One => this_thread(),
             Threads::Many => 0,
         };
-        Lock { owner, busy: AtomicBool::new(false), mutex: Mutex::new(()), value: UnsafeCell::new(value) }
+        Lock {
+            owner,
+            busy: AtomicBool::new(false),
+            mutex: Mutex::new(()),
+            wanting: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// Waits for the value.
@@ -57,8 +76,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {
-            let locked = lock(&self.mutex);
-            return Guard { lock: self, _locked: Some(locked) };
+            return Guard { lock: self, _locked: Some(self.hold_shared()) };
         }
         if self.owner != this_thread() {
             foreign_thread();
@@ -79,6 +97,48 @@ impl<T> Lock<T> {
         }
         self.busy.store(true, Ordering::Relaxed);
         Some(OwnedGuard { lock: self })
+    }
+
+    #[inline]
+    fn hold_shared(&self) -> MutexGuard<'_, ()> {
+        match try_lock(&self.mutex) {
+            Some(locked) => locked,
+            None => self.hold_contended(),
+        }
+    }
+
+    #[cold]
+    fn hold_contended(&self) -> MutexGuard<'_, ()> {
+        self.wanting.fetch_add(1, Ordering::Relaxed);
+        let tries = (0..SPINS + YIELDS).find_map(|tried| {
+            if tried < SPINS {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            } else {
+                std::thread::yield_now();
+            }
+            try_lock(&self.mutex)
+        });
+        let locked = tries.unwrap_or_else(|| lock(&self.mutex));
+        self.wanting.fetch_sub(1, Ordering::Relaxed);
+        locked
+    }
+
+    /// Whether other threads wait for the value.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.wanting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Stays away from the value for a moment, so that others who want it get it.
+    #[cold]
+    pub fn give_way(&self) {
+        for _ in 0..SPINS {
+            if !self.is_wanted() {
+                return;
+            }
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        }
+        std::thread::yield_now();
     }
 
     /// Whether any thread may take it.
@@ -180,6 +240,12 @@ fn foreign_thread() -> ! {
 fn held_twice() -> ! {
     panic!("a communication call was made inside a callback of another; callbacks must not communicate")
 }
+
+/// Tries before the cpu is given away, and pauses of the processor before each: a microsecond or two in all.
+const SPINS: u32 = 32;
+const PAUSES: u32 = 4;
+/// Tries after which one sleeps: whoever holds the value that long is not running, or copies much.
+const YIELDS: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -214,6 +214,14 @@ pub(crate) fn sending(heap: &Heap) -> Payload<'static> {
     unsafe { heap.memory().reading() }
 }
 
+/// What stands in memory that a blocking operation also writes to, for it to give.
+///
+/// The caller of this crate-private function has copied it before it writes there, and before it returns.
+pub(crate) fn giving(memory: &UserMemory) -> Payload<'static> {
+    // SAFETY: as said above; whoever claimed the memory has promised that it is there until the operation is over.
+    unsafe { memory.reading() }
+}
+
 /// Room for values that stays where it is, and is not looked at, until the operation is over.
 pub(crate) fn writing<T: Datatype>(values: &mut [T]) -> UserMemory {
     // SAFETY: as in `reading`; exclusive, since the slice is borrowed mutably or owned by the request. Any bytes

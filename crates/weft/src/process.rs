@@ -2,29 +2,30 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 
 use collectives::{Cores, Guide};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
-    Engine, Envelope, Failure, Failures, Gather, Message, Mode, Outcome, Pattern, Probed, Receiving,
-    RequestId, Sending, Target,
+    Engine, Envelope, Failure, Failures, Gather, Interest, Message, Mode, Outcome, Pattern, Probed,
+    Receiving, RequestId, Sending, Target,
 };
 use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
 use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
+use crate::crowd::Crowd;
 use crate::exchange::Exchange;
 use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
 use crate::tell::tell;
-use crate::wait::{Next, Patience, Policy, Rest};
+use crate::wait::{Policy, Rest};
 
 mod lent;
 mod obituaries;
+mod waiting;
 
 pub(crate) use obituaries::failure_class;
 
@@ -45,8 +46,8 @@ pub struct Process {
     cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
     sleepers: AtomicU32,
-    /// Threads that want the lock; whoever spins with it gives it away.
-    wanting: AtomicU32,
+    /// Threads that wait, where several may.
+    crowd: Crowd,
     /// Looks that found nothing.
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
@@ -80,7 +81,7 @@ impl Process {
         engine: Engine<Fabrics>,
         exchange: Exchange,
         threads: Threads,
-        (policy, cores, node): (Policy, Cores, Group),
+        (policy, cores, node, room): (Policy, Cores, Group, u32),
     ) -> Process {
         Process {
             here,
@@ -95,7 +96,7 @@ impl Process {
             rest: Rest::measured(),
             cores,
             sleepers: AtomicU32::new(0),
-            wanting: AtomicU32::new(0),
+            crowd: Crowd::new(room),
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
             ledger: None,
@@ -356,7 +357,7 @@ impl Process {
             self.rouse(before, &engine);
         }
         match begun {
-            Ok(ticket) => self.until_held(engine, |engine| engine.take_awaited(ticket)),
+            Ok(ticket) => self.until_held(engine, ticket.into(), |engine| engine.take_awaited(ticket)),
             Err(outcome) => outcome,
         }
     }
@@ -364,7 +365,7 @@ impl Process {
     /// Waits until the request is over.
     #[inline]
     pub(crate) fn wait(&self, request: RequestId) -> Outcome {
-        self.until(|engine| engine.conclude(request))
+        self.until_held(self.hold(), Interest::Request(request), |engine| engine.conclude(request))
     }
 
     /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]); it stays.
@@ -416,7 +417,7 @@ impl Process {
         })
     }
 
-    /// Wakes the threads of this process that sleep in a call.
+    /// Wakes the threads of this process that sleep in a call, but for those that stand by for another: they are unparked.
     pub(crate) fn ring(&self) {
         self.bell.ring();
     }
@@ -456,119 +457,6 @@ impl Process {
         self.turn(&mut engine);
     }
 
-    /// Makes progress until `ready` has an answer.
-    #[inline(always)]
-    pub(crate) fn until<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        self.until_held(self.hold(), ready)
-    }
-
-    /// The same for who holds the engine.
-    #[inline(always)]
-    fn until_held<'a, R>(
-        &'a self,
-        mut engine: Guard<'a, Engine<Fabrics>>,
-        mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
-    ) -> R {
-        let mut waiting = Waiting { process: self, patience: Patience::new(self.policy) };
-        let mut looks_left = self.looks;
-        let mut happened = None;
-        // The one place where `ready` is called, so that it becomes a part of this loop.
-        loop {
-            if let Some(answer) = ready(&mut engine) {
-                return answer;
-            }
-            looks_left -= 1;
-            if looks_left > 0
-                && let Some(lane) = engine.looks_at()
-            {
-                self.rest_before(lane);
-                continue;
-            }
-            if let Some(happened) = happened {
-                waiting.patience.looked(happened);
-                self.read_ledger(&mut engine);
-                engine = self.pause(engine, &mut waiting.patience);
-            }
-            happened = Some(self.turn(&mut engine));
-            looks_left = self.looks;
-        }
-    }
-
-    /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
-    /// waited for by [`Process::until`].
-    #[inline]
-    pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
-        if so() {
-            return true;
-        }
-        // What goes on beside is to have its turns.
-        let looks = if self.background.is_busy() { 0 } else { LOOKS_BEFORE_TURN };
-        (0..looks).any(|_| {
-            match self.policy {
-                Policy::OwnCore => self.rest.take(),
-                Policy::SharedCore => std::thread::yield_now(),
-            }
-            so()
-        })
-    }
-
-    /// What lies between two looks: nothing much, another thread's or process's turn, or a sleep.
-    #[inline]
-    fn pause<'a>(
-        &'a self,
-        engine: Guard<'a, Engine<Fabrics>>,
-        patience: &mut Patience,
-    ) -> Guard<'a, Engine<Fabrics>> {
-        match patience.next() {
-            Next::Look if self.wanting.load(Ordering::Relaxed) == 0 => {
-                std::hint::spin_loop();
-                engine
-            }
-            next => self.pause_long(engine, patience, next),
-        }
-    }
-
-    #[cold]
-    fn pause_long<'a>(
-        &'a self,
-        mut engine: Guard<'a, Engine<Fabrics>>,
-        patience: &mut Patience,
-        next: Next,
-    ) -> Guard<'a, Engine<Fabrics>> {
-        if next == Next::Arm {
-            engine.call_roll();
-        }
-        drop(engine);
-        match next {
-            Next::Look | Next::Yield => std::thread::yield_now(),
-            // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
-            // asked now, and not after the sleep: whoever wakes is waited for.
-            Next::Arm => {
-                self.die_with_the_manager();
-                self.sleepers.fetch_add(1, Ordering::SeqCst);
-                patience.armed(self.bell.arm());
-            }
-            Next::Sleep(armed) => {
-                if let Some(armed) = armed {
-                    self.bell.sleep(armed, self.sleep_max());
-                }
-                self.disarm();
-            }
-        }
-        self.hold()
-    }
-
-    /// The launcher's ledger rings the bells of shared memory only.
-    fn sleep_max(&self) -> Duration {
-        if self.ledger.is_some() && self.heap.is_none() { NAP } else { SLEEP_MAX }
-    }
-
-    #[cold]
-    fn disarm(&self) {
-        self.bell.disarm();
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-    }
-
     /// A rank whose launcher is gone has nobody to tell and nobody who would end it: it ends itself.
     fn die_with_the_manager(&self) {
         let lost = self.exchange.try_lock().is_ok_and(|exchange| exchange.lost());
@@ -585,14 +473,22 @@ impl Process {
         if self.background.is_busy() {
             self.background.advance(engine);
         }
-        self.rouse(before, engine);
+        // Where there is only one thread, it is awake.
+        if self.is_shared() {
+            self.rouse(before, engine);
+        }
         happened
     }
 
-    /// Wakes the sleepers of this process if something has come about that they may wait for.
+    /// Tells the other threads of this process that wait if something has come about that they may wait for.
     #[inline]
     fn rouse(&self, before: u64, engine: &Engine<Fabrics>) {
-        if engine.signs() != before && self.sleepers.load(Ordering::SeqCst) > 0 {
+        let signs = engine.signs();
+        if signs == before {
+            return;
+        }
+        self.crowd.tell(signs, |interest| engine.may_be_over(interest));
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
         }
     }
@@ -603,7 +499,6 @@ impl Process {
         let mut engine = self.hold();
         let before = engine.signs();
         let answer = act(&mut engine);
-        // Where there is only one thread, it is awake.
         if self.is_shared() {
             self.rouse(before, &engine);
         }
@@ -634,13 +529,7 @@ impl Process {
 
     #[inline]
     fn hold(&self) -> Guard<'_, Engine<Fabrics>> {
-        if !self.engine.is_shared() {
-            return self.engine.hold();
-        }
-        self.wanting.fetch_add(1, Ordering::Relaxed);
-        let guard = self.engine.hold();
-        self.wanting.fetch_sub(1, Ordering::Relaxed);
-        guard
+        self.engine.hold()
     }
 
     /// Memory for messages that the other processes of this node can map; none where no memory is shared.
@@ -742,21 +631,6 @@ impl Process {
     }
 }
 
-/// A thread that waits. Whether it gets what it waits for or panics on the way, the bell does not count on it any more.
-struct Waiting<'a> {
-    process: &'a Process,
-    patience: Patience,
-}
-
-impl Drop for Waiting<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.patience.is_armed() {
-            self.process.disarm();
-        }
-    }
-}
-
 /// What [`Process::wait_lent`] is to wait for at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
@@ -785,13 +659,7 @@ pub(crate) fn failure_text(failure: &Failure) -> String {
     }
 }
 
-/// So often is looked for what comes by memory before messages have a turn.
-const LOOKS_BEFORE_TURN: u32 = 8;
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
-/// The longest sleep without a look at the process manager.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// The longest sleep without a look at the ledger, where nobody rings.
-const NAP: Duration = Duration::from_millis(1);
 /// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.
 const EXIT_MANAGER_LOST: i32 = 137;

@@ -90,7 +90,9 @@ impl Session {
         let nodes = if exchanged && node.size() < size { exchange.node_map()? } else { None };
         let engine = Engine::new(fabrics, size, cards, settings);
         let policy = Policy::choose(config.wait, cores_here);
-        let mut process = Process::new(here, size, engine, exchange, threads, (policy, cores, node));
+        let room = crate::wait::room(config, node.size());
+        let ways = (policy, cores, node, room);
+        let mut process = Process::new(here, size, engine, exchange, threads, ways);
         if let Some(number) = config.ledger {
             process.read_from(fabrics::inherited_ledger(number, size)?);
         }
@@ -234,24 +236,37 @@ pub fn run_threads<R: Send>(
     config: &Config,
     body: impl Fn(&Session) -> R + Sync,
 ) -> Result<Vec<R>> {
+    run_threads_for(Threads::One, ranks, config, body)
+}
+
+/// The same for ranks that begin threads of their own, where `threads` allows it.
+///
+/// # Errors
+/// As [`run_threads`].
+pub fn run_threads_for<R: Send>(
+    threads: Threads,
+    ranks: u32,
+    config: &Config,
+    body: impl Fn(&Session) -> R + Sync,
+) -> Result<Vec<R>> {
     let owned = crate::fabrics::segment_for_threads(ranks, config)?;
     let segment = owned.as_ref().map(AsRawFd::as_raw_fd);
     let board = Arc::new(Board::new(ranks));
     let cpus = Some(crate::wait::cpus(config));
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..ranks)
+        let running: Vec<_> = (0..ranks)
             .map(|rank| {
                 let (board, body) = (board.clone(), &body);
                 scope.spawn(move || {
                     let config = Config { segment, cpus, ..config.clone() };
                     let exchange = Exchange::Board(board.clone());
-                    let session = Session::join(rank, ranks, exchange, &config, Threads::One)
+                    let session = Session::join(rank, ranks, exchange, &config, threads)
                         .inspect_err(|_| board.give_up())?;
                     Ok(body(&session))
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a rank panicked")).collect()
+        running.into_iter().map(|thread| thread.join().expect("a rank panicked")).collect()
     })
 }
 

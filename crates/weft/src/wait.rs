@@ -17,6 +17,9 @@ pub(crate) enum Policy {
     OwnCore,
     /// Cores are shared: give the core away after a look.
     SharedCore,
+    /// Ranks have cores of their own, but more threads of this one wait than it has cores: give the core away after a few
+    /// looks. The other side is mostly running, and so is this one, while two threads answer each other.
+    Crowd,
 }
 
 impl Policy {
@@ -36,7 +39,7 @@ impl Policy {
         match (self, threads) {
             (Policy::OwnCore, Threads::One) => LOOKS_PER_TURN,
             (Policy::OwnCore, Threads::Many) => LOOKS_PER_TURN / 4,
-            (Policy::SharedCore, _) => 1,
+            (Policy::SharedCore | Policy::Crowd, _) => 1,
         }
     }
 }
@@ -73,6 +76,16 @@ impl Rest {
 /// Whether so many ranks have cores of their own.
 pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
     if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
+}
+
+/// How many threads of each of so many ranks on this node may spin at a time, without keeping one another from a cpu.
+pub(crate) fn room(config: &Config, ranks: u32) -> u32 {
+    if config.wait == Wait::Spin {
+        return u32::MAX;
+    }
+    let share = cpus(config).hundredths / 100 / ranks.max(1);
+    let allowed = topology::cpus_allowed().map_or(1, |allowed| allowed.len() as u32);
+    share.min(allowed).max(1)
 }
 
 /// How much of this node's cpus the ranks on it may use together: what the launcher has found out for all of them,
@@ -128,6 +141,7 @@ impl Patience {
         let free = match policy {
             Policy::OwnCore => LOOKS_BEFORE_CLOCK,
             Policy::SharedCore => 0,
+            Policy::Crowd => LOOKS_IN_A_CROWD,
         };
         Patience { policy, looks: 0, free, since: None, armed: Armed::No }
     }
@@ -169,7 +183,7 @@ impl Patience {
         }
         let (limit, before_limit) = match self.policy {
             Policy::OwnCore => (SPIN, Next::Look),
-            Policy::SharedCore => (YIELD, Next::Yield),
+            Policy::SharedCore | Policy::Crowd => (YIELD, Next::Yield),
         };
         if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.waited() < limit {
             before_limit
@@ -206,6 +220,8 @@ const SPIN: Duration = Duration::from_micros(50);
 /// Where cores are shared, whoever is waited for mostly has yet to run: a look more finds nothing and costs all. Only
 /// where something has come, so many are made.
 const LOOKS_AFTER_NEWS: u32 = 2;
+/// Turns that an answer takes at most which comes from a thread that runs.
+const LOOKS_IN_A_CROWD: u32 = 16;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
 
@@ -231,7 +247,7 @@ mod tests {
 
     #[test]
     fn shared_cores_are_given_away_at_once_and_nobody_spins_for_ever() {
-        for policy in [Policy::OwnCore, Policy::SharedCore] {
+        for policy in [Policy::OwnCore, Policy::SharedCore, Policy::Crowd] {
             let mut patience = Patience::new(policy);
             let mut looks = 0u32;
             let mut yields = 0u32;
@@ -247,6 +263,7 @@ mod tests {
             match policy {
                 Policy::OwnCore => assert_eq!(yields, 0),
                 Policy::SharedCore => assert!(looks == 0 && yields > 0),
+                Policy::Crowd => assert!(looks == LOOKS_IN_A_CROWD && yields > 0),
             }
         }
     }

@@ -4,10 +4,10 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::on_each_fabric;
+use common::{on_each_fabric, on_each_fabric_for};
 use weft::claims::{Heap, Payload, UserMemory};
 use weft::collectives::{self, Collective, Reduction};
-use weft::{Class, Config, FabricName, Operator, Rank, run_threads};
+use weft::{Class, Communicator, Config, FabricName, Operator, Rank, Threads, run_threads};
 
 #[test]
 fn a_ring_of_four() {
@@ -177,4 +177,91 @@ fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
             assert_eq!(world.all_reduce(&[here], Operator::Sum).unwrap(), [6]);
         }
     });
+}
+
+/// Of each rank some threads send and receive on one communicator, by blocking calls and by requests, some from anybody, and
+/// some call collective operations on communicators of their own; and one waits all the time.
+#[test]
+fn ranks_of_many_threads() {
+    on_each_fabric_for(Threads::Many, 3, |session| {
+        let world = session.world();
+        let own: Vec<Communicator> = (0..4).map(|_| world.duplicate().unwrap()).collect();
+        let (here, size) = (world.rank().0, world.size());
+        let (next, before) = (Rank((here + 1) % size), Rank((here + size - 1) % size));
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(world.receive::<u8>(before, LAST).unwrap().0, [7]));
+            let workers = [
+                scope.spawn(|| blocking(&world, next, before, 1)),
+                scope.spawn(|| blocking(&world, next, before, 2)),
+                scope.spawn(|| by_requests(&world, next, before, 3)),
+                scope.spawn(|| by_requests(&own[0], next, before, 3)),
+                scope.spawn(|| from_anybody(&own[1])),
+                scope.spawn(|| collectively(&own[2])),
+                scope.spawn(|| collectively(&own[3])),
+            ];
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            world.send(&[7u8], next, LAST).unwrap();
+        });
+    });
+}
+
+const LAST: i32 = 99;
+const ROUNDS: usize = 60;
+const LENGTHS: [usize; 6] = [0, 1, 30, 500, 3000, 20_000];
+
+fn values(from: Rank, tag: i32, round: usize) -> Vec<u32> {
+    let first = from.0 * 1_000_003 + tag as u32 * 10_007 + round as u32;
+    (first..).take(LENGTHS[(round + tag as usize) % LENGTHS.len()]).collect()
+}
+
+fn blocking(comm: &Communicator, next: Rank, before: Rank, tag: i32) {
+    for round in 0..ROUNDS {
+        let mine = values(comm.rank(), tag, round);
+        let mut theirs = vec![0; LENGTHS[5]];
+        let status = comm.exchange(&mine, next, &mut theirs, before, tag).unwrap();
+        assert!(theirs[..status.bytes / 4] == values(before, tag, round), "round {round} of tag {tag}");
+    }
+}
+
+fn by_requests(comm: &Communicator, next: Rank, before: Rank, tag: i32) {
+    for round in (0..ROUNDS).step_by(4) {
+        let receives: Vec<_> =
+            (0..4).map(|_| comm.ireceive::<u32>(LENGTHS[5], before, tag).unwrap()).collect();
+        let sends: Vec<_> =
+            (0..4).map(|at| comm.isend(values(comm.rank(), tag, round + at), next, tag).unwrap()).collect();
+        for (at, receive) in receives.into_iter().enumerate() {
+            let (got, status) = receive.wait().unwrap();
+            assert!(got[..status.bytes / 4] == values(before, tag, round + at), "round {round} of requests");
+        }
+        sends.into_iter().for_each(|send| drop(send.wait().unwrap()));
+    }
+}
+
+fn from_anybody(comm: &Communicator) {
+    let mut rounds = vec![0; comm.size() as usize];
+    for round in 0..ROUNDS {
+        let sends: Vec<_> = (0..comm.size())
+            .map(|to| comm.isend(vec![round as u64, u64::from(comm.rank().0)], Rank(to), 0).unwrap())
+            .collect();
+        for _ in 0..comm.size() {
+            let (got, status) = comm.receive::<u64>(None, None).unwrap();
+            let from = status.source.0;
+            assert_eq!(got, [rounds[from as usize], u64::from(from)], "in the order in which they were sent");
+            rounds[from as usize] += 1;
+        }
+        sends.into_iter().for_each(|send| drop(send.wait().unwrap()));
+    }
+}
+
+fn collectively(comm: &Communicator) {
+    let size = u64::from(comm.size());
+    for round in 0..ROUNDS as u64 {
+        let sums = comm.all_reduce(&[round, u64::from(comm.rank().0)], Operator::Sum).unwrap();
+        assert_eq!(sums, [round * size, size * (size - 1) / 2]);
+        let root = Rank((round % size) as u32);
+        let mut words = vec![if comm.rank() == root { round + 5 } else { 0 }; 2000];
+        comm.broadcast(&mut words, root).unwrap();
+        assert!(words.iter().all(|&word| word == round + 5));
+        comm.barrier().unwrap();
+    }
 }

@@ -14,8 +14,8 @@ use fabric::{Payload, Peer};
 
 use crate::bell::wake;
 use crate::layout::{
-    BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_MEMBERS_MAX, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
-    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, BOARDS, HEAD_BOARDS, LINE,
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_MEMBERS_MAX, BOARD_PAYLOAD,
+    BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, BOARDS, HEAD_BOARDS, LINE,
 };
 use crate::memory::Memory;
 use crate::seat::Seat;
@@ -125,7 +125,9 @@ impl Board {
     pub fn put(&self, number: u32, payload: Payload<'_>) {
         debug_assert!(payload.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
         let (memory, entry) = (self.segment.memory(), entry_at(self.at, self.here, number));
-        memory.put(entry + BOARD_PAYLOAD, payload.part(0, BOARD_PAYLOAD_BYTES_MAX));
+        let payload = payload.part(0, BOARD_PAYLOAD_BYTES_MAX);
+        memory.put(entry + BOARD_PAYLOAD, payload);
+        memory.put_words(entry + BOARD_BYTES_WORD, [payload.bytes() as u32]);
         memory.word(entry).store(number, Ordering::Release);
     }
 
@@ -138,12 +140,13 @@ impl Board {
             && self.segment.memory().word(entry_at(self.at, place, number)).load(Ordering::Acquire) == number
     }
 
-    /// Lends `bytes` bytes of an entry that is there.
+    /// Lends an entry that is there.
     #[inline]
-    pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        let place = place.min(self.members() - 1);
-        let at = entry_at(self.at, place, number) + BOARD_PAYLOAD;
-        self.segment.memory().read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    pub fn read<R>(&self, place: u32, number: u32, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        let (memory, entry) =
+            (self.segment.memory(), entry_at(self.at, place.min(self.members() - 1), number));
+        let [bytes] = memory.take_words::<1>(entry + BOARD_BYTES_WORD);
+        memory.read(entry + BOARD_PAYLOAD, (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX), reader)
     }
 
     /// Says that this member is through with all entries up to that number.
@@ -241,7 +244,7 @@ mod tests {
                     && !member.has(1, 2)
                     && !member.has(1, 1 + Board::DEPTH)
             );
-            assert_eq!(member.read(1, 1, 200, |payload| payload.to_vec()), data);
+            assert_eq!(member.read(1, 1, |payload| payload.to_vec()), data);
         }
         members[1].put(2, Payload::EMPTY);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
@@ -287,7 +290,7 @@ mod tests {
             (0..Board::MEMBERS_MAX).flat_map(|place| (1..=Board::DEPTH).map(move |n| (place, n)))
         {
             assert!(members[0].has(place, number));
-            let found = members[0].read(place, number, usize::MAX, |payload| payload.to_vec());
+            let found = members[0].read(place, number, |payload| payload.to_vec());
             assert_eq!(found, of(place, number), "place {place}, entry {number}");
             assert_eq!(members[0].through(place), Board::DEPTH);
         }

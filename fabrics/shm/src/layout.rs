@@ -27,7 +27,7 @@
 //!  4096   | place 0 | place 1 |..
 //! place   | through with 4 |..                   written by its member alone
 //!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
-//! entry   | number 4 |.. | payload, from 16 on |..
+//! entry   | number 4 | bytes 4 |.. | payload, from 16 on |..
 //! ```
 //!
 //! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
@@ -164,6 +164,8 @@ pub const BOARD_DEPTH: u32 = 4;
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
 pub const BOARD_PLACES: usize = PAGE;
+/// The length of an entry, behind its number.
+pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
 pub const BOARD_PAYLOAD: usize = 16;
 /// The longest payload.

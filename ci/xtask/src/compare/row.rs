@@ -54,6 +54,10 @@ pub enum Unit {
     Cpu,
     /// Time of an operation, in times of a small allreduce of the same run.
     Allreduces,
+    /// How much of an operation goes on behind a computation.
+    Overlap,
+    /// Time of an operation, in times of others that do its work.
+    Others,
 }
 
 impl Unit {
@@ -67,12 +71,14 @@ impl Unit {
             Unit::Memory => "MB",
             Unit::Cpu => "% of a cpu",
             Unit::Allreduces => "× allreduce",
+            Unit::Overlap => "%",
+            Unit::Others => "×",
         }
     }
 
     /// A smaller number is the better one.
     pub fn less_is_better(self) -> bool {
-        !matches!(self, Unit::Gigabytes | Unit::Messages)
+        !matches!(self, Unit::Gigabytes | Unit::Messages | Unit::Overlap)
     }
 
     /// Its points are numbers of ranks and not sizes.

@@ -143,6 +143,43 @@ const CROWD_CALL: Row = Row {
     ..CROWD
 };
 
+/// A nonblocking operation of two ranks behind a computation of its length.
+const OVERLAP: Row = Row {
+    program: "overlap",
+    arguments: &["--iterations", "1000", "--warmup", "10"],
+    quick: &["--iterations", "400"],
+    unit: Unit::Overlap,
+    peers: ON_SHARED_CPUS,
+    shown: COLLECTIVE,
+    rounds: 3,
+    ..PAIR
+};
+
+/// How much of an operation is hidden.
+const fn overlap(id: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row { id, title, result: Some(result), ..OVERLAP }
+}
+
+/// What an operation takes beside its computation all the same.
+const fn left(id: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row { id, title, result: Some(result), unit: Unit::Microseconds, ..OVERLAP }
+}
+
+/// Times of operations, in times of others that do their work and more; the worst of all rules at each size.
+const CONSISTENT: Row = Row {
+    id: "consistent",
+    title: "Collectives beside others that do their work, 2 ranks",
+    program: "consistent",
+    arguments: &[],
+    quick: &["--iterations", "500"],
+    unit: Unit::Others,
+    peers: ON_SHARED_CPUS,
+    gates: &[gate("G17", 8, M, Rule::Value(1.1))],
+    shown: COLLECTIVE,
+    rounds: 3,
+    ..PAIR
+};
+
 /// Making a communicator of two ranks, each with a cpu.
 const MAKING: Row = Row {
     program: "communicators",
@@ -156,8 +193,9 @@ const MAKING: Row = Row {
 /// Four threads of each of two ranks, on two cpus.
 const THREADS: Row = Row {
     program: "thread_rate",
-    arguments: &["--min", "8", "--iterations", "1000"],
-    quick: &["--iterations", "400", "--max", "8"],
+    // Fewer would tell how long threads take to begin.
+    arguments: &["--min", "8", "--iterations", "2000"],
+    quick: &["--iterations", "1000", "--max", "8"],
     shared_cpus: true,
     unit: Unit::Messages,
     peers: ON_SHARED_CPUS,
@@ -472,6 +510,72 @@ pub const ROWS: &[Row] = &[
     },
     Row { id: "alltoall-8", title: "Alltoall, 8 ranks on 2 cpus", program: "alltoall", ..CROWD_CALL },
     Row { id: "allgather-8", title: "Allgather, 8 ranks on 2 cpus", program: "allgather", ..CROWD_CALL },
+    CONSISTENT,
+    Row {
+        id: "consistent-4",
+        title: "Collectives beside others that do their work, 4 ranks on 2 cpus",
+        ranks: &[4],
+        shared_cpus: true,
+        ..CONSISTENT
+    },
+    Row {
+        id: "consistent-8",
+        title: "Collectives beside others that do their work, 8 ranks on 2 cpus",
+        ranks: &[8],
+        shared_cpus: true,
+        ..CONSISTENT
+    },
+    overlap("overlap-ibarrier", "Ibarrier: hidden behind a computation without calls", "overlap_ibarrier"),
+    overlap(
+        "overlap-ibarrier-tested",
+        "Ibarrier: hidden behind one with ten tests",
+        "overlap_ibarrier_tested",
+    ),
+    left("overlap-ibarrier-left", "Ibarrier: what is left beside ten tests", "overlap_ibarrier_left_tested"),
+    overlap("overlap-ibcast", "Ibcast: hidden behind a computation without calls", "overlap_ibcast"),
+    overlap("overlap-ibcast-tested", "Ibcast: hidden behind one with ten tests", "overlap_ibcast_tested"),
+    left("overlap-ibcast-left", "Ibcast: what is left beside ten tests", "overlap_ibcast_left_tested"),
+    overlap(
+        "overlap-iallreduce",
+        "Iallreduce: hidden behind a computation without calls",
+        "overlap_iallreduce",
+    ),
+    overlap(
+        "overlap-iallreduce-tested",
+        "Iallreduce: hidden behind one with ten tests",
+        "overlap_iallreduce_tested",
+    ),
+    left(
+        "overlap-iallreduce-left",
+        "Iallreduce: what is left beside ten tests",
+        "overlap_iallreduce_left_tested",
+    ),
+    overlap(
+        "overlap-iallgather",
+        "Iallgather: hidden behind a computation without calls",
+        "overlap_iallgather",
+    ),
+    overlap(
+        "overlap-iallgather-tested",
+        "Iallgather: hidden behind one with ten tests",
+        "overlap_iallgather_tested",
+    ),
+    left(
+        "overlap-iallgather-left",
+        "Iallgather: what is left beside ten tests",
+        "overlap_iallgather_left_tested",
+    ),
+    overlap("overlap-ialltoall", "Ialltoall: hidden behind a computation without calls", "overlap_ialltoall"),
+    overlap(
+        "overlap-ialltoall-tested",
+        "Ialltoall: hidden behind one with ten tests",
+        "overlap_ialltoall_tested",
+    ),
+    left(
+        "overlap-ialltoall-left",
+        "Ialltoall: what is left beside ten tests",
+        "overlap_ialltoall_left_tested",
+    ),
     Row { id: "comm-dup", title: "MPI_Comm_dup, 2 ranks", result: Some("comm_dup"), ..MAKING },
     Row { id: "comm-split", title: "MPI_Comm_split, 2 ranks", result: Some("comm_split"), ..MAKING },
     Row { id: "comm-create", title: "MPI_Comm_create, 2 ranks", result: Some("comm_create"), ..MAKING },
@@ -652,70 +756,4 @@ pub fn select(only: &[String]) -> Result<Vec<&'static Row>, String> {
     }
     let wanted: Vec<&str> = only.iter().flat_map(|word| hits(word)).collect();
     Ok(ROWS.iter().filter(|row| only.is_empty() || wanted.contains(&row.id)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ids(only: &[&str]) -> Vec<&'static str> {
-        let only: Vec<String> = only.iter().map(|word| (*word).to_owned()).collect();
-        select(&only).unwrap().iter().map(|row| row.id).collect()
-    }
-
-    #[test]
-    fn an_id_in_full_selects_one_row_and_a_beginning_several() {
-        assert_eq!(ids(&["latency"]), ["latency"]);
-        assert_eq!(ids(&["vector"]), ["vector-8", "vector-64"]);
-        assert_eq!(ids(&["memory", "rate"]), ["rate", "memory"]);
-        assert_eq!(ids(&[]).len(), ROWS.len());
-        let error = select(&["latecy".to_owned()]).unwrap_err();
-        assert!(error.contains("latecy") && error.contains("latency-large"), "{error}");
-    }
-
-    #[test]
-    fn ids_differ() {
-        let mut ids: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), ROWS.len());
-    }
-
-    #[test]
-    fn every_gate_on_a_floor_has_its_floor_in_the_row() {
-        for row in ROWS {
-            for gate in row.gates {
-                if let Rule::Floor(name, _) = gate.rule {
-                    let measured = row.floors.iter().any(|floor| floor.name == name);
-                    assert!(measured, "{}: {} is never measured", row.id, name);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn programs_and_floors_are_in_the_tree() {
-        let bench = crate::workspace_root().join("bench");
-        let floors: String = ["memory.c", "sockets.c", "yields.c", "providers.c"]
-            .map(|name| std::fs::read_to_string(bench.join("floors").join(name)).unwrap())
-            .concat();
-        for row in ROWS {
-            assert!(bench.join(format!("{}.c", row.program)).exists(), "{}", row.program);
-            for floor in row.floors {
-                assert!(floors.contains(&format!(".name = \"{}\"", floor.name)), "{}", floor.name);
-            }
-        }
-    }
-
-    #[test]
-    fn every_gate_of_the_page_is_in_a_row() {
-        let page = std::fs::read_to_string(crate::workspace_root().join("docs/performance.md")).unwrap();
-        let named: Vec<&str> =
-            page.lines().filter_map(|line| line.strip_prefix("| G")?.split(' ').next()).collect();
-        assert!(named.len() > 10, "the page lists its gates");
-        for number in named {
-            let gate = format!("G{number}");
-            assert!(ROWS.iter().any(|row| row.gates.iter().any(|one| one.name == gate)), "{gate}");
-        }
-    }
 }

@@ -142,6 +142,7 @@ fn point(row: &measured::Row, unit: Unit) -> Point {
         Unit::Launch => (row.median_us / 1e3, row.median_us / 1e3),
         Unit::Memory => (row.pss_kib * 1024.0 / 1e6, row.pss_kib * 1024.0 / 1e6),
         Unit::Cpu => (row.cpu_percent, row.cpu_percent),
+        Unit::Overlap | Unit::Others => (row.median, row.median),
     };
     Point { median, best }
 }

@@ -60,6 +60,7 @@ fn for_each_rank(
 /// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at all ranks.
 pub(crate) fn amount(count: i64, datatype: &Datatype) -> String {
     match (datatype.made_of(), datatype.packed_bytes(count)) {
+        (_, Ok(0)) => "no data".to_string(),
         (Some(basic), _) => format!("{} of {}", count.saturating_mul(datatype.elements()), basic.name()),
         (None, Ok(bytes)) => format!("{bytes} bytes of several kinds"),
         (None, Err(error)) => error.to_string(),

@@ -68,7 +68,7 @@ pub(crate) fn row_bytes(handle: MPI_Datatype, count: MPI_Count) -> Option<usize>
     let row_bytes = ROW_BYTES.get(handle.value().wrapping_sub(FIRST_HANDLE))?.load(Ordering::Relaxed);
     // Thus the product stays far below an overflow.
     let usual = row_bytes > 0 && (0..=i64::from(u32::MAX)).contains(&count);
-    usual.then_some(row_bytes as usize * count as usize)
+    usual.then(|| row_bytes as usize * count as usize)
 }
 
 /// The predefined datatype of a handle.

@@ -297,13 +297,20 @@ impl Described {
     ) -> Result<RequestObject> {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind()? };
-        let schedule = self.what.schedule(comm, &input, &output)?;
-        let buffers = Buffers { input: input.payload, output: output.lend() };
         let combine = self
             .operation
             .clone()
             .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
-        let ongoing = comm.start_schedule(schedule, buffers, combine, self.tag, called);
+        let buffers = Buffers { input: input.payload, output: output.lend() };
+        let ongoing = match self.what {
+            What::Even(collective) if comm.two_groups().is_none() => {
+                comm.start(collective, buffers, combine, self.tag, called)
+            }
+            _ => {
+                let schedule = self.what.schedule(comm, &input, &output)?;
+                comm.start_schedule(schedule, buffers, combine, self.tag, called)
+            }
+        };
         Ok(RequestObject::Collective { errors_to, ongoing, input, output })
     }
 }

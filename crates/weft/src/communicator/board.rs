@@ -7,14 +7,14 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use collectives::{Collective, Reduction, bcast, combining_order};
-use fabric::{Heap, Payload, UserMemory};
+use collectives::{Cause, Collective, Reduction, bcast, combining_order};
+use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::Rank;
 
 use super::{Communicator, Reduce};
 use crate::error::Result;
 use crate::fabrics::Board;
-use crate::memory::writing;
+use crate::memory::{giving, writing};
 
 /// A board, and how far this member is on it.
 pub(super) struct Bulletin {
@@ -25,6 +25,17 @@ pub(super) struct Bulletin {
     read_by_all: AtomicU32,
     /// Where contributions are combined.
     room: OnceLock<Heap>,
+}
+
+/// How a swap goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Swapped {
+    /// What was to come is here, or nothing was.
+    Got,
+    /// It is so long, which is not as long as it was to be.
+    Odd(usize),
+    /// It is not there yet.
+    Awaited,
 }
 
 /// An operation on a board, of which this member is through with it when it is dropped.
@@ -53,19 +64,68 @@ impl Communicator {
             Some(known) => known.as_deref()?,
             None => self.found_bulletin()?,
         };
-        let number = bulletin.number.load(Ordering::Relaxed).wrapping_add(1);
+        let number = bulletin.next();
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         bulletin.number.store(number, Ordering::Relaxed);
-        if number.is_multiple_of(VISITS_PER_TURN) {
+        if is_turn_due(number) {
             self.process().progress();
         }
         let visit = Visit { of: self, bulletin, number };
         Some(match collective {
+            Collective::Barrier => visit.exchange_all(Payload::EMPTY),
             Collective::Bcast { root, .. } => visit.bcast(root, bytes, output),
-            Collective::Allreduce(of) => visit.allreduce(of, input, output, reduce),
             Collective::Allgather(of) => visit.allgather((bytes, of.in_place), input, output),
-            _ => visit.barrier(),
+            Collective::Alltoall(of) => visit.alltoall_of_two((bytes, of.in_place), input, output),
+            Collective::Allreduce(of) => visit.allreduce(of, input, output, reduce),
+            Collective::Reduce(root, of) => visit.reduce_of_two((root, of), input, output, reduce),
+            _ => unreachable!("{collective:?} has no entries"),
         })
+    }
+
+    /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`],
+    /// [`Swapped::Odd`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
+    /// [`Communicator::perform`] knows what to do.
+    #[inline(always)]
+    pub(super) fn swap_by_board(
+        &self,
+        bulletin: &Bulletin,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+    ) -> Option<(u32, Swapped)> {
+        let (number, process) = (bulletin.next(), &self.inner.process);
+        let is_closed = self.inner.standing.is_closed();
+        if is_turn_due(number)
+            || process.is_busy_beside()
+            || is_closed
+            || give.is_some() && !bulletin.has_room(number)
+        {
+            return None;
+        }
+        bulletin.number.store(number, Ordering::Relaxed);
+        if let Some(payload) = give {
+            bulletin.board.put(number, payload);
+            bulletin.board.wake();
+        }
+        let Some(room) = get else {
+            bulletin.leave(number);
+            return Some((number, Swapped::Got));
+        };
+        let other = 1 - self.inner.rank.0;
+        if process.is_at_once(|| bulletin.board.has(other, number)) {
+            return Some((number, bulletin.take(other, number, room)));
+        }
+        Some((number, Swapped::Awaited))
+    }
+
+    /// Waits for the rest of a swap by the board.
+    pub(super) fn finish_swap_by_board(&self, number: u32, room: Room) -> Result<()> {
+        let bulletin = self.inner.bulletin.get().and_then(Option::as_deref).expect("a swap was begun on it");
+        let visit = Visit { of: self, bulletin, number };
+        let other = Rank(1 - self.rank().0);
+        visit.hear(other, room.bytes())?;
+        visit.read(other, |data| room.memory().write_at(0, data));
+        visit.heard_all();
+        Ok(())
     }
 
     /// The board, if there is to be one: rank 0 takes one and tells the others, when a few operations that could have gone
@@ -85,7 +145,7 @@ impl Communicator {
     /// Whether a board serves; the same at all members.
     fn may_have_board(&self) -> bool {
         let process = self.process();
-        (3..=Board::MEMBERS_MAX).contains(&self.size())
+        (2..=Board::MEMBERS_MAX).contains(&self.size())
             && process.boards().is_some()
             && !process.guide().is_forced()
             && !process.checks()
@@ -108,17 +168,12 @@ impl Communicator {
 }
 
 impl Visit<'_> {
-    fn barrier(&self) -> Result<()> {
-        self.give(Payload::EMPTY)?;
-        self.hear_all()
-    }
-
     fn bcast(&self, root: Rank, bytes: usize, output: &mut UserMemory) -> Result<()> {
         if root == self.of.rank() {
-            return self.give_and_go(output.payload().part(0, bytes));
+            return self.give(output.payload().part(0, bytes));
         }
-        self.hear(root)?;
-        self.read(root, bytes, |data| output.write_at(0, data));
+        self.hear(root, bytes)?;
+        self.read(root, |data| output.write_at(0, data));
         Ok(())
     }
 
@@ -132,11 +187,29 @@ impl Visit<'_> {
         if !in_place {
             output.write_at(here, input.part(0, bytes));
         }
-        self.give(output.payload().part(here, bytes))?;
-        self.hear_all()?;
+        self.exchange_all(output.payload().part(here, bytes))?;
         for from in self.others() {
-            self.read(from, bytes, |data| output.write_at(from.0 as usize * bytes, data));
+            self.read(from, |data| output.write_at(from.0 as usize * bytes, data));
         }
+        Ok(())
+    }
+
+    /// Of more ranks each entry would hold blocks for all.
+    fn alltoall_of_two(
+        &self,
+        (bytes, in_place): (usize, bool),
+        input: Payload<'_>,
+        output: &mut UserMemory,
+    ) -> Result<()> {
+        let here = self.of.rank().0 as usize;
+        let other = 1 - here;
+        if in_place {
+            self.exchange_all(output.payload().part(other * bytes, bytes))?;
+        } else {
+            output.write_at(here * bytes, input.part(here * bytes, bytes));
+            self.exchange_all(input.part(other * bytes, bytes))?;
+        }
+        self.read(Rank(other as u32), |data| output.write_at(other * bytes, data));
         Ok(())
     }
 
@@ -148,21 +221,52 @@ impl Visit<'_> {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let (size, bytes) = (self.of.size(), of.count * of.operator.element_bytes);
+        let own = own(of, input, output);
+        self.exchange_all(own)?;
+        self.combine(own, reduce, |result| output.write_at(0, result));
+        Ok(())
+    }
+
+    /// More ranks combine on their way, so that not one of them does it all.
+    fn reduce_of_two(
+        &self,
+        (root, of): (Rank, Reduction),
+        input: Payload<'_>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let own = own(of, input, output);
+        if root != self.of.rank() {
+            return self.give(own);
+        }
+        self.hear(Rank(1 - root.0), own.bytes())?;
+        self.combine(own, reduce, |result| output.write_at(0, result));
+        Ok(())
+    }
+
+    /// Combines this member's contribution with those of all others, which are there.
+    fn combine(&self, own: Payload<'_>, reduce: Reduce<'_>, write: impl FnOnce(Payload<'_>) -> usize) {
+        let (size, bytes) = (self.of.size(), own.bytes());
         let room = self.bulletin.room.get_or_init(|| Heap::new(ROOM_BYTES));
         let mut places = room.memory();
-        let own = if of.in_place { output.payload() } else { input }.part(0, bytes);
-        places.write_at(self.of.rank().0 as usize * bytes, own);
-        self.give(own)?;
-        self.hear_all()?;
+        let at = |rank: Rank| rank.0 as usize * bytes;
+        places.write_at(at(self.of.rank()), own);
         for from in self.others() {
-            self.read(from, bytes, |data| places.write_at(from.0 as usize * bytes, data));
+            self.read(from, |data| places.write_at(at(from), data));
         }
         for (lower, higher) in combining_order(size) {
-            let mut into = places.part(higher.0 as usize * bytes, bytes);
-            reduce(room.payload().part(lower.0 as usize * bytes, bytes), &mut into);
+            reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
         }
-        output.write_at(0, room.payload().part((size as usize - 1) * bytes, bytes));
+        write(room.payload().part(at(Rank(size - 1)), bytes));
+    }
+
+    /// Writes this member's entry, and waits for everybody's, as long as it is.
+    fn exchange_all(&self, payload: Payload<'_>) -> Result<()> {
+        let bytes = payload.bytes();
+        self.give(payload)?;
+        self.board().wake();
+        self.others().try_for_each(|from| self.hear(from, bytes))?;
+        self.heard_all();
         Ok(())
     }
 
@@ -170,28 +274,18 @@ impl Visit<'_> {
     fn give(&self, payload: Payload<'_>) -> Result<()> {
         self.await_room()?;
         self.board().put(self.number, payload);
-        self.board().wake();
-        Ok(())
-    }
-
-    /// The same for a member that has no more to do.
-    fn give_and_go(&self, payload: Payload<'_>) -> Result<()> {
-        self.await_room()?;
-        self.board().put(self.number, payload);
         Ok(())
     }
 
     fn await_room(&self) -> Result<()> {
-        let needed = self.number.wrapping_sub(Board::DEPTH);
-        let is_behind = |number: u32| (number.wrapping_sub(needed) as i32) < 0;
-        if !is_behind(self.bulletin.read_by_all.load(Ordering::Relaxed)) {
+        if self.bulletin.has_room(self.number) {
             return Ok(());
         }
         let mut least = self.number;
         for place in self.others() {
-            self.until(|board| !is_behind(board.through(place.0)))?;
+            self.until(|board| is_room(self.number, board.through(place.0)))?;
             let through = self.board().through(place.0);
-            if through.wrapping_sub(least) as i32 <= 0 {
+            if is_before(through, least) {
                 least = through;
             }
         }
@@ -199,15 +293,20 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Waits for everybody's entry. Who has written it is through with all before.
-    fn hear_all(&self) -> Result<()> {
-        self.others().try_for_each(|from| self.hear(from))?;
-        self.bulletin.read_by_all.store(self.number.wrapping_sub(1), Ordering::Relaxed);
-        Ok(())
+    /// Waits for an entry, which has to be so long.
+    fn hear(&self, from: Rank, expected_bytes: usize) -> Result<()> {
+        self.until(|board| board.has(from.0, self.number))?;
+        match self.board().read(from.0, self.number, |data| data.bytes()) {
+            sent_bytes if sent_bytes != expected_bytes => {
+                Err(self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
+            }
+            _ => Ok(()),
+        }
     }
 
-    fn hear(&self, from: Rank) -> Result<()> {
-        self.until(|board| board.has(from.0, self.number))
+    /// Who has written an entry is through with all before.
+    fn heard_all(&self) {
+        self.bulletin.read_by_all.store(self.number.wrapping_sub(1), Ordering::Relaxed);
     }
 
     /// Waits; an error where a member is lost.
@@ -220,7 +319,7 @@ impl Visit<'_> {
     fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let closed = comm.process().until(|engine| match so(board) {
+        let closed = comm.process().until_seen(|engine| match so(board) {
             true => Some(None),
             false => engine.closed(comm.context() + 1).map(Some),
         });
@@ -232,8 +331,8 @@ impl Visit<'_> {
     }
 
     #[inline]
-    fn read(&self, from: Rank, bytes: usize, reader: impl FnOnce(Payload<'_>) -> usize) {
-        self.board().read(from.0, self.number, bytes, reader);
+    fn read(&self, from: Rank, reader: impl FnOnce(Payload<'_>) -> usize) {
+        self.board().read(from.0, self.number, reader);
     }
 
     /// The other members, beginning behind this one.
@@ -251,10 +350,68 @@ impl Drop for Visit<'_> {
     /// Whatever came of it, and also where an operator has panicked: the others may go on.
     #[inline]
     fn drop(&mut self) {
-        self.board().pass(self.number);
-        // A member some entries ahead may sleep until this one is through.
-        self.board().wake();
+        self.bulletin.leave(self.number);
     }
+}
+
+impl Bulletin {
+    /// The number of the next operation.
+    #[inline(always)]
+    fn next(&self) -> u32 {
+        self.number.load(Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Whether all members are known to be through with the entry whose place that of this number takes.
+    #[inline(always)]
+    fn has_room(&self, number: u32) -> bool {
+        is_room(number, self.read_by_all.load(Ordering::Relaxed))
+    }
+
+    /// Takes the other member's entry, which is there, and leaves.
+    #[inline(always)]
+    fn take(&self, other: u32, number: u32, room: Room) -> Swapped {
+        let swapped = self.board.read(other, number, |data| {
+            if data.bytes() == room.bytes() && room.take(data) {
+                Swapped::Got
+            } else {
+                Swapped::Odd(data.bytes())
+            }
+        });
+        self.read_by_all.store(number.wrapping_sub(1), Ordering::Relaxed);
+        self.leave(number);
+        swapped
+    }
+
+    /// This member is through with the operation.
+    #[inline(always)]
+    fn leave(&self, number: u32) {
+        self.board.pass(number);
+        // A member some entries ahead may sleep until this one is through.
+        self.board.wake();
+    }
+}
+
+/// This member's contribution.
+fn own<'a>(of: Reduction, input: Payload<'a>, output: &UserMemory) -> Payload<'a> {
+    let bytes = of.count * of.operator.element_bytes;
+    if of.in_place { giving(output).part(0, bytes) } else { input.part(0, bytes) }
+}
+
+/// Whether an entry may be written, where everybody is through up to a number.
+#[inline(always)]
+fn is_room(number: u32, through: u32) -> bool {
+    !is_before(through, number.wrapping_sub(Board::DEPTH))
+}
+
+/// Numbers grow for ever, and come round.
+#[inline(always)]
+fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
+#[inline(always)]
+fn is_turn_due(number: u32) -> bool {
+    number.is_multiple_of(VISITS_PER_TURN)
 }
 
 /// The length of an entry of that operation, where it goes by a board among so many members.
@@ -264,6 +421,8 @@ fn entry_bytes(collective: Collective, size: u32) -> Option<usize> {
         Collective::Barrier => return Some(0),
         Collective::Bcast { bytes, .. } => bytes,
         Collective::Allgather(of) => of.bytes,
+        Collective::Alltoall(of) if size == 2 => of.bytes,
+        Collective::Reduce(_, of) if size == 2 => of.count * of.operator.element_bytes,
         Collective::Allreduce(of) => {
             let bytes = of.count * of.operator.element_bytes;
             if bytes.saturating_mul(size as usize) > ROOM_BYTES {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use collectives::{Advance, Buffers, Execution, Schedule};
+use collectives::{Advance, Buffers, Collective, Execution, Schedule};
 use fabric::{Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
@@ -12,6 +12,7 @@ use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
+use crate::recent::Kind;
 
 /// A collective operation under way. Dropping it does not stop it: the other members count on it.
 #[must_use = "whether it went well is known when it is waited for"]
@@ -43,24 +44,65 @@ impl Communicator {
         called: Option<Called>,
     ) -> Ongoing {
         let meeting = self.meeting();
-        meeting.tell_of_passed_over();
         let inner = &*meeting.inner;
         let tag = tag.unwrap_or_else(|| meeting.next_nonblocking_tag());
         let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        self.go_on(meeting, Box::new(execution), combine, None, called)
+    }
+
+    /// The same for an operation within one group. One that was done lately needs no new schedule.
+    pub fn start(
+        &self,
+        collective: Collective,
+        buffers: Buffers,
+        combine: Option<Combine>,
+        tag: Option<i32>,
+        called: Option<Called>,
+    ) -> Ongoing {
+        let inner = &*self.inner;
+        let tag = tag.unwrap_or_else(|| self.next_nonblocking_tag());
+        let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
+        let kept = inner.recent.hold().take(is);
+        let (kind, execution) = match kept {
+            Some((kind, mut execution)) => {
+                execution.again(buffers, tag);
+                execution.wait_for(false);
+                (kind, execution)
+            }
+            None => {
+                let (kind, schedule) = (Kind::All(collective), collective.schedule(&self.shape()));
+                let context = inner.context * 2 + 1;
+                (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
+            }
+        };
+        self.go_on(self, execution, combine, Some(kind), called)
+    }
+
+    /// Lets it go on with whatever this process does next.
+    fn go_on(
+        &self,
+        meeting: &Communicator,
+        execution: Box<Execution>,
+        combine: Option<Combine>,
+        kind: Option<Kind>,
+        called: Option<Called>,
+    ) -> Ongoing {
+        meeting.tell_of_passed_over();
+        let process = &meeting.inner.process;
         let checking = called.map(|called| {
-            inner.process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::Tag))
+            process.with_engine(|engine| Comparison::new(self, called, engine).ahead(Taken::Tag))
         });
-        let id = inner.process.with_engine(|engine| engine.promise());
+        let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
-        let (of, ended_by) = (meeting.clone(), Arc::clone(&ended));
-        inner.process.entrust(Box::new(Underway {
-            of,
+        process.entrust(Box::new(Underway {
+            of: meeting.clone(),
             checking,
-            execution,
+            execution: Some(execution),
+            kind,
             combine,
             failure: None,
             id,
-            ended: ended_by,
+            ended: Arc::clone(&ended),
         }));
         Ongoing { of: self.clone(), id, ended }
     }
@@ -108,7 +150,10 @@ struct Underway {
     of: Communicator,
     /// With checks on, what the members have called.
     checking: Option<Comparison>,
-    execution: Execution,
+    /// Nothing once it is over.
+    execution: Option<Box<Execution>>,
+    /// What it is kept as when it has ended well, if at all.
+    kind: Option<Kind>,
     combine: Option<Combine>,
     /// Why it failed; it is over when nothing uses its buffers any more.
     failure: Option<Error>,
@@ -125,6 +170,7 @@ impl Operation for Underway {
                 Some(Err(error)) => return self.end(engine, Err(error)),
             }
         }
+        let Some(execution) = &mut self.execution else { return true };
         if self.failure.is_none() {
             let group = &self.of.inner.group;
             let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");
@@ -133,7 +179,7 @@ impl Operation for Underway {
                 Some(combine) => combine,
                 None => &mut nothing,
             };
-            match self.execution.advance(engine, &place, combine) {
+            match execution.advance(engine, &place, combine) {
                 Advance::Pending => return false,
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {
@@ -141,8 +187,8 @@ impl Operation for Underway {
                 }
             }
         }
-        self.execution.abandon(engine);
-        if !self.execution.is_settled() {
+        execution.abandon(engine);
+        if !execution.is_settled() {
             return false;
         }
         let failure = self.failure.take();
@@ -151,7 +197,11 @@ impl Operation for Underway {
 }
 
 impl Underway {
-    fn end(&self, engine: &mut Engine<Fabrics>, ended: Result<()>) -> bool {
+    fn end(&mut self, engine: &mut Engine<Fabrics>, ended: Result<()>) -> bool {
+        let kept = self.execution.take().zip(self.kind.take().filter(|_| ended.is_ok()));
+        if let Some((execution, kind)) = kept {
+            self.of.inner.recent.hold().keep(kind, execution);
+        }
         *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);
         true

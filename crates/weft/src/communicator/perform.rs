@@ -118,6 +118,7 @@ impl Communicator {
         let (kind, mut execution) = match kept {
             Some((kind, mut execution)) => {
                 execution.again(buffers, self.next_tag());
+                execution.wait_for(true);
                 (kind, execution)
             }
             None => {

@@ -1,6 +1,7 @@
 //! Collective operations of two members and few bytes: at most one message each way, without a schedule.
 //!
-//! They are the same messages as those of the schedules that are chosen for two ranks by the built-in costs (`collectives`,
+//! Where the two share a node's memory they go by a board, as among more members (decisions/0029). Elsewhere they are the
+//! same messages as those of the schedules that are chosen for two ranks by the built-in costs (`collectives`,
 //! whose tests see to it), so it makes no difference if one member goes this way and the other does not. By other costs, or
 //! where algorithms are forced, nobody goes this way.
 
@@ -10,28 +11,26 @@ use collectives::{Activity, Cause, Failed, judge};
 use fabric::{Payload, Room};
 use messaging::{Envelope, Pattern, Rank, RequestId, Sending};
 
+use super::board::Swapped;
 use super::{Communicator, TAGS, collective_failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A swap that was begun.
 #[derive(Debug)]
 pub struct Swapping {
     /// This member's rank.
     pub rank: Rank,
-    pattern: Pattern,
-    sending: Option<RequestId>,
-    theirs: Theirs,
+    by: By,
+    theirs: Swapped,
 }
 
-/// What the other member gives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Theirs {
-    /// It is here, or nothing is to come.
-    Here,
-    /// It was not there yet.
-    Awaited,
-    /// It was of that length, which is not that of the room.
-    Odd(usize),
+/// Which way it goes.
+#[derive(Debug)]
+enum By {
+    /// As an entry of that number.
+    Board(u32),
+    /// As messages.
+    Messages { pattern: Pattern, sending: Option<RequestId> },
 }
 
 impl Swapping {
@@ -39,7 +38,7 @@ impl Swapping {
     #[inline(always)]
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.theirs == Theirs::Here && self.sending.is_none()
+        self.theirs == Swapped::Got && !matches!(self.by, By::Messages { sending: Some(_), .. })
     }
 }
 
@@ -52,6 +51,11 @@ impl Communicator {
     pub fn swap_at_once(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<Swapping> {
         let inner = &*self.inner;
         let peer = inner.pair?;
+        // Whether there is a board, the first operations find out.
+        if let Some(bulletin) = inner.bulletin.get()? {
+            let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+            return Some(Swapping { rank: inner.rank, by: By::Board(number), theirs });
+        }
         if !inner.process.is_built_in_guide() {
             return None;
         }
@@ -69,14 +73,14 @@ impl Communicator {
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
         let pattern = Pattern { context, source: Some(Rank(1 - rank.0)), tag: Some(tag) };
         let theirs = match get {
-            None => Theirs::Here,
+            None => Swapped::Got,
             Some(room) => match inner.process.receive_at_once(pattern, peer, room) {
-                Some(found) if found.bytes == room.bytes() => Theirs::Here,
-                Some(found) => Theirs::Odd(found.bytes),
-                None => Theirs::Awaited,
+                Some(found) if found.bytes == room.bytes() => Swapped::Got,
+                Some(found) => Swapped::Odd(found.bytes),
+                None => Swapped::Awaited,
             },
         };
-        Some(Swapping { rank, pattern, sending, theirs })
+        Some(Swapping { rank, by: By::Messages { pattern, sending }, theirs })
     }
 
     /// Waits for the rest of a swap, with the room that it was begun with.
@@ -84,21 +88,37 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::run`].
     pub fn finish_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {
-        let Swapping { pattern, sending, theirs, .. } = *swapping;
         let (with, expected_bytes) = (Rank(1 - swapping.rank.0), room.bytes());
-        let received = match theirs {
-            Theirs::Here => Ok(()),
-            Theirs::Odd(sent_bytes) => {
-                let cause = Cause::Mismatch { sent_bytes, expected_bytes };
-                Err(Failed { with, activity: Activity::Receiving, cause })
+        let odd = |sent_bytes| self.swap_failed(with, Cause::Mismatch { sent_bytes, expected_bytes });
+        match (&swapping.by, swapping.theirs) {
+            (By::Board(_), Swapped::Got) => Ok(()),
+            (By::Board(_), Swapped::Odd(sent_bytes)) => Err(odd(sent_bytes)),
+            (By::Board(number), Swapped::Awaited) => self.finish_swap_by_board(*number, room),
+            (By::Messages { pattern, sending }, theirs) => {
+                let received = match theirs {
+                    Swapped::Got => Ok(()),
+                    Swapped::Odd(sent_bytes) => Err(odd(sent_bytes)),
+                    Swapped::Awaited => {
+                        let outcome =
+                            self.process().receive_awaited(*pattern, self.inner.pair, room.memory());
+                        judge(&outcome, with, Activity::Receiving, expected_bytes).map_err(|f| self.told(&f))
+                    }
+                };
+                // What is being sent is in use until it is sent, whatever became of the rest.
+                let sent = sending.map(|request| judge(&self.wait(request), with, Activity::Sending, 0));
+                received.and(sent.unwrap_or(Ok(())).map_err(|failed| self.told(&failed)))
             }
-            Theirs::Awaited => {
-                let outcome = self.process().receive_awaited(pattern, self.inner.pair, room.memory());
-                judge(&outcome, with, Activity::Receiving, expected_bytes)
-            }
-        };
-        // What is being sent is in use until it is sent, whatever became of the rest.
-        let sent = sending.map(|request| judge(&self.wait(request), with, Activity::Sending, 0));
-        received.and(sent.unwrap_or(Ok(()))).map_err(|failed| collective_failed(&failed).during(self.place()))
+        }
+    }
+
+    /// What came from a member, or did not come, is not what was to come.
+    #[cold]
+    pub(super) fn swap_failed(&self, with: Rank, cause: Cause) -> Error {
+        self.told(&Failed { with, activity: Activity::Receiving, cause })
+    }
+
+    #[cold]
+    fn told(&self, failed: &Failed) -> Error {
+        collective_failed(failed).during(self.place())
     }
 }

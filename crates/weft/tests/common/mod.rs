@@ -3,10 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weft::{Config, FabricName, Session, run_threads};
+use weft::{Config, FabricName, Session, Threads, run_threads_for};
 
 /// Runs ranks over each fabric, and ends the process when they hang.
 pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
+    on_each_fabric_for(Threads::One, ranks, body);
+}
+
+/// The same for ranks that begin threads of their own.
+pub fn on_each_fabric_for(threads: Threads, ranks: u32, body: impl Fn(&Session) + Sync) {
     for fabric in [FabricName::Shm, FabricName::Tcp, FabricName::Libfabric] {
         let config = Config {
             fabrics: vec![fabric],
@@ -18,7 +23,8 @@ pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
         std::thread::scope(|scope| {
             scope.spawn(|| watch(&over, fabric));
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                run_threads(ranks, &config, &body).unwrap_or_else(|error| panic!("{fabric:?}: {error}"));
+                run_threads_for(threads, ranks, &config, &body)
+                    .unwrap_or_else(|error| panic!("{fabric:?}: {error}"));
             }));
             over.store(true, Ordering::SeqCst);
             if let Err(panic) = result {

@@ -1,0 +1,306 @@
+//! How a thread of this process waits: it makes turns of progress, or stands by while another one does, and sleeps in the end.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fabric::Bell;
+use messaging::{Engine, Interest};
+
+use super::Process;
+use crate::fabrics::Fabrics;
+use crate::lock::Guard;
+use crate::wait::{Next, Patience, Policy};
+
+impl Process {
+    /// Makes progress until `ready` has an answer.
+    #[inline(always)]
+    pub(crate) fn until<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), Interest::Anything, ready)
+    }
+
+    /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread can tell of it, so
+    /// this one looks and makes turns itself.
+    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
+        self.until_held(self.hold(), Interest::Memory, ready)
+    }
+
+    /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
+    /// have come, and now and then.
+    #[inline(always)]
+    pub(super) fn until_held<'a, R>(
+        &'a self,
+        mut engine: Guard<'a, Engine<Fabrics>>,
+        interest: Interest,
+        mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
+    ) -> R {
+        let mut waiting = Waiting::new(self);
+        let mut looks_left = self.looks;
+        let mut happened = None;
+        // The one place where `ready` is called, so that it becomes a part of this loop.
+        loop {
+            if let Some(answer) = ready(&mut engine) {
+                return answer;
+            }
+            looks_left -= 1;
+            if looks_left > 0
+                && let Some(lane) = engine.looks_at()
+            {
+                self.rest_before(lane);
+                continue;
+            }
+            if let Some(happened) = happened {
+                waiting.patience.looked(happened);
+                self.read_ledger(&mut engine);
+                engine = self.pause(engine, &mut waiting);
+            }
+            if self.is_shared() && !waiting.makes_turns() && interest != Interest::Memory {
+                engine = self.stand_by(engine, &mut waiting, interest);
+                (happened, looks_left) = (None, 1);
+                continue;
+            }
+            happened = Some(self.turn(&mut engine));
+            looks_left = self.looks;
+        }
+    }
+
+    /// Whether operations go on beside, which are to have their turns.
+    #[inline(always)]
+    pub(crate) fn is_busy_beside(&self) -> bool {
+        self.background.is_busy()
+    }
+
+    /// Looks as often as for a message that is to come at once.
+    #[inline(always)]
+    pub(crate) fn is_at_once(&self, mut so: impl FnMut() -> bool) -> bool {
+        for _ in 0..self.looks {
+            if so() {
+                return true;
+            }
+            self.rest.take();
+        }
+        false
+    }
+
+    /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
+    /// waited for by [`Process::until_seen`].
+    #[inline]
+    pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
+        if so() {
+            return true;
+        }
+        let looks = if self.is_busy_beside() { 0 } else { LOOKS_BEFORE_TURN };
+        (0..looks).any(|_| {
+            match self.policy {
+                Policy::OwnCore => self.rest.take(),
+                Policy::SharedCore | Policy::Crowd => std::thread::yield_now(),
+            }
+            so()
+        })
+    }
+
+    /// What lies between two looks: nothing much, another thread's or process's turn, or a sleep.
+    #[inline]
+    fn pause<'a>(
+        &'a self,
+        engine: Guard<'a, Engine<Fabrics>>,
+        waiting: &mut Waiting<'_>,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        match waiting.patience.next() {
+            Next::Look if !self.engine.is_wanted() => {
+                std::hint::spin_loop();
+                engine
+            }
+            next => self.pause_long(engine, waiting, next),
+        }
+    }
+
+    #[cold]
+    fn pause_long<'a>(
+        &'a self,
+        mut engine: Guard<'a, Engine<Fabrics>>,
+        waiting: &mut Waiting<'_>,
+        next: Next,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        match next {
+            Next::Look => {
+                drop(engine);
+                self.engine.give_way();
+            }
+            // Whoever runs then makes the turns.
+            Next::Yield => {
+                waiting.give_turns_up();
+                drop(engine);
+                std::thread::yield_now();
+            }
+            // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
+            // asked now, and not after the sleep: whoever wakes is waited for.
+            Next::Arm => {
+                engine.call_roll();
+                drop(engine);
+                self.die_with_the_manager();
+                self.sleepers.fetch_add(1, Ordering::SeqCst);
+                waiting.patience.armed(self.bell.arm());
+            }
+            Next::Sleep(None) => {
+                drop(engine);
+                self.disarm();
+            }
+            Next::Sleep(Some(armed)) => {
+                waiting.drops_off();
+                drop(engine);
+                self.bell.sleep(armed, self.sleep_max());
+                self.disarm();
+                let engine = self.hold();
+                waiting.is_up();
+                return engine;
+            }
+        }
+        self.hold()
+    }
+
+    /// Another thread makes the turns: looks whether anything has ended, and sleeps after a while.
+    #[cold]
+    fn stand_by<'a>(
+        &'a self,
+        engine: Guard<'a, Engine<Fabrics>>,
+        waiting: &mut Waiting<'_>,
+        interest: Interest,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        let seen = engine.signs();
+        drop(engine);
+        for _ in 0..LOOKS_STANDING_BY {
+            match waiting.patience.next() {
+                Next::Look => self.rest.take(),
+                Next::Yield => std::thread::yield_now(),
+                Next::Arm | Next::Sleep(_) => return self.sleep_standing_by(seen, waiting, interest),
+            }
+            if self.crowd.signs() != seen || !self.crowd.is_turning() {
+                break;
+            }
+        }
+        self.hold()
+    }
+
+    #[cold]
+    fn sleep_standing_by(
+        &self,
+        seen: u64,
+        waiting: &mut Waiting<'_>,
+        interest: Interest,
+    ) -> Guard<'_, Engine<Fabrics>> {
+        let engine = self.hold();
+        if engine.signs() != seen || !self.crowd.is_turning() {
+            return engine;
+        }
+        self.crowd.lie_down(interest);
+        drop(engine);
+        std::thread::park_timeout(SLEEP_MAX);
+        let engine = self.hold();
+        if self.crowd.rise() {
+            waiting.patience = Patience::new(waiting.policy);
+        }
+        engine
+    }
+
+    /// The launcher's ledger rings the bells of shared memory only.
+    fn sleep_max(&self) -> Duration {
+        if self.ledger.is_some() && self.heap.is_none() { NAP } else { SLEEP_MAX }
+    }
+
+    #[cold]
+    fn disarm(&self) {
+        self.bell.disarm();
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A thread that waits. Whether it gets what it waits for or panics on the way, nobody counts on it any more.
+struct Waiting<'a> {
+    process: &'a Process,
+    patience: Patience,
+    policy: Policy,
+    /// It is one of the crowd, since it has not found what it waits for at once.
+    crowded: bool,
+    /// It makes the turns of progress for the crowd.
+    turning: bool,
+}
+
+impl<'a> Waiting<'a> {
+    #[inline(always)]
+    fn new(process: &'a Process) -> Waiting<'a> {
+        let policy = process.policy;
+        Waiting { process, patience: Patience::new(policy), policy, crowded: false, turning: false }
+    }
+
+    /// Whether this thread is the one that makes the turns; it holds the engine.
+    #[inline]
+    fn makes_turns(&mut self) -> bool {
+        if !self.crowded {
+            self.join();
+        }
+        if !self.turning {
+            self.turning = self.process.crowd.take_turns();
+        }
+        self.turning
+    }
+
+    fn join(&mut self) {
+        self.crowded = true;
+        if !self.process.crowd.enter() && self.policy == Policy::OwnCore {
+            self.policy = Policy::Crowd;
+            self.patience = Patience::new(self.policy);
+        }
+    }
+
+    /// Goes to sleep on the bell; others may make the turns.
+    fn drops_off(&mut self) {
+        if self.crowded {
+            self.give_turns_up();
+            self.process.crowd.count_awake(-1);
+        }
+    }
+
+    /// Is back from there.
+    fn is_up(&mut self) {
+        if self.crowded {
+            self.process.crowd.count_awake(1);
+        }
+    }
+
+    fn give_turns_up(&mut self) {
+        if std::mem::take(&mut self.turning) {
+            self.process.crowd.give_turns_up();
+        }
+    }
+
+    #[cold]
+    fn tidy(&mut self) {
+        if self.patience.is_armed() {
+            self.process.disarm();
+        }
+        if self.crowded {
+            self.give_turns_up();
+            self.process.crowd.leave();
+            self.process.crowd.pass_on(self.process.sleepers.load(Ordering::SeqCst) > 0);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.crowded || self.patience.is_armed() {
+            self.tidy();
+        }
+    }
+}
+
+/// So often is looked for what comes by memory before messages have a turn.
+const LOOKS_BEFORE_TURN: u32 = 8;
+/// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
+/// nothing that the engine tells of.
+const LOOKS_STANDING_BY: u32 = 256;
+/// The longest sleep without a look at the process manager.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// The longest sleep without a look at the ledger, where nobody rings.
+const NAP: Duration = Duration::from_millis(1);
