@@ -15,12 +15,13 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{Segment, SegmentError, Shm};
+use shm::{Segment, Shm};
 
 mod bell;
 mod cards;
 mod inherited;
 mod one_sided;
+mod refusals;
 
 pub use bell::FabricsBell;
 pub(crate) use inherited::inherited_ledger;
@@ -44,6 +45,7 @@ use crate::lanes::{Large, Measured};
 use crate::lifelines::{Lifelines, Stillness};
 use crate::neighbours::{Claim, Meeting, Neighbours};
 use crate::wait;
+use refusals::{constants_refused, not_shared, refused, segment_refused};
 
 /// All fabrics of a process.
 pub struct Fabrics {
@@ -757,12 +759,6 @@ fn measure(config: &Config, segment: OwnedFd, seat: u32) -> Result<Measured> {
     Ok(Measured { hand_over_ns, copied, pulled })
 }
 
-fn constants_refused(why: &str) -> Error {
-    Error::new(Class::Argument, format!("the file of WEFT_CONSTANTS cannot be used: {why}")).remedy(
-        "unset WEFT_CONSTANTS, or write the file anew: WEFT_CONSTANTS=FILE weft explain lanes --measure",
-    )
-}
-
 fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
@@ -770,22 +766,6 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
-}
-
-/// Memory in common did not come from one process to another.
-fn not_shared(error: &shm::HandoutError) -> Error {
-    let what = error.to_string();
-    let what = what.lines().next().unwrap_or_default();
-    Error::new(Class::RmaShared, what)
-        .remedy("processes of one node that run in different containers cannot share memory so")
-}
-
-fn segment_refused(error: &SegmentError) -> Error {
-    Error::of_text(Class::NoMemory, &error.to_string())
-}
-
-fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::of_text(Class::Other, &format!("{fabric}: {error}"))
 }
 
 /// The process whose card all look at.
