@@ -24,6 +24,9 @@ pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
         .map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
     let left_out: Vec<&Gap> = GAPS.iter().filter(|gap| !works(&coverage, gap.needs)).collect();
     place.build()?;
+    for tests in WRONG {
+        println!("LEFT OUT  {tests}: it wants an unnamed pair to be predefined and not to be");
+    }
     for gap in &left_out {
         println!("LEFT OUT  {}: {} is not there yet", gap.tests, gap.needs);
     }
@@ -128,8 +131,8 @@ impl Place {
         command.args(["--timeout", &RUN_LIMIT.as_secs().to_string()]);
         command.arg(self.python()).args(["main.py", "-v", "--no-numpy"]);
         command.args(["-i", &format!("^test_({})[.]py$", MODULES.join("|"))]);
-        for gap in left_out {
-            command.args(["-x", gap.tests]);
+        for tests in left_out.iter().map(|gap| gap.tests).chain(WRONG) {
+            command.args(["-x", tests]);
         }
         if ranks > 1 {
             command.args(["-x", ALONE]);
@@ -259,6 +262,11 @@ const MODULES: [&str; 42] = [
     "pack",
     "op",
 ];
+
+/// Tests of mpi4py 4.1 that no library passes which has unnamed pairs of a value and an index (MPI 5.0 §6.9.4): they take a
+/// datatype whose combiner is `MPI_COMBINER_VALUE_INDEX` for predefined, and want it not to be.
+const WRONG: [&str; 2] =
+    ["test_datatype.TestDatatypeCreate.testValueIndex", "test_datatype.TestDatatypePickle.testValueIndex"];
 
 /// Tests that call functions which may not be there yet.
 const GAPS: &[Gap] = &[

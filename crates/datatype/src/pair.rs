@@ -26,10 +26,11 @@ pub struct Pair {
 type Order = fn(Payload<'_>, Payload<'_>, bool) -> Ordering;
 
 impl Pair {
-    /// The pair of these two; `None` where one of them has no order, or is not supported.
+    /// The pair of these two; `None` where the value has no order, the index is no integer, or one is not supported.
     #[must_use]
     pub fn new(value: Predefined, index: Predefined) -> Option<Pair> {
-        Some(Pair { value: ordered(value)?, index: ordered(index)? })
+        let index = ordered(index).filter(|(index, _)| index.class() != Class::Floating)?;
+        Some(Pair { value: ordered(value)?, index })
     }
 
     /// The datatype: the two as they stand in a `struct` of C.
