@@ -15,10 +15,11 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{Segment, SegmentError, Shm};
+use shm::{HandoutError, Offer, Segment, SegmentError, Shm, anew, fetch};
 
 mod bell;
 mod cards;
+mod memory;
 mod one_sided;
 
 pub use bell::FabricsBell;
@@ -26,6 +27,9 @@ pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
+pub(crate) use memory::{CommonOffer, fetch_common, segment_for_threads};
+pub use memory::{create_segment, share_memory};
+use memory::{inherited_segment, segment_refused, share_segment};
 pub use shm::SharedHeap;
 pub(crate) use shm::{Board, Boards, Common, same_user};
 use tcp::Tcp;
@@ -177,7 +181,7 @@ impl Fabrics {
     fn meet(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<Met> {
         let config = place.config;
         let offer = match config.allows(FabricName::Shm) {
-            true => Some(shm::Offer::open().map_err(|error| refused("shm", &error))?),
+            true => Some(Offer::open().map_err(|error| refused("shm", &error))?),
             false => None,
         };
         let cpus = wait::cpus(config);
@@ -234,7 +238,7 @@ impl Fabrics {
     }
 
     /// Opens shared memory with those of this node that have any, if they are more than this process alone.
-    fn share(&mut self, place: &Place<'_>, offer: &shm::Offer, neighbours: &Neighbours) -> Result<()> {
+    fn share(&mut self, place: &Place<'_>, offer: &Offer, neighbours: &Neighbours) -> Result<()> {
         let sharing = neighbours.processes.iter().filter(|(_, shares)| *shares);
         let sharing: Vec<Peer> = sharing.map(|(process, _)| Peer(*process)).collect();
         if sharing.len() < 2 {
@@ -620,75 +624,6 @@ impl Fabric for Fabrics {
     }
 }
 
-/// Shared memory for a job of `ranks` ranks on this node, to be handed down to them.
-///
-/// # Errors
-/// With the bytes that were needed, where memory or descriptors are short.
-pub fn create_segment(ranks: u32) -> Result<OwnedFd> {
-    Segment::create(ranks).map_err(|error| segment_refused(&error))
-}
-
-/// Shared memory for ranks that are threads; none where shm is not allowed.
-pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<OwnedFd>> {
-    if ranks == 1 || !config.allows(FabricName::Shm) {
-        return Ok(None);
-    }
-    create_segment(ranks).map(Some)
-}
-
-/// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
-fn inherited_segment(number: i32) -> Result<OwnedFd> {
-    shm::anew(number).map_err(|errno| {
-        Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
-            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })
-}
-
-/// The lowest of those who share makes the segment and hands it to the others.
-fn share_segment(
-    place: &Place<'_>,
-    offer: &shm::Offer,
-    sharing: &[Peer],
-    lowest_offer: &[u8],
-) -> Result<OwnedFd> {
-    if sharing[0] == place.here {
-        let segment = create_segment(sharing.len() as u32)?;
-        offer
-            .serve(segment.as_fd(), sharing.len() - 1, HANDOUT_TIMEOUT)
-            .map_err(|error| refused("shm", &error))?;
-        return Ok(segment);
-    }
-    shm::fetch(lowest_offer, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
-}
-
-/// Memory in common that another process makes, by the card that came from it.
-pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
-    let file = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
-    Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
-}
-
-/// Memory in common that this process makes, and others will fetch.
-pub(crate) struct CommonOffer {
-    file: OwnedFd,
-    offer: shm::Offer,
-    bytes: usize,
-}
-
-impl CommonOffer {
-    /// Makes it; the second value is the card to fetch it with.
-    pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
-        let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
-        let (offer, card) = shm::Offer::open().map_err(|error| not_shared(&error))?;
-        Ok((CommonOffer { file, offer, bytes }, card))
-    }
-
-    /// Waits until so many others have fetched it, and maps it.
-    pub(crate) fn serve(self, others: usize) -> Result<Common> {
-        self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
-        Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
-    }
-}
-
 fn random_token() -> Result<Token> {
     let mut token = Token::default();
     getrandom::fill(&mut token)
@@ -702,21 +637,6 @@ fn random_token() -> Result<Token> {
 /// As when a job opens its sockets.
 pub fn listening(config: &Config) -> Result<Vec<std::net::SocketAddr>> {
     Ok(Tcp::open(FIRST, tcp_settings(config, 1))?.addresses())
-}
-
-/// Makes shared memory for so many ranks, as a job would, and hands it out to itself.
-///
-/// # Errors
-/// With what is short, or refused.
-pub fn share_memory(ranks: u32) -> Result<()> {
-    let segment = create_segment(ranks)?;
-    let (offer, card) = shm::Offer::open().map_err(|error| refused("shm", &error))?;
-    std::thread::scope(|scope| {
-        let fetched = scope.spawn(|| shm::fetch(&card, HANDOUT_TIMEOUT).map(drop));
-        let served = offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT);
-        let fetched = fetched.join().map_err(|_| Error::new(Class::Internal, "fetching panicked"))?;
-        served.and(fetched).map_err(|error| refused("shm", &error))
-    })
 }
 
 /// The network cards for RDMA that the kernel of this host knows, by their names.
@@ -737,7 +657,7 @@ pub fn survey_libfabric(config: &Config) -> Result<libfabric::Survey> {
 ///
 /// `hand` brings the card of the memory to the other one.
 pub(crate) fn measure_first(config: &Config, hand: impl FnOnce(Vec<u8>) -> Result<()>) -> Result<Measured> {
-    let (offer, card) = shm::Offer::open().map_err(|error| refused("shm", &error))?;
+    let (offer, card) = Offer::open().map_err(|error| refused("shm", &error))?;
     let segment = create_segment(2)?;
     hand(card)?;
     offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
@@ -746,7 +666,7 @@ pub(crate) fn measure_first(config: &Config, hand: impl FnOnce(Vec<u8>) -> Resul
 
 /// The same for the second one, who was handed the card.
 pub(crate) fn measure_second(config: &Config, card: &[u8]) -> Result<Measured> {
-    let segment = shm::fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
+    let segment = fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
     measure(config, segment, 1)
 }
 
@@ -771,18 +691,6 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
-}
-
-/// Memory in common did not come from one process to another.
-fn not_shared(error: &shm::HandoutError) -> Error {
-    let what = error.to_string();
-    let what = what.lines().next().unwrap_or_default();
-    Error::new(Class::RmaShared, what)
-        .remedy("processes of one node that run in different containers cannot share memory so")
-}
-
-fn segment_refused(error: &SegmentError) -> Error {
-    Error::of_text(Class::NoMemory, &error.to_string())
 }
 
 fn refused(fabric: &str, error: &dyn std::fmt::Display) -> Error {

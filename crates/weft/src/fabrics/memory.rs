@@ -1,0 +1,106 @@
+//! Memory that processes of a node have in common: made by one of them, and handed to the others.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{
+    Common, HANDOUT_TIMEOUT, HandoutError, Offer, Place, Segment, SegmentError, anew, fetch, refused,
+};
+use crate::config::{Config, FabricName};
+use crate::error::{Class, Error, Result};
+use fabric::Peer;
+
+/// Shared memory for a job of `ranks` ranks on this node, to be handed down to them.
+///
+/// # Errors
+/// With the bytes that were needed, where memory or descriptors are short.
+pub fn create_segment(ranks: u32) -> Result<OwnedFd> {
+    Segment::create(ranks).map_err(|error| segment_refused(&error))
+}
+
+/// Shared memory for ranks that are threads; none where shm is not allowed.
+pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<OwnedFd>> {
+    if ranks == 1 || !config.allows(FabricName::Shm) {
+        return Ok(None);
+    }
+    create_segment(ranks).map(Some)
+}
+
+/// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
+pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
+    anew(number).map_err(|errno| {
+        Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
+            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+    })
+}
+
+/// The lowest of those who share makes the segment and hands it to the others.
+pub(super) fn share_segment(
+    place: &Place<'_>,
+    offer: &Offer,
+    sharing: &[Peer],
+    lowest_offer: &[u8],
+) -> Result<OwnedFd> {
+    if sharing[0] == place.here {
+        let segment = create_segment(sharing.len() as u32)?;
+        offer
+            .serve(segment.as_fd(), sharing.len() - 1, HANDOUT_TIMEOUT)
+            .map_err(|error| refused("shm", &error))?;
+        return Ok(segment);
+    }
+    fetch(lowest_offer, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))
+}
+
+/// Memory in common that another process makes, by the card that came from it.
+pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
+    let file = fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+    Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
+}
+
+/// Memory in common that this process makes, and others will fetch.
+pub(crate) struct CommonOffer {
+    file: OwnedFd,
+    offer: Offer,
+    bytes: usize,
+}
+
+impl CommonOffer {
+    /// Makes it; the second value is the card to fetch it with.
+    pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
+        let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
+        let (offer, card) = Offer::open().map_err(|error| not_shared(&error))?;
+        Ok((CommonOffer { file, offer, bytes }, card))
+    }
+
+    /// Waits until so many others have fetched it, and maps it.
+    pub(crate) fn serve(self, others: usize) -> Result<Common> {
+        self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
+        Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
+    }
+}
+
+/// Makes shared memory for so many ranks, as a job would, and hands it out to itself.
+///
+/// # Errors
+/// With what is short, or refused.
+pub fn share_memory(ranks: u32) -> Result<()> {
+    let segment = create_segment(ranks)?;
+    let (offer, card) = Offer::open().map_err(|error| refused("shm", &error))?;
+    std::thread::scope(|scope| {
+        let fetched = scope.spawn(|| fetch(&card, HANDOUT_TIMEOUT).map(drop));
+        let served = offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT);
+        let fetched = fetched.join().map_err(|_| Error::new(Class::Internal, "fetching panicked"))?;
+        served.and(fetched).map_err(|error| refused("shm", &error))
+    })
+}
+
+/// Memory in common did not come from one process to another.
+fn not_shared(error: &HandoutError) -> Error {
+    let what = error.to_string();
+    let what = what.lines().next().unwrap_or_default();
+    Error::new(Class::RmaShared, what)
+        .remedy("processes of one node that run in different containers cannot share memory so")
+}
+
+pub(super) fn segment_refused(error: &SegmentError) -> Error {
+    Error::of_text(Class::NoMemory, &error.to_string())
+}
