@@ -61,8 +61,6 @@ pub struct Fabrics {
     is_tcp_used: bool,
     lifelines: Lifelines,
     stillness: Stillness,
-    /// Whether the ranks of this node share cores.
-    shares_cores: bool,
     /// Whether each process of this node shares its memory; the same at all of them.
     all_share: bool,
     /// Turns until networks are polled again, where shm is there as well.
@@ -148,7 +146,6 @@ impl Fabrics {
             is_tcp_used: false,
             lifelines: Lifelines::default(),
             stillness: Stillness::default(),
-            shares_cores: false,
             all_share: true,
             networks_rest: 0,
             tcp_rests: 0,
@@ -169,7 +166,6 @@ impl Fabrics {
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
         let ((cores_here, cores), node, guide) = fabrics.meet(place, exchange)?;
-        fabrics.shares_cores = cores_here == Cores::Shared;
         Ok(Opened { fabrics, exchanged: true, cores_here, cores, node, guide })
     }
 
@@ -451,11 +447,7 @@ impl Fabric for Fabrics {
         match (lane, &self.shm, &self.tcp, &self.libfabric) {
             (Lane::Shm(lane), Some(shm), ..) => shm.limits(lane),
             (Lane::Tcp(lane), _, Some(tcp), _) => tcp.limits(lane),
-            // Where cores are shared a look comes before each turn of progress, which asks the provider the same.
-            (Lane::Libfabric(lane), .., Some(libfabric)) => {
-                let limits = libfabric.limits(lane);
-                Limits { look: limits.look && !self.shares_cores, ..limits }
-            }
+            (Lane::Libfabric(lane), .., Some(libfabric)) => libfabric.limits(lane),
             _ => self.loopback.limits(()),
         }
     }

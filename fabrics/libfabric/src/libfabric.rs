@@ -12,7 +12,7 @@ use libfabric_sys::{Found, Library, Offer, SONAME};
 use crate::bell::{Haste, LibfabricBell};
 use crate::card::{Card, Rail};
 use crate::link::{Link, Rails, There};
-use crate::memory::{BUFFER_BYTES, RAILS_MAX};
+use crate::memory::RAILS_MAX;
 use crate::port::{Event, Port, SLOT_BYTES};
 use crate::survey::{self, Around, Nature};
 use crate::transfers::Transfers;
@@ -454,9 +454,9 @@ pub const PACKET_VARIABLE: &str = "FI_OFI_RXM_BUFFER_SIZE";
 pub const PACKET_BYTES: usize = SLOT_BYTES + 64;
 /// What is added to the names of providers that go through ofi_rxm.
 const LAYER: &str = ";ofi_rxm";
-/// Whatever the variable says, slots are no smaller and no larger: a receive buffer takes two such messages.
+/// Whatever the variable says, slots are no smaller and no larger.
 const PACKET_BYTES_LEAST: usize = 2 << 10;
-const PACKET_BYTES_MOST: usize = BUFFER_BYTES / 2;
+const PACKET_BYTES_MOST: usize = 128 << 10;
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;

@@ -107,8 +107,7 @@ pub(crate) const RAILS_MAX: usize = 4;
 pub(crate) const BUFFERS: usize = 4;
 /// With those that take the place of buffers which errors have made useless.
 pub(crate) const BUFFERS_MAX: usize = 8;
-/// Messages go through all buffers in turn, so that they should fit into a second-level cache together.
-pub(crate) const BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 /// A slot holds what is taken from here, what is compared with, and what comes back.
 const PARTS: usize = 3;
 /// Each begins at a multiple of this.
