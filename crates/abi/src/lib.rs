@@ -13,6 +13,7 @@ pub mod convert;
 pub mod entry;
 mod errors;
 pub mod extensions;
+pub mod failures;
 pub mod generated;
 pub mod handles;
 mod objects;

@@ -271,6 +271,15 @@ impl Matching {
         all.filter(|(_, message)| message.as_ref().is_some_and(unfinished)).map(|(at, _)| at as u32).collect()
     }
 
+    /// The message that waits at that peer for this send of its, if no receive has matched it.
+    pub(crate) fn waiting_from(&self, peer: Peer, asked: RequestId) -> Option<u32> {
+        let is_asked = |message: &Unexpected| {
+            message.from == peer && matches!(message.body, Body::Waiting { send, .. } if send == asked)
+        };
+        let found = self.messages.iter().position(|message| message.as_ref().is_some_and(is_asked));
+        found.map(|at| at as u32)
+    }
+
     /// Whether any receive is posted.
     #[inline]
     pub(crate) fn has_posted(&self) -> bool {

@@ -8,6 +8,7 @@ mod board;
 mod check;
 mod create;
 mod duplicate;
+mod failures;
 mod inter;
 mod mail;
 mod nodes;
@@ -22,6 +23,7 @@ mod topologies;
 
 pub use check::Called;
 pub use duplicate::Duplicating;
+pub use failures::Agreed;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
@@ -35,13 +37,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use collectives::Nesting;
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
-    Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Target,
+    Engine, Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Standing,
+    Target,
 };
 use topology::Placement;
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
 use crate::group::Group;
 pub(crate) use agree::Counts;
 use board::Bulletin;
@@ -50,7 +54,7 @@ pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
 
 use crate::lock::{Lock, Threads, lock};
-use crate::process::{Process, failure_text};
+use crate::process::{Process, failure_class, failure_text};
 use crate::recent::Recent;
 use crate::scattered::Gathered;
 use topologies::Arranged;
@@ -67,8 +71,6 @@ struct Inner {
     group: Group,
     rank: Rank,
     context: u32,
-    /// The other member's process, where there are two members and no other group.
-    pair: Option<Peer>,
     /// What is special about an inter-communicator.
     inter: Option<Box<Inter>>,
     /// How the ranks are arranged, where they are.
@@ -88,6 +90,10 @@ struct Inner {
     children: AtomicU64,
     /// Counts the calls of `create_group`, by their arguments.
     partial: Counts,
+    /// What failures have made of it.
+    standing: Arc<Standing>,
+    /// Counts its agreements.
+    agreements: AtomicU32,
     /// Counts the collective operations.
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
@@ -217,9 +223,16 @@ impl Communicator {
         let rank = group.rank(process.here())?;
         let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
-        let pair = (inter.is_none() && group.size() == 2).then(|| group.peer(Rank(1 - rank.0)));
+        let standing = match &inter {
+            Some(inter) => {
+                inter.bridge.inner.standing.part_pair();
+                Arc::clone(&inter.bridge.inner.standing)
+            }
+            None => process.failures().watch(lease.number() * 2, identity, rank, Arc::new(group.clone())),
+        };
         let inner = Inner {
-            pair: pair.flatten(),
+            standing,
+            agreements: AtomicU32::new(0),
             process,
             group: named.settled(),
             rank,
@@ -494,8 +507,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn probe(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Status> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        let probed = self.inner.process.until(|engine| engine.probe(&pattern));
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let probed = self.inner.process.until(|engine| {
+            let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
+            engine.probe(&pattern).map(Ok).or_else(|| lost(engine))
+        });
+        let probed = probed.map_err(|failure| self.nothing_comes(failure))?;
         Ok(Status { source: probed.source, tag: probed.tag, bytes: probed.bytes, cancelled: false })
     }
 
@@ -504,8 +521,11 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn probe_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Status>> {
-        let (pattern, _) = self.pattern(from, tag)?;
+        let (pattern, peer) = self.pattern(from, tag)?;
         let probed = self.inner.process.probe(&pattern);
+        if probed.is_none() {
+            self.check_source(&pattern, peer)?;
+        }
         Ok(probed.map(|probed| Status {
             source: probed.source,
             tag: probed.tag,
@@ -519,8 +539,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn take(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Message> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        Ok(self.inner.process.until(|engine| engine.take(&pattern)))
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let taken = self.inner.process.until(|engine| {
+            let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
+            engine.take(&pattern).map(Ok).or_else(|| lost(engine))
+        });
+        taken.map_err(|failure| self.nothing_comes(failure))
     }
 
     /// Takes a message if one is there.
@@ -528,8 +552,25 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn take_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Message>> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        Ok(self.inner.process.take(&pattern))
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let taken = self.inner.process.take(&pattern);
+        if taken.is_none() {
+            self.check_source(&pattern, peer)?;
+        }
+        Ok(taken)
+    }
+
+    /// An error where what `pattern` asks for may never come: a probe that says that nothing is there says it for ever.
+    fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
+        match self.inner.process.with_engine(|engine| engine.obstacle(pattern, peer)) {
+            None => Ok(()),
+            Some(failure) => Err(self.nothing_comes(failure)),
+        }
+    }
+
+    #[cold]
+    fn nothing_comes(&self, failure: messaging::Failure) -> Error {
+        Error::new(failure_class(&failure), format!("{}: {}", self.place(), failure_text(&failure)))
     }
 
     /// Begins to receive a message that was taken.
@@ -555,7 +596,7 @@ impl Communicator {
         match &outcome.failure {
             None => Ok(()),
             Some(failure) => Err(Error::new(
-                Class::ProcessAborted,
+                failure_class(failure),
                 format!("{} to rank {} tag {tag}: {}", self.place(), to.0, failure_text(failure)),
             )),
         }
@@ -579,9 +620,7 @@ impl Communicator {
                 Error::new(Class::Truncated, format!("{from}: {text}"))
                     .remedy("give a larger buffer, or ask for the size with MPI_Probe and MPI_Get_count")
             }
-            messaging::Failure::Lost(_) => {
-                Error::new(Class::ProcessAborted, format!("{}: {text}", self.place()))
-            }
+            _ => Error::new(failure_class(failure), format!("{}: {text}", self.place())),
         }
     }
 

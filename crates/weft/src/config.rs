@@ -20,6 +20,8 @@ pub struct Config {
     pub fabrics: Vec<FabricName>,
     /// The descriptor of the job's shared memory, inherited from the launcher.
     pub segment: Option<i32>,
+    /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
+    pub ledger: Option<i32>,
     /// Whether a peer's memory may be read directly (CMA).
     pub pull: bool,
     /// The ports to listen on.
@@ -171,6 +173,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
+        name: "WEFT_FAILURES_FD",
+        meaning: "set by weftrun --ft: the descriptor of what tells which ranks have ended",
+    },
+    Variable {
         name: "WEFT_CMA",
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },
@@ -261,6 +267,9 @@ impl Config {
         }
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
+        }
+        if let Some(value) = read("WEFT_FAILURES_FD") {
+            config.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
         }
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
@@ -372,6 +381,7 @@ impl Default for Config {
         Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
+            ledger: None,
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,

@@ -15,7 +15,7 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, Offer, Segment, SegmentError, Shm, anew, fetch};
+use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch};
 
 mod bell;
 mod cards;
@@ -27,11 +27,11 @@ pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub(crate) use memory::{CommonOffer, fetch_common, segment_for_threads};
+pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub use shm::SharedHeap;
-pub(crate) use shm::{Board, Boards, Common, same_user};
+pub(crate) use shm::{Board, Boards, Common, Ledger, same_user};
+pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
@@ -540,6 +540,15 @@ impl Fabric for Fabrics {
             libfabric.let_go(peer);
         }
         true
+    }
+
+    fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        if let Some(libfabric) = self.libfabric.as_mut().filter(|libfabric| libfabric.knows(peer)) {
+            libfabric.lose(peer, error);
+            return true;
+        }
+        let in_shm = self.shm.as_mut().is_some_and(|shm| shm.bury(peer, error.clone()));
+        in_shm || self.tcp_brings && self.tcp.as_mut().is_some_and(|tcp| tcp.bury(peer, error))
     }
 
     fn bell(&self) -> FabricsBell {

@@ -78,7 +78,7 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Brings, Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive,
+    Agreed, Brings, Communicator, Duplicating, Edge, Intercommunicator, Ongoing, Part, PartitionedReceive,
     PartitionedSend, Received, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};

@@ -39,6 +39,8 @@ mod handout;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
+mod ledger;
+#[cfg(not(loom))]
 mod measure;
 #[cfg(not(loom))]
 mod presence;
@@ -62,6 +64,7 @@ pub use crate::{
     common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
+    ledger::{Ledger, LedgerWriter},
     measure::{Measured, measure},
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},

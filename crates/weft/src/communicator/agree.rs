@@ -108,7 +108,7 @@ impl Communicator {
 
     /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one reduction
     /// is all that it costs.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
+    pub(super) fn vote(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(&self.inner.process, seed, sum, |ballot| self.reduce_ballot(ballot))
     }
 
@@ -140,7 +140,7 @@ impl Communicator {
         Communicator::assemble(Parts { process, group, inter: None, lease, identity, label, topology })
     }
 
-    /// What a member adds to the sum of [`Communicator::agree`] so that it is 0 if all give the same number; if one
+    /// What a member adds to the sum of [`Communicator::vote`] so that it is 0 if all give the same number; if one
     /// gives another it is so only by an accident of 1 in 2^64.
     pub(super) fn alike(&self, number: u64) -> u64 {
         alike_in(number, self.rank(), self.size())

@@ -56,6 +56,10 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         let bytes = entry_bytes(collective, self.size())?;
+        // What has lost a member, or is revoked, says so by messages.
+        if self.inner.standing.is_closed() {
+            return None;
+        }
         let bulletin = match self.inner.bulletin.get() {
             Some(known) => known.as_deref()?,
             None => self.found_bulletin()?,
@@ -326,13 +330,15 @@ impl Visit<'_> {
     fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let lost = comm.process().until_seen(|engine| match so(board) {
+        let closed = comm.process().until_seen(|engine| match so(board) {
             true => Some(None),
-            false => engine.loss_among(comm.group().iter()).map(Some),
+            false => engine.closed(comm.context() + 1).map(Some),
         });
         board.await_no_more();
-        let Some((peer, error)) = lost else { return Ok(()) };
-        Err(comm.swap_failed(comm.group().rank(peer).unwrap_or(comm.rank()), Cause::Lost(error)))
+        match closed {
+            None => Ok(()),
+            Some(failure) => Err(comm.nothing_comes(failure)),
+        }
     }
 
     #[inline]

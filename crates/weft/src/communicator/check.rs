@@ -238,7 +238,7 @@ impl Comparison {
 fn note(failure: &mut Option<Error>, meeting: &Communicator, operation: &str, outcome: &Outcome) {
     if let Some(lost) = &outcome.failure {
         let what = format!("{}: {operation}: {}", meeting.place(), failure_text(lost));
-        failure.get_or_insert(Error::new(Class::ProcessAborted, what));
+        failure.get_or_insert(Error::new(Class::ProcFailed, what));
     }
 }
 

@@ -22,7 +22,7 @@ impl Communicator {
         let part = self.check_part(group);
         let seed = self.next_seed();
         let word = if part.is_ok() { self.consent(group) } else { mix(seed) };
-        let (lease, sum) = self.agree(seed, word)?;
+        let (lease, sum) = self.vote(seed, word)?;
         part?;
         if sum != 0 {
             let what = format!("{}: the members do not agree on the groups of MPI_Comm_create", self.place());

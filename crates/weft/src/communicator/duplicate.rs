@@ -33,7 +33,7 @@ impl Communicator {
     pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
-        let (lease, _) = meeting.agree(seed, 0)?;
+        let (lease, _) = meeting.vote(seed, 0)?;
         let copy = self.copy(lease, seed, made)?;
         // Members have come to know it in one call and make the copy in another, so they know it alike.
         if let Some(placement) = self.inner.placement.get() {

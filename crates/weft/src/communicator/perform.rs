@@ -242,7 +242,8 @@ pub(super) fn settle(process: &Process, execution: &mut Execution) {
 pub(super) fn collective_failed(failed: &Failed) -> Error {
     let class = match failed.cause {
         Cause::Mismatch { .. } => Class::Truncated,
-        Cause::Lost(_) => Class::ProcessAborted,
+        Cause::Lost(_) => Class::ProcFailed,
+        Cause::Revoked => Class::Revoked,
     };
     Error::of_text(class, &failed.to_string())
 }

@@ -59,7 +59,7 @@ impl Communicator {
             false => self.part_by_root(color, key)?,
         };
         let seed = self.next_seed();
-        let (lease, _) = self.agree(seed, 0)?;
+        let (lease, _) = self.vote(seed, 0)?;
         let (Some(mine), Some(group)) = (color, group) else { return Ok(None) };
         let label = Label::own(&format!("part {mine} of {}", self.label()));
         Ok(self.child(group, lease, seed, label))

@@ -177,7 +177,7 @@ impl Communicator {
     /// Agrees on what a new communicator needs, and on whether the words that all give sum up to 0.
     fn agree_on(&self, word: u64) -> Result<Agreed> {
         let seed = self.next_seed();
-        let (lease, sum) = self.agree(seed, word)?;
+        let (lease, sum) = self.vote(seed, word)?;
         Ok(Agreed { lease, seed, is_so: sum == 0 })
     }
 
