@@ -1,6 +1,6 @@
 // ranks: 2
 // exit: 124
-// launch: -x WEFT_CHECK=1 --timeout 12
+// launch: -x WEFT_CHECK=1 --timeout 8
 // says: waiting 5 s for rank
 // Two ranks that enter two communicators in different orders wait for each other for ever; WEFT_CHECK=1 tells where.
 #include "check.h"

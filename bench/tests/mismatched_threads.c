@@ -1,6 +1,6 @@
 // ranks: 2
 // exit: 124
-// launch: -x WEFT_CHECK=1 --timeout 12
+// launch: -x WEFT_CHECK=1 --timeout 8
 // says: MPI_Comm_create_group: waiting 5 s for rank
 // Where several threads may call, one with the other tag may still come; WEFT_CHECK=1 tells who is waited for.
 #include "check.h"

@@ -1,6 +1,6 @@
 // ranks: 3
 // exit: 124
-// launch: -x WEFT_CHECK=1 --timeout 12
+// launch: -x WEFT_CHECK=1 --timeout 8
 // says: the other leader: waiting 5 s for rank 2
 // A leader that names one that does not lead waits for ever; only WEFT_CHECK=1 can tell.
 #include "check.h"
