@@ -53,6 +53,25 @@ static void without_failures(void) {
     SAME(result, MPI_CONGRUENT);
     works(smaller);
     OK(MPI_Comm_free(&smaller));
+    section("agree and shrink, to be waited for");
+    for (int round = 0; round < 3; round++) {
+        MPI_Request requests[3];
+        int other = 1 << check_rank, number = -1;
+        flag = ~(1 << check_rank) & 0xffff;
+        OK(MPIX_Comm_iagree(MPI_COMM_WORLD, &flag, &requests[0]));
+        OK(MPIX_Comm_ishrink(MPI_COMM_WORLD, &smaller, &requests[1]));
+        OK(MPIX_Comm_iagree(MPI_COMM_WORLD, &other, &requests[2]));
+        works(MPI_COMM_WORLD);
+        OK(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+        SAME(flag, 0xffff & ~((1 << check_size) - 1));
+        SAME(other, check_size == 1);
+        OK(MPI_Comm_compare(MPI_COMM_WORLD, smaller, &result));
+        SAME(result, MPI_CONGRUENT);
+        OK(MPI_Comm_rank(smaller, &number));
+        SAME(number, check_rank);
+        works(smaller);
+        OK(MPI_Comm_free(&smaller));
+    }
     section("nobody has failed");
     OK(MPIX_Comm_get_failed(MPI_COMM_WORLD, &group));
     OK(MPI_Group_size(group, &size));
@@ -125,7 +144,17 @@ static MPI_Comm one_less(MPI_Comm comm, int way) {
     SAME(flag, 5);
     section("who is left goes on together");
     OK(MPIX_Comm_revoke(comm));
-    OK(MPIX_Comm_shrink(comm, &smaller));
+    if (way == 0) {
+        MPI_Request requests[2];
+        int good = 7;
+        OK(MPIX_Comm_iagree(comm, &good, &requests[0]));
+        OK(MPIX_Comm_ishrink(comm, &smaller, &requests[1]));
+        OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+        OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+        SAME(good, 7);
+    } else {
+        OK(MPIX_Comm_shrink(comm, &smaller));
+    }
     SAME(size_of(smaller), size - 1);
     works(smaller);
     return smaller;

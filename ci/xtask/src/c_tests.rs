@@ -200,6 +200,16 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         bare: None,
         not_libfabric: None,
     }));
+    cases.extend(ROD_MODES.map(|(mode, options)| Case {
+        ranks: vec![1, 2, 4, 8],
+        options,
+        launch: vec!["--ft".to_owned()],
+        says: Some("at rest".to_owned()),
+        not_libfabric: Some(
+            "what a provider tells of a dead process differs from one to the next".to_owned(),
+        ),
+        ..plain(format!("example rod {mode}"), vec![sources.join("examples/rod.c")])
+    }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
     Ok(cases)
 }
@@ -484,6 +494,8 @@ const FABRICS: [Fabric; 4] = [
 const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
+/// How the example that loses a rank goes on.
+const ROD_MODES: [(&str, &[&str]); 2] = [("blank", &["blank"]), ("shrink", &["shrink"])];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
 const BENCHMARKS: [(&str, &[u32]); 21] = [
     ("allgather", &[1, 2, 5]),
@@ -516,6 +528,8 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn finished(ending: Ending, output: &str) -> Finished {
@@ -606,6 +620,7 @@ mod tests {
         let shared_parts = 2;
         let not_run_alone = LIBRARIES.len() + ["instructions"].len();
         let all = programs("") - shared_parts + programs("examples") + programs("tests") - not_run_alone;
-        assert_eq!(cases.len(), all, "a program in bench/ is not run by anything");
+        let run: BTreeSet<_> = cases.iter().map(|case| &case.sources[0]).collect();
+        assert_eq!(run.len(), all, "a program in bench/ is not run by anything");
     }
 }

@@ -19,6 +19,32 @@
 #define MPIX_ERR_PROC_FAILED_PENDING 4098
 #define MPIX_ERR_REVOKED 4099
 
+/* What becomes of a communicator that has lost members: nothing by itself; the job ends; their places stay blank; a new
+ * communicator has the others; new processes come into their places (not there yet). */
+#define MPIX_FT_MODE_NONE 0
+#define MPIX_FT_MODE_ABORT 1
+#define MPIX_FT_MODE_BLANK 2
+#define MPIX_FT_MODE_SHRINK 3
+#define MPIX_FT_MODE_REBUILD 4
+/* What becomes of its messages. RESET: what was sent before a recovery is not received after it, and from a failure until the
+ * recovery nobody sends or receives. CONT: what goes between two who live goes on. */
+#define MPIX_FT_MSG_RESET 0
+#define MPIX_FT_MSG_CONT 1
+/* Each member learns by itself whether a collective operation succeeded; or all learn the same (not there yet). */
+#define MPIX_FT_COLL_LOCAL 0
+#define MPIX_FT_COLL_ATOMIC 1
+/* A blank rank is for messages as MPI_PROC_NULL; or an error, MPI_ERR_RANK. */
+#define MPIX_FT_P2P_PROC_NULL 0
+#define MPIX_FT_P2P_ERROR 1
+
+/* What a recovery has come to: how often the communicator has recovered; by what mode; and who was taken out or became blank
+ * now, a group that is to be freed. */
+typedef struct {
+    int generation;
+    int mode;
+    MPI_Group failed;
+} MPIX_Recover_info;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -46,6 +72,26 @@ int MPIX_Comm_agree(MPI_Comm comm, int *flag);
 
 /* A communicator of the living members, in the order of their ranks. Collective over those who live. */
 int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+
+/* The same two, to be waited for; flag is read at once and written at the end. */
+int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+
+/* How comm recovers; all members say the same. Those that are made from it begin with that. Local. */
+int MPIX_Comm_set_ft_mode(MPI_Comm comm, int comm_mode, int msg_mode, int coll_mode, int p2p_policy);
+int MPIX_Comm_get_ft_mode(MPI_Comm comm, int *comm_mode, int *msg_mode, int *coll_mode, int *p2p_policy);
+
+/* Makes comm usable again when members have failed or it was revoked, by its mode, whoever fails meanwhile; all who live get
+ * the same answer. newcomm is the new communicator (SHRINK) or comm itself (BLANK, where it may be NULL); info may be NULL.
+ * Where nothing has happened, nothing changes. Collective over those who live. flags is 0. */
+int MPIX_Comm_recover(MPI_Comm comm, int flags, MPI_Comm *newcomm, MPIX_Recover_info *info);
+
+/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Local. */
+int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);
+int MPIX_Comm_live_group(MPI_Comm comm, MPI_Group *live);
+int MPIX_Comm_is_blank(MPI_Comm comm, int rank, int *flag);
+int MPIX_Comm_live_size(MPI_Comm comm, int *size);
+int MPIX_Comm_generation(MPI_Comm comm, int *generation);
 
 #ifdef __cplusplus
 }

@@ -2,12 +2,15 @@
 
 use std::ffi::c_int;
 
+use weft::claims::UserMemory;
 use weft::{Class, Error};
 
 use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::groups::adopt;
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
+use crate::objects::RequestObject;
+use crate::parts::{Input, Output};
 use crate::state::call;
 use crate::types::*;
 
@@ -122,14 +125,36 @@ pub unsafe extern "C" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_
         if agreed.is_acknowledged {
             return Ok(());
         }
-        let ranks: Vec<u32> =
-            agreed.failed.iter().filter_map(|peer| Some(object.comm.group().rank(peer)?.0)).collect();
-        let what = format!(
-            "{}: not all have acknowledged that these ranks have failed: {ranks:?}",
-            object.comm.place()
-        );
-        Err(Error::new(Class::ProcFailed, what)
-            .remedy("the flag is agreed on; MPIX_Comm_ack_failed acknowledges"))
+        Err(object.comm.not_acknowledged(&agreed.failed))
+    })
+}
+
+/// The same, to be waited for.
+///
+/// # Safety
+/// `flag` is null, or can be read and written until the request is over; `request` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_iagree(
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPIX_Comm_iagree", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(request, "request")? };
+        if flag.is_null() {
+            return Err(crate::bodies::world::null("flag"));
+        }
+        // SAFETY: not null, and the program promised that it can be used until the request is over.
+        let memory = unsafe { UserMemory::claim(flag.cast(), size_of::<c_int>()) };
+        let ongoing = object.comm.start_agree(memory);
+        // SAFETY: there is nothing to read or write.
+        let (input, output) =
+            unsafe { (Input::new(std::ptr::null(), &[])?, Output::new(std::ptr::null_mut(), &[], false)?) };
+        let object = RequestObject::Collective { errors_to: comm, ongoing, input, output };
+        place.set(runtime.adopt_request(object)?);
+        Ok(())
     })
 }
 
@@ -144,5 +169,29 @@ pub unsafe extern "C" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm
         let new = object.comm.shrink()?;
         // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
         unsafe { hand_out_if(runtime, Some(new), &object, comm, newcomm) }
+    })
+}
+
+/// The same, to be waited for.
+///
+/// # Safety
+/// `newcomm` and `request` are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_ishrink(
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPIX_Comm_ishrink", Target::Comm(comm), |runtime| {
+        let object = check(runtime, comm, newcomm)?;
+        // SAFETY: the program's promise is handed on.
+        let (place, request) = unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
+        let duplicating = object.comm.start_shrink()?;
+        // The handle is there at once; what it stands for comes when the request ends.
+        let made = runtime.adopt_comm(object.comm.placeholder(), &object)?;
+        let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made };
+        request.set(runtime.adopt_request(entry)?);
+        place.set(made);
+        Ok(())
     })
 }

@@ -19,6 +19,7 @@ pub mod handles;
 mod objects;
 mod parts;
 mod reach;
+pub mod recovery;
 mod requests;
 mod state;
 mod status;

@@ -236,6 +236,7 @@ impl<L> Core<L> {
             let failure = Failure::Lost(error);
             self.close(&|context| is_collective(context) && concerned.contains(&(context & !1)), &failure);
             self.tell_of_failure(&concerned, &failure);
+            self.shut_strict(&concerned, &failure);
         }
     }
 

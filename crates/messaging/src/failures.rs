@@ -34,6 +34,10 @@ pub struct Standing {
     pair: AtomicU32,
     is_closed: AtomicBool,
     is_revoked: AtomicBool,
+    /// Where a member has failed, nobody sends or receives either.
+    is_strict: AtomicBool,
+    /// Another one has come into its place.
+    is_retired: AtomicBool,
 }
 
 impl Standing {
@@ -67,9 +71,34 @@ impl Standing {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn close(&self) {
+    /// What all members do together goes another way from now on, or none.
+    pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.part_pair();
+    }
+
+    /// Whether messages between two are hindered as well.
+    fn is_shut(&self) -> bool {
+        self.is_revoked() || self.is_strict.load(Ordering::Relaxed) && self.is_closed()
+    }
+
+    /// Whether calls must be kept from the shortest ways for its sake.
+    fn is_guarded(&self) -> bool {
+        self.is_shut() && !self.is_retired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.is_strict.load(Ordering::Relaxed)
+    }
+
+    /// Whether a failure of a member keeps the others from messages between two as well, and not from collective operations
+    /// only.
+    pub fn set_strict(&self, is_strict: bool) {
+        self.is_strict.store(is_strict, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
     }
 
     /// The members.
@@ -78,7 +107,9 @@ impl Standing {
         &*self.members
     }
 
-    pub(crate) fn context(&self) -> u32 {
+    /// The even one of its two contexts.
+    #[must_use]
+    pub fn context(&self) -> u32 {
         self.context
     }
 
@@ -141,6 +172,8 @@ impl Failures {
             members,
             is_closed: AtomicBool::new(false),
             is_revoked: AtomicBool::new(false),
+            is_strict: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
         });
         if !failed.is_empty() {
             standing.close();
@@ -204,26 +237,25 @@ impl Failures {
         Some(book.failed[at].1.clone())
     }
 
-    /// Why no collective operation under that context can succeed.
+    /// Why nothing can be done under that context, where a member has failed: collective operations, or everything.
     pub(crate) fn broken(&self, context: u32) -> Option<FabricError> {
-        match is_collective(context) {
-            true => self.hold().first_in(context & !1),
-            false => None,
-        }
+        let book = self.hold();
+        let is_strict = || book.standing(context).is_some_and(|standing| standing.is_strict());
+        if is_collective(context) || is_strict() { book.first_in(context & !1) } else { None }
     }
 
     /// The communicator that has that context, if it is there.
     pub(crate) fn standing(&self, context: u32) -> Option<Arc<Standing>> {
-        self.hold().watched.get(&(context & !1))?.standing.upgrade()
+        self.hold().standing(context)
     }
 
-    /// Whether a communicator is there that is revoked.
-    pub(crate) fn any_revoked(&self) -> bool {
+    /// Whether a communicator is there for whose sake calls must be kept from the shortest ways.
+    pub(crate) fn any_guarded(&self) -> bool {
         let book = self.hold();
         book.watched
             .values()
             .filter_map(|watch| watch.standing.upgrade())
-            .any(|standing| standing.is_revoked())
+            .any(|standing| standing.is_guarded())
     }
 
     fn hold(&self) -> MutexGuard<'_, Book> {
@@ -233,6 +265,10 @@ impl Failures {
 }
 
 impl Book {
+    fn standing(&self, context: u32) -> Option<Arc<Standing>> {
+        self.watched.get(&(context & !1))?.standing.upgrade()
+    }
+
     fn first_in(&self, context: u32) -> Option<FabricError> {
         let watch = self.watched.get(&context)?;
         watch.standing.upgrade()?;

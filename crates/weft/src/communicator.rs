@@ -16,6 +16,7 @@ mod objections;
 mod ongoing;
 mod partitioned;
 mod perform;
+mod recovery;
 mod split;
 mod strangers;
 mod swap;
@@ -27,11 +28,12 @@ pub use failures::Agreed;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
+pub use recovery::{BlankPartner, FtMode, FtModes, MessageMode, Recovery};
 pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::Nesting;
@@ -70,7 +72,8 @@ struct Inner {
     /// Whom ranks name: the members, or the other group of an inter-communicator.
     group: Group,
     rank: Rank,
-    context: u32,
+    /// Another one after a recovery in place.
+    context: AtomicU32,
     /// What is special about an inter-communicator.
     inter: Option<Box<Inter>>,
     /// How the ranks are arranged, where they are.
@@ -94,6 +97,8 @@ struct Inner {
     standing: Arc<Standing>,
     /// Counts its agreements.
     agreements: AtomicU32,
+    /// How it recovers, and what it has become so.
+    recoveries: recovery::Recoveries,
     /// Counts the collective operations.
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
@@ -233,10 +238,11 @@ impl Communicator {
         let inner = Inner {
             standing,
             agreements: AtomicU32::new(0),
+            recoveries: recovery::Recoveries::default(),
             process,
             group: named.settled(),
             rank,
-            context: lease.number(),
+            context: AtomicU32::new(lease.number()),
             inter: inter.map(Box::new),
             topology,
             placement: OnceLock::new(),
@@ -302,7 +308,7 @@ impl Communicator {
     #[inline(always)]
     #[must_use]
     pub fn context(&self) -> u32 {
-        self.inner.context * 2
+        self.inner.context.load(Ordering::Relaxed) * 2
     }
 
     /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
@@ -367,7 +373,7 @@ impl Communicator {
     ) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         let sending = inner.process.send_signed(peer, envelope, payload, mode, signature);
         sending.map_err(|error| self.send_failed(error, to, tag))
     }
@@ -445,7 +451,7 @@ impl Communicator {
     }
 
     /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
-    /// `None` where `from` is no member.
+    /// `None` where `from` is no member, or blank.
     #[must_use]
     pub fn receive_outcome(
         &self,
@@ -455,6 +461,7 @@ impl Communicator {
     ) -> Option<Outcome> {
         let inner = &*self.inner;
         let peer = match from {
+            Some(rank) if self.is_blank(rank) => return None,
             Some(rank) => Some(inner.group.peer(rank)?),
             None => None,
         };

@@ -248,11 +248,13 @@ impl Described {
 
     /// # Safety
     /// See [`Way::call`].
-    unsafe fn bind(&self) -> Result<(Input, Output)> {
+    unsafe fn bind(&self, comm: &Communicator) -> Result<(Input, Output)> {
         // SAFETY: the caller's promise is handed on.
         unsafe {
             let input = Input::new(self.gives.buffer.0, self.gives.pieces())?;
-            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), self.loaded)?;
+            // The places of blank ranks come out as they went in.
+            let loaded = self.loaded || comm.has_blanks();
+            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), loaded)?;
             if !self.receives {
                 output.keep();
             }
@@ -266,7 +268,7 @@ impl Described {
     /// See [`Way::call`].
     unsafe fn run(&self, comm: &Communicator) -> Result<()> {
         // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind()? };
+        let (input, mut output) = unsafe { self.bind(comm)? };
         let (payload, lent) = (input.payload, output.lend());
         let combine: Reduce<'_> = &mut |left, right| {
             if let Some(operation) = &self.operation {
@@ -280,7 +282,10 @@ impl Described {
                 comm.perform_uneven(listed, payload, lent, combine)?;
             }
             What::Around(around) => comm.perform_around(*around, payload, lent)?,
-            what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?,
+            what => {
+                let comm = comm.among_living();
+                comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?;
+            }
         }
         output.finish()
     }
@@ -296,7 +301,7 @@ impl Described {
         called: Option<Called>,
     ) -> Result<RequestObject> {
         // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind()? };
+        let (input, mut output) = unsafe { self.bind(comm)? };
         let combine = self
             .operation
             .clone()
@@ -306,7 +311,12 @@ impl Described {
             What::Even(collective) if comm.two_groups().is_none() => {
                 comm.start(collective, buffers, combine, self.tag, called)
             }
+            What::Uneven { what, ref sends } => {
+                let listed = listed(what, sends.as_deref(), &input, &output);
+                comm.start_uneven(listed, buffers, combine, self.tag, called)
+            }
             _ => {
+                let comm = comm.among_living();
                 let schedule = self.what.schedule(comm, &input, &output)?;
                 comm.start_schedule(schedule, buffers, combine, self.tag, called)
             }

@@ -63,6 +63,44 @@ impl<L> Core<L> {
         self.requests.completions += 1;
     }
 
+    /// A failure keeps the members of a strict communicator from everything.
+    pub(super) fn shut_strict(&mut self, contexts: &[u32], failure: &Failure) {
+        for &context in contexts {
+            if let Some(standing) = self.failures.standing(context).filter(|standing| standing.is_strict()) {
+                self.shut(&standing, failure);
+            }
+        }
+    }
+
+    fn shut(&mut self, standing: &Standing, failure: &Failure) {
+        self.set_guard(true);
+        let own = standing.context();
+        self.close(&|context| context & !1 == own, failure);
+        self.requests.completions += 1;
+    }
+
+    /// A communicator has become strict, or not: what has failed before may keep its members from everything.
+    pub(crate) fn look_at_strict(&mut self, standing: &Standing) {
+        if !standing.is_strict() {
+            return;
+        }
+        if let Some(error) = self.failures.broken(standing.context()) {
+            self.shut(standing, &Failure::Lost(error));
+        }
+    }
+
+    /// Another communicator has come into the place of this one: what is under way in it ends.
+    pub(crate) fn retire(&mut self, standing: &Standing) {
+        let own = standing.context();
+        let failure = self.failures.broken(own | 1).map_or(Failure::Revoked, Failure::Lost);
+        self.close(&|context| context & !1 == own, &failure);
+        self.requests.completions += 1;
+        standing.retire();
+        if !self.failures.any_guarded() {
+            self.set_guard(false);
+        }
+    }
+
     /// Revokes a communicator here, and tells the others of it. What is known already is no news.
     pub(crate) fn revoke(&mut self, standing: &Arc<Standing>) {
         let mut letters = Vec::new();
@@ -73,10 +111,7 @@ impl<L> Core<L> {
             return;
         }
         standing.set_revoked();
-        self.set_guard(true);
-        let own = standing.context();
-        self.close(&|context| context & !1 == own, &Failure::Revoked);
-        self.requests.completions += 1;
+        self.shut(standing, &Failure::Revoked);
     }
 
     /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are
@@ -144,7 +179,7 @@ impl<L> Core<L> {
     #[cold]
     pub(crate) fn closed(&mut self, context: u32) -> Option<Failure> {
         self.asked += 1;
-        if self.asked.is_multiple_of(ASKED_PER_LOOK) && !self.failures.any_revoked() {
+        if self.asked.is_multiple_of(ASKED_PER_LOOK) && !self.failures.any_guarded() {
             self.set_guard(false);
         }
         let standing = self.failures.standing(context)?;

@@ -88,6 +88,18 @@ impl<F: Fabric> Engine<F> {
         self.act_on_notes();
     }
 
+    /// [`Standing::set_strict`] was called for a communicator that may have lost members already.
+    pub fn look_at_strict(&mut self, standing: &Standing) {
+        self.core.look_at_strict(standing);
+        self.act_on_notes();
+    }
+
+    /// Another communicator has come into the place of this one: what is under way in it ends, and it hinders nobody.
+    pub fn retire(&mut self, standing: &Standing) {
+        self.core.retire(standing);
+        self.act_on_notes();
+    }
+
     /// Takes part in the next agreement of the members of a communicator. The answer is its number, by which
     /// [`Engine::take_decision`] is asked; a member takes part in one after the other.
     pub fn agree(&mut self, standing: &Arc<Standing>, mine: Contribution) -> u32 {

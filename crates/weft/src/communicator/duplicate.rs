@@ -60,7 +60,7 @@ impl Communicator {
         let duplication =
             Duplication { original, checking, tag, seed, attempts: 1, attempt, id, ended: ended_by };
         process.entrust(Box::new(duplication));
-        Duplicating { original: self.clone(), id, ended }
+        Duplicating { original: self.clone(), id, ended, inherits: true }
     }
 
     /// Stands for a communicator that is still being made: the same group, and no way to send anything.
@@ -105,11 +105,18 @@ pub struct Duplicating {
     original: Communicator,
     id: RequestId,
     ended: Arc<Ended>,
+    /// Whether it gets the attributes of what it is made from.
+    inherits: bool,
 }
 
-type Ended = Mutex<Option<Result<Communicator>>>;
+pub(super) type Ended = Mutex<Option<Result<Communicator>>>;
 
 impl Duplicating {
+    /// Something else that is made while other things go on, without attributes.
+    pub(super) fn bare(original: Communicator, id: RequestId, ended: Arc<Ended>) -> Duplicating {
+        Duplicating { original, id, ended, inherits: false }
+    }
+
     /// The communicator that it will be a copy of.
     #[must_use]
     pub fn original(&self) -> &Communicator {
@@ -145,7 +152,9 @@ impl Duplicating {
         let ended = lock(&self.ended).take();
         let made = ended
             .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
-        made.attributes().inherit(self.original.attributes());
+        if self.inherits {
+            made.attributes().inherit(self.original.attributes());
+        }
         Ok(made)
     }
 }
@@ -165,7 +174,8 @@ impl Attempt {
         let inner = &*meeting.inner;
         let schedule = Ballot::COMBINE.schedule(&meeting.shape());
         let buffers = Buffers { input: sending(&mine), output: all.memory() };
-        let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        let execution =
+            Execution::new(schedule, buffers, inner.context.load(Ordering::Relaxed) * 2 + 1, tag, inner.rank);
         Attempt { proposal, execution, _mine: mine, all }
     }
 }

@@ -134,9 +134,12 @@ impl Communicator {
         self.inner.inter.as_ref().map(|inter| &inter.remote)
     }
 
-    /// Where all members meet: the bridge, or this communicator itself.
+    /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who live.
     pub(super) fn meeting(&self) -> &Communicator {
-        self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge)
+        match &self.inner.inter {
+            Some(inter) => &inter.bridge,
+            None => self.among_living(),
+        }
     }
 
     /// See [`Intercommunicator::connect`].

@@ -32,7 +32,7 @@ impl<'a> Mail<'a> {
     }
 
     fn context(&self) -> u32 {
-        self.from.inner.context * 2 + 1
+        self.from.context() + 1
     }
 
     fn peer(&self, rank: Rank) -> Result<Peer> {

@@ -54,6 +54,9 @@ impl Communicator {
         if self.is_inter() {
             return self.split_across(color, key);
         }
+        if let Some(recovered) = self.recovered() {
+            return recovered.living.split(color, key);
+        }
         let group = match self.size() <= GATHERED_MAX {
             true => self.part_by_all(color, key)?,
             false => self.part_by_root(color, key)?,

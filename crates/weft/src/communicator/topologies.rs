@@ -32,9 +32,9 @@ pub enum Topology {
 
 /// A topology, and whom this rank exchanges with in it.
 pub(crate) struct Arranged {
-    topology: Topology,
+    pub(super) topology: Topology,
     /// None where only one end of an edge knows of it, so that one would wait for what the other does not send.
-    neighbourhood: Option<Neighbourhood>,
+    pub(super) neighbourhood: Option<Neighbourhood>,
 }
 
 impl Topology {
@@ -257,6 +257,9 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
     pub fn perform_around(&self, around: Around, input: Payload<'static>, output: UserMemory) -> Result<()> {
+        if let Some(recovered) = self.recovered() {
+            return recovered.living.perform_around(around, input, output);
+        }
         let neighbourhood = self.neighbourhood()?;
         let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
         let new = || (Kind::Around(around), around.schedule(neighbourhood));

@@ -8,6 +8,7 @@ use messaging::{Engine, Failure, Failures};
 use super::Process;
 use crate::error::Class;
 use crate::fabrics::{Fabrics, Ledger};
+use crate::group::Group;
 
 impl Process {
     /// From now on the launcher's ledger is looked at by who waits.
@@ -67,6 +68,22 @@ impl Process {
         if self.is_shared() {
             self.rouse(engine);
         }
+    }
+
+    /// Learns of failures from the others.
+    pub(crate) fn learn(&self, failed: &Group) {
+        self.act(|engine| {
+            let news: Vec<Peer> = failed.iter().filter(|peer| !engine.is_lost(*peer)).collect();
+            if news.is_empty() {
+                return;
+            }
+            self.receive_what_is_left(engine);
+            for peer in news {
+                let what = format!("process {} has ended\nOther processes have learned of it first.", peer.0);
+                engine.bury(peer, FabricError { fabric: "weft", fault: Fault::Died, what });
+            }
+            engine.progress();
+        });
     }
 
     /// What a process has sent before it ended is here by now, and is received before anybody hears of its end.
