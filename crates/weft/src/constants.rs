@@ -8,7 +8,8 @@
 //! line gets under the first, sending at once ends.
 //!
 //! A job takes the constants from a small file, written by `weft explain lanes --measure`: one `open` at start, and no
-//! file is made. Without one, those below hold. Ranks may differ in them: how a message goes is its sender's choice.
+//! file is made. Without one those below hold, but what a read takes at least is looked at when a process starts, since kernels
+//! and processors differ most in that. Ranks may differ in them: how a message goes is its sender's choice.
 //!
 //! ```text
 //! weft constants 1          the version of this format
@@ -104,6 +105,13 @@ impl Constants {
         let crossing = if per_byte > 0.0 { head_start / per_byte } else { f64::INFINITY };
         // A cast of a float stops at the ends of the range.
         (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
+    }
+
+    /// The same where a read of a few bytes takes so long.
+    #[must_use]
+    fn with_least_read(self, ns: f64) -> Constants {
+        let pull = self.pull.map(|pull| Line { fixed_ns: ns.clamp(0.0, LEAST_READ_NS_MAX), ..pull });
+        Constants { pull, ..self }
     }
 
     fn is_sane(&self) -> bool {
@@ -230,6 +238,19 @@ pub struct Found {
     pub warning: Option<String>,
 }
 
+impl Found {
+    /// The same, where nothing was measured, with what a read of a few bytes takes in this process.
+    #[must_use]
+    pub(crate) fn looked_at(self, least_read_ns: Option<f64>) -> Found {
+        match least_read_ns {
+            Some(ns) if self.file.is_none() => {
+                Found { constants: self.constants.with_least_read(ns), ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 impl ConstantsFrom {
     /// The folder for caches of the user that these variables describe; without one, the built-in constants hold.
     pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
@@ -303,6 +324,8 @@ const MAGIC_VERSION: &str = "1";
 const FILE_BYTES_MAX: u64 = 4096;
 /// A second: whatever takes longer is no constant of a machine.
 const TIME_NS_MAX: f64 = 1e9;
+/// One that takes longer was disturbed.
+const LEAST_READ_NS_MAX: f64 = 5e3;
 /// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
 const EAGER_BYTES_LEAST: usize = 8 << 10;
 /// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
@@ -323,6 +346,18 @@ mod tests {
         copy: Line { fixed_ns: 410.0, byte_ns: 0.0705 },
         pull: Some(Line { fixed_ns: 540.0, byte_ns: 0.046 }),
     };
+
+    #[test]
+    fn where_nothing_was_measured_a_slow_read_is_seen() {
+        let built_in = Found { constants: Constants::BUILT_IN, file: None, warning: None };
+        let quick = built_in.clone().looked_at(Some(500.0)).constants.eager_bytes_max();
+        let slow = built_in.clone().looked_at(Some(1900.0)).constants.eager_bytes_max();
+        let disturbed = built_in.clone().looked_at(Some(1e9)).constants.eager_bytes_max();
+        assert_eq!((quick, slow, disturbed), (EAGER_BYTES_LEAST, 17_344, EAGER_BYTES_MOST));
+        assert_eq!(built_in.clone().looked_at(None), built_in);
+        let measured = Found { file: Some("constants".into()), ..built_in };
+        assert_eq!(measured.clone().looked_at(Some(1900.0)), measured);
+    }
 
     #[test]
     fn what_was_written_is_read_again() {

@@ -15,7 +15,7 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch};
+use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
 
 mod bell;
 mod cards;
@@ -36,7 +36,7 @@ use tcp::Tcp;
 
 use crate::card::{Card, Token};
 use crate::config::{Config, FabricName};
-use crate::constants::Found;
+use crate::constants::{ConstantsFrom, Found};
 use crate::error::{Class, Error, Result};
 use crate::exchange::Exchange;
 use crate::group::Group;
@@ -252,6 +252,8 @@ impl Fabrics {
         let seats = peers.len() as u32;
         let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
         let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
+        let looks = place.config.pull && place.config.constants != ConstantsFrom::BuiltIn;
+        let found = found.looked_at(if looks { least_read_ns() } else { None });
         // Once for each node.
         if let Some(warning) = found.warning.as_ref().filter(|_| seat == 0) {
             crate::tell(format_args!("weft: {warning}"));

@@ -60,7 +60,7 @@ mod loom_tests;
 pub use crate::{
     bell::ShmBell,
     board::{Board, Boards},
-    cma::Refusal,
+    cma::{Refusal, least_read_ns},
     common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
