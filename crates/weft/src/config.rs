@@ -9,7 +9,7 @@ use process_manager::{Protocol, Wishes};
 
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
-use crate::fabrics::PACKET_VARIABLE;
+use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
 use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
 
@@ -349,8 +349,7 @@ impl Config {
     fn read_libfabric(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
         self.libfabric_domains = read("WEFT_LIBFABRIC_DOMAINS").as_deref().map(names);
-        // What is no number libfabric does not take either.
-        self.libfabric_packet_bytes = read(PACKET_VARIABLE).and_then(|value| value.trim().parse().ok());
+        self.libfabric_packet_bytes = read(PACKET_VARIABLE).as_deref().map(packet_bytes);
         if let Some(value) = read("WEFT_LIBFABRIC_RAILS") {
             let rails = parse("WEFT_LIBFABRIC_RAILS", &value, "1 to 4")?;
             if !(1..=4).contains(&rails) {
@@ -555,7 +554,7 @@ mod tests {
         assert_eq!(domains, Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
         assert_eq!(read("WEFT_LIBFABRIC_RAILS", "2").unwrap().libfabric_rails, 2);
         let packet = |value: &'static str| read(PACKET_VARIABLE, value).unwrap().libfabric_packet_bytes;
-        assert_eq!([packet("4096"), packet("many")], [Some(4096), None]);
+        assert_eq!([packet("4096"), packet("0x1000"), packet("")], [Some(4096), Some(4096), None]);
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");

@@ -23,6 +23,7 @@ mod memory;
 mod one_sided;
 
 pub use bell::FabricsBell;
+pub(crate) use libfabric::packet_bytes;
 pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,

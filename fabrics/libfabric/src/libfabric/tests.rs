@@ -1,6 +1,8 @@
 //! The suite of every fabric: on the providers that this machine has, and on one that demands what these do not.
 
 use super::*;
+use crate::memory::BUFFER_BYTES;
+use crate::packets::PACKET_BYTES;
 use crate::wire::FRAME_BYTES;
 use fabric::conformance::Pair;
 use libfabric_sys::mock::{self, Rules};
