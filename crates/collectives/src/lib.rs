@@ -82,7 +82,7 @@ pub use neighbourhood::{Around, Neighbourhood};
 pub use nesting::{Nesting, Run};
 pub use reduce::{Reduce, reduce};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter, reduce_scatter_block};
-pub use scan::{exscan, scan};
+pub use scan::{exscan, scan, scanning_order};
 pub use scatter::{Scatter, scatter, scatterv};
 pub use schedule::{Buffer, Schedule, Span, Step};
 pub use shape::{Cores, Operator, Shape};

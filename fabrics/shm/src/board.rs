@@ -120,14 +120,19 @@ impl Board {
         self.seats.len() as u32
     }
 
-    /// Writes this member's entry of that number. Those who may sleep are to be [woken](Board::wake) afterwards.
+    /// Writes this member's entry of that number, which is two parts, one behind the other. Those who may sleep are to be
+    /// [woken](Board::wake) afterwards.
     #[inline]
-    pub fn put(&self, number: u32, payload: Payload<'_>) {
-        debug_assert!(payload.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
+    pub fn put(&self, number: u32, [front, back]: [Payload<'_>; 2]) {
+        debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
         let (memory, entry) = (self.segment.memory(), entry_at(self.at, self.here, number));
-        let payload = payload.part(0, BOARD_PAYLOAD_BYTES_MAX);
-        memory.put(entry + BOARD_PAYLOAD, payload);
-        memory.put_words(entry + BOARD_BYTES_WORD, [payload.bytes() as u32]);
+        let front = front.part(0, BOARD_PAYLOAD_BYTES_MAX);
+        let back = back.part(0, BOARD_PAYLOAD_BYTES_MAX - front.bytes());
+        memory.put(entry + BOARD_PAYLOAD, front);
+        if back.bytes() > 0 {
+            memory.put(entry + BOARD_PAYLOAD + front.bytes(), back);
+        }
+        memory.put_words(entry + BOARD_BYTES_WORD, [(front.bytes() + back.bytes()) as u32]);
         memory.word(entry).store(number, Ordering::Release);
     }
 
@@ -247,7 +252,7 @@ mod tests {
     fn an_entry_is_seen_by_all_and_under_its_number_alone() {
         let members = all(&boards(3), 3);
         let data: Vec<u8> = (0..200).collect();
-        members[1].put(1, Payload::from(&data[..]));
+        members[1].put(1, [&data[..150], &data[150..]].map(Payload::from));
         for member in &members {
             assert!(
                 member.has(1, 1)
@@ -257,7 +262,7 @@ mod tests {
             );
             assert_eq!(member.read(1, 1, member.bytes(1, 1), |payload| payload.to_vec()), data);
         }
-        members[1].put(2, Payload::EMPTY);
+        members[1].put(2, [Payload::EMPTY; 2]);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
         assert!(!members[0].has(3, 1), "there is no such member");
     }
@@ -293,7 +298,7 @@ mod tests {
             |place: u32, number: u32| vec![(place * Board::DEPTH + number) as u8; Board::PAYLOAD_BYTES_MAX];
         for number in 1..=Board::DEPTH {
             for (place, member) in members.iter().enumerate() {
-                member.put(number, Payload::from(&of(place as u32, number)[..]));
+                member.put(number, [Payload::from(&of(place as u32, number)[..]), Payload::EMPTY]);
                 member.pass(number);
             }
         }
@@ -315,7 +320,7 @@ mod tests {
         assert_eq!(numbers.len(), BOARDS as usize, "each is had once");
         let join = |here| boards.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
         let (first, second) = (join(0), join(1));
-        first.put(1, Payload::EMPTY);
+        first.put(1, [Payload::EMPTY; 2]);
         first.pass(9);
         drop(first);
         assert_eq!(boards.found(2), None, "the other member still looks at it");

@@ -188,6 +188,11 @@ pub unsafe fn mpi_gather(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::gather(&way, gives, gets, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
@@ -341,6 +346,11 @@ pub unsafe fn mpi_scatter(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scatter(&way, gives, gets, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::parts(runtime, two.ranks(), sendbuf, sendcount, sendtype);

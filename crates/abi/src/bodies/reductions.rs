@@ -193,6 +193,10 @@ pub unsafe fn mpi_scan(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scan(&way, false, (sendbuf, recvbuf), count, datatype, op, comm) } {
+        return code;
+    }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
     unsafe { everywhere.call(&way, Collective::Scan, None) }
@@ -211,6 +215,10 @@ pub unsafe fn mpi_exscan(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scan(&way, true, (sendbuf, recvbuf), count, datatype, op, comm) } {
+        return code;
+    }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
     unsafe { everywhere.call(&way, Collective::Exscan, None) }
@@ -230,6 +238,12 @@ pub unsafe fn mpi_reduce_scatter_block(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    let swapped =
+        unsafe { swaps::reduce_scatter_block(&way, sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    if let Some(code) = swapped {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;

@@ -4,12 +4,15 @@
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.
 
+mod plan;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use collectives::{Cause, Collective, Reduction, bcast, combining_order};
+use collectives::{Block, Cause, Collective, Listed, bcast};
 use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::Rank;
 
+use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
 use super::{Communicator, Reduce};
 use crate::error::Result;
 use crate::fabrics::Board;
@@ -55,7 +58,25 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
-        let bytes = entry_bytes(collective, self.size())?;
+        let plan = Plan::of(collective, self.inner.rank, self.size())?;
+        Some(self.visit()?.carry_out(&plan, input, output, reduce))
+    }
+
+    /// The same with blocks that differ in length.
+    #[inline]
+    pub(super) fn perform_uneven_by_board(
+        &self,
+        listed: Listed<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Option<Result<()>> {
+        let plan = Plan::listed(listed, self.inner.rank, self.size())?;
+        Some(self.visit()?.carry_out(&plan, input, output, reduce))
+    }
+
+    /// Begins the next operation on the board, if there is one.
+    fn visit(&self) -> Option<Visit<'_>> {
         // What has lost a member, or is revoked, says so by messages.
         if self.inner.standing.is_closed() {
             return None;
@@ -70,16 +91,7 @@ impl Communicator {
         if is_turn_due(number) {
             self.process().progress();
         }
-        let visit = Visit { of: self, bulletin, number };
-        Some(match collective {
-            Collective::Barrier => visit.exchange_all(Payload::EMPTY),
-            Collective::Bcast { root, .. } => visit.bcast(root, bytes, output),
-            Collective::Allgather(of) => visit.allgather((bytes, of.in_place), input, output),
-            Collective::Alltoall(of) => visit.alltoall_of_two((bytes, of.in_place), input, output),
-            Collective::Allreduce(of) => visit.allreduce(of, input, output, reduce),
-            Collective::Reduce(root, of) => visit.reduce_of_two((root, of), input, output, reduce),
-            _ => unreachable!("{collective:?} has no entries"),
-        })
+        Some(Visit { of: self, bulletin, number })
     }
 
     /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`],
@@ -101,7 +113,7 @@ impl Communicator {
         }
         bulletin.number.store(number, Ordering::Relaxed);
         if let Some(payload) = give {
-            bulletin.board.put(number, payload);
+            bulletin.board.put(number, [payload, Payload::EMPTY]);
             bulletin.board.wake();
         }
         let Some(room) = get else {
@@ -121,7 +133,7 @@ impl Communicator {
         let visit = Visit { of: self, bulletin, number };
         let other = Rank(1 - self.rank().0);
         visit.hear(other, room.bytes())?;
-        visit.read(other, room.bytes(), |data| room.memory().write_at(0, data));
+        visit.board().read(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
         visit.heard_all();
         Ok(())
     }
@@ -168,115 +180,75 @@ impl Communicator {
 }
 
 impl Visit<'_> {
-    fn bcast(&self, root: Rank, bytes: usize, output: &mut UserMemory) -> Result<()> {
-        if root == self.of.rank() {
-            return self.give(output.payload().part(0, bytes));
-        }
-        self.hear(root, bytes)?;
-        self.read(root, bytes, |data| output.write_at(0, data));
-        self.heard_one();
-        Ok(())
-    }
-
-    fn allgather(
+    /// Writes this member's entry, and reads those that are for it.
+    fn carry_out(
         &self,
-        (bytes, in_place): (usize, bool),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-    ) -> Result<()> {
-        let here = self.of.rank().0 as usize * bytes;
-        if !in_place {
-            output.write_at(here, input.part(0, bytes));
-        }
-        self.exchange_all(output.payload().part(here, bytes))?;
-        for from in self.others() {
-            self.read(from, bytes, |data| output.write_at(from.0 as usize * bytes, data));
-        }
-        Ok(())
-    }
-
-    /// Of more ranks each entry would hold blocks for all.
-    fn alltoall_of_two(
-        &self,
-        (bytes, in_place): (usize, bool),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-    ) -> Result<()> {
-        let here = self.of.rank().0 as usize;
-        let other = 1 - here;
-        if in_place {
-            self.exchange_all(output.payload().part(other * bytes, bytes))?;
-        } else {
-            output.write_at(here * bytes, input.part(here * bytes, bytes));
-            self.exchange_all(input.part(other * bytes, bytes))?;
-        }
-        self.read(Rank(other as u32), bytes, |data| output.write_at(other * bytes, data));
-        Ok(())
-    }
-
-    /// All members combine all contributions, in one order: so all have the same bits.
-    fn allreduce(
-        &self,
-        of: Reduction,
+        plan: &Plan<'_>,
         input: Payload<'_>,
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let own = own(of, input, output);
-        self.exchange_all(own)?;
-        self.combine(own, reduce, |result| output.write_at(0, result));
-        Ok(())
-    }
-
-    /// More ranks combine on their way, so that not one of them does it all.
-    fn reduce_of_two(
-        &self,
-        (root, of): (Rank, Reduction),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-        reduce: Reduce<'_>,
-    ) -> Result<()> {
-        let own = own(of, input, output);
-        if root != self.of.rank() {
-            return self.give(own);
+        let contribution = if plan.is_loaded { giving(output) } else { input };
+        let part = |Block { offset, bytes }| contribution.part(offset, bytes);
+        if let Some(place) = plan.kept() {
+            output.write_at(place, part(plan.own()));
         }
-        self.hear(Rank(1 - root.0), own.bytes())?;
-        self.heard_one();
-        self.combine(own, reduce, |result| output.write_at(0, result));
+        if plan.gives {
+            self.give(plan.entry().map(part))?;
+        }
+        if plan.hears == Hears::Nobody {
+            return Ok(());
+        }
+        if plan.gives {
+            self.board().wake();
+        }
+        plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0))?;
+        match plan.hears {
+            Hears::Others => self.heard_all(),
+            _ => self.heard_some(),
+        }
+        match plan.then {
+            Then::Combined(sum) => self.combine(plan, sum, part(plan.own()), reduce, output),
+            Then::Taken | Then::Placed => {
+                for from in plan.writers() {
+                    self.read(from, plan, |data| output.write_at(plan.place(from), data));
+                }
+            }
+        }
         Ok(())
     }
 
-    /// Combines this member's contribution with those of all others, which are there.
-    fn combine(&self, own: Payload<'_>, reduce: Reduce<'_>, write: impl FnOnce(Payload<'_>) -> usize) {
-        let (size, bytes) = (self.of.size(), own.bytes());
+    /// Combines contributions, which are there.
+    fn combine(
+        &self,
+        plan: &Plan<'_>,
+        sum: Sum,
+        own: Payload<'_>,
+        reduce: Reduce<'_>,
+        output: &mut UserMemory,
+    ) {
+        let (here, size, bytes) = (self.of.rank(), self.of.size(), own.bytes());
         let room = self.bulletin.room.hold().take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
         let mut places = room.memory();
         let at = |rank: Rank| rank.0 as usize * bytes;
-        places.write_at(at(self.of.rank()), own);
-        for from in self.others() {
-            self.read(from, bytes, |data| places.write_at(at(from), data));
+        for from in sum.of(size) {
+            if from == here {
+                places.write_at(at(from), own);
+            } else {
+                self.read(from, plan, |data| places.write_at(at(from), data));
+            }
         }
-        for (lower, higher) in combining_order(size) {
+        let result = sum.in_order(size, |lower, higher| {
             reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
-        }
-        write(room.payload().part(at(Rank(size - 1)), bytes));
+        });
+        output.write_at(0, room.payload().part(at(result), bytes));
         *self.bulletin.room.hold() = Some(room);
     }
 
-    /// Writes this member's entry, and waits for everybody's, as long as it is.
-    fn exchange_all(&self, payload: Payload<'_>) -> Result<()> {
-        let bytes = payload.bytes();
-        self.give(payload)?;
-        self.board().wake();
-        self.others().try_for_each(|from| self.hear(from, bytes))?;
-        self.heard_all();
-        Ok(())
-    }
-
     /// Writes this member's entry, when all members are through with the one whose place it takes.
-    fn give(&self, payload: Payload<'_>) -> Result<()> {
+    fn give(&self, parts: [Payload<'_>; 2]) -> Result<()> {
         self.await_room()?;
-        self.board().put(self.number, payload);
+        self.board().put(self.number, parts);
         Ok(())
     }
 
@@ -308,7 +280,7 @@ impl Visit<'_> {
     }
 
     /// Whoever has written an entry knew that all are through with the one whose place it takes.
-    fn heard_one(&self) {
+    fn heard_some(&self) {
         let least = self.number.wrapping_sub(Board::DEPTH);
         if is_before(self.bulletin.read_by_all.load(Ordering::Relaxed), least) {
             self.bulletin.read_by_all.store(least, Ordering::Relaxed);
@@ -341,9 +313,11 @@ impl Visit<'_> {
         }
     }
 
+    /// Lends the part of an entry that is for this member.
     #[inline]
-    fn read(&self, from: Rank, bytes: usize, reader: impl FnOnce(Payload<'_>) -> usize) {
-        self.board().read(from.0, self.number, bytes, reader);
+    fn read(&self, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
+        let (entry, Block { offset, bytes }) = plan.heard(from);
+        self.board().read(from.0, self.number, entry, |data| reader(data.part(offset, bytes)));
     }
 
     /// The other members, beginning behind this one.
@@ -398,12 +372,6 @@ impl Bulletin {
     }
 }
 
-/// This member's contribution.
-fn own<'a>(of: Reduction, input: Payload<'a>, output: &UserMemory) -> Payload<'a> {
-    let bytes = of.count * of.operator.element_bytes;
-    if of.in_place { giving(output).part(0, bytes) } else { input.part(0, bytes) }
-}
-
 /// Whether an entry may be written, where everybody is through up to a number.
 #[inline(always)]
 fn is_room(number: u32, through: u32) -> bool {
@@ -421,31 +389,8 @@ fn is_turn_due(number: u32) -> bool {
     number.is_multiple_of(VISITS_PER_TURN)
 }
 
-/// The length of an entry of that operation, where it goes by a board among so many members.
-#[inline]
-fn entry_bytes(collective: Collective, size: u32) -> Option<usize> {
-    let bytes = match collective {
-        Collective::Barrier => return Some(0),
-        Collective::Bcast { bytes, .. } => bytes,
-        Collective::Allgather(of) => of.bytes,
-        Collective::Alltoall(of) if size == 2 => of.bytes,
-        Collective::Reduce(_, of) if size == 2 => of.count * of.operator.element_bytes,
-        Collective::Allreduce(of) => {
-            let bytes = of.count * of.operator.element_bytes;
-            if bytes.saturating_mul(size as usize) > ROOM_BYTES {
-                return None;
-            }
-            bytes
-        }
-        _ => return None,
-    };
-    (1..=Board::PAYLOAD_BYTES_MAX).contains(&bytes).then_some(bytes)
-}
-
 /// Before so many operations a board is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
-/// What all contributions may take that each member combines: more are combined faster in parts.
-const ROOM_BYTES: usize = 8 << 10;
 /// A program whose operations all go by boards makes a turn of progress for each so many of them.
 const VISITS_PER_TURN: u32 = 16;
 /// What rank 0 says where no board is to be had.

@@ -110,6 +110,10 @@ impl Communicator {
             let masked = listed.masked(&recovered.ranks, self.size());
             return self.perform_masked(recovered, masked, (input, output), reduce);
         }
+        let mut output = output;
+        if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, reduce) {
+            return done;
+        }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
         self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce)
     }
