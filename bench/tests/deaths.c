@@ -10,6 +10,8 @@
 #define _DEFAULT_SOURCE 1
 #include "check.h"
 
+#include <mpix_ft.h>
+
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -35,6 +37,11 @@ static void be_a_child(void) {
     CHECK(waitpid(child, &status, 0) == child);
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
     for (;;) pause(); /* until the launcher ends the job */
+}
+
+/* The rank in the world. */
+static int victim_of(int of_group, int size) {
+    return of_group * size + (of_group % WAYS == FIRST_BEFORE_LINES ? 0 : size - 1);
 }
 
 static void die(void) {
@@ -73,26 +80,25 @@ int main(int argc, char **argv) {
     MPI_Comm comm;
     const char *fabric = getenv("WEFT_FABRIC");
     /* By messages, somebody can wait for one who has given up: only two have nobody else to wait for. */
-    int size = fabric != NULL && strstr(fabric, "shm") != NULL ? 4 : 2, rank, is_victim;
+    int size = fabric != NULL && strstr(fabric, "shm") != NULL ? 4 : 2, is_victim;
     be_a_child();
     check_open(argc, argv);
     group = check_rank / size;
     way = group % WAYS;
     OK(MPI_Comm_split(MPI_COMM_WORLD, group, 0, &comm));
     OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    OK(MPI_Comm_rank(comm, &rank));
-    is_victim = rank == (way == FIRST_BEFORE_LINES ? 0 : size - 1);
+    is_victim = check_rank == victim_of(group, size);
     section(names[way]);
-    CLASS(until_lost(comm, is_victim, size), MPI_ERR_PROC_ABORTED);
+    CLASS(until_lost(comm, is_victim, size), MPIX_ERR_PROC_FAILED);
     section("once more");
-    CLASS(MPI_Barrier(comm), MPI_ERR_PROC_ABORTED);
+    CLASS(MPI_Barrier(comm), MPIX_ERR_PROC_FAILED);
     section("telling");
     if (check_rank != 0) {
         OK(MPI_Send(NULL, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD));
         for (;;) pause();
     }
-    for (int others = check_size - check_size / size - 1; others > 0; others--)
-        OK(MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    for (int from = 1; from < check_size; from++)
+        if (from != victim_of(from / size, size)) OK(MPI_Recv(NULL, 0, MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     printf("all who live have noticed\n");
     fflush(stdout);
     MPI_Abort(MPI_COMM_WORLD, 9);
