@@ -1,5 +1,5 @@
 // ranks: 4 8 12
-// launch: --ft
+// launch: --ft=blank
 // not libfabric: what a provider tells of a dead process differs from one to the next
 // Members die in the middle of operations of communicators with blank ranks, and in the middle of recoveries: nobody waits for
 // ever (D1), who succeeds has the part of everybody who is not blank (D2), and all have the same blanks (R1, R2). In every other
@@ -143,7 +143,7 @@ static void recover(void) {
 }
 
 int main(int argc, char **argv) {
-    int number = 0, left, seed = 0, steps = 0;
+    int number = 0, left, seed = 0, steps = 0, mode[4];
     check_open(argc, argv);
     if (check_rank == 0) seed = (int)((getpid() * 2654435761u) >> 4);
     OK(MPI_Bcast(&seed, 1, MPI_INT, 0, MPI_COMM_WORLD));
@@ -153,6 +153,9 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     OK(MPIX_Comm_set_ft_mode(comm, MPIX_FT_MODE_BLANK, strict ? MPIX_FT_MSG_RESET : MPIX_FT_MSG_CONT,
             MPIX_FT_COLL_LOCAL, MPIX_FT_P2P_PROC_NULL));
+    section("what the launcher says is the mode of the world");
+    OK(MPIX_Comm_get_ft_mode(MPI_COMM_WORLD, &mode[0], &mode[1], &mode[2], &mode[3]));
+    SAME(mode[0], MPIX_FT_MODE_BLANK);
     look();
     dice = (unsigned)(seed + 77 * check_rank);
     /* Two stay to the end. */

@@ -376,6 +376,13 @@ impl Place {
         job::compile(&self.bin.join("mpicc"), &strict, &case.sources, program, LIMIT)
     }
 
+    /// Whatever this user has measured of the machine, tests do without.
+    fn weftrun(&self) -> Command {
+        let mut weftrun = Command::new(self.bin.join("weftrun"));
+        weftrun.env("XDG_CACHE_HOME", &self.folder);
+        weftrun
+    }
+
     fn launch(
         &self,
         fabric: &str,
@@ -384,7 +391,7 @@ impl Place {
         case: &Case,
         preload: Option<&Path>,
     ) -> Result<Finished, String> {
-        let mut weftrun = Command::new(self.bin.join("weftrun"));
+        let mut weftrun = self.weftrun();
         weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric]).args(&case.launch);
         if let Some(library) = preload {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
@@ -426,7 +433,7 @@ impl Place {
             ("mapped alloc_mem, WEFT_CMA=0", &["-x", "WEFT_CMA=0"], &[]),
             ("mapped alloc_mem, malloc instead", &[], &["plain"]),
         ] {
-            let mut weftrun = Command::new(self.bin.join("weftrun"));
+            let mut weftrun = self.weftrun();
             weftrun.args(["-n", "2", "--fabric", "shm"]).args(launcher);
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display())).arg(&program).args(options);
             let finished = job::run(&mut weftrun, LIMIT, &program.with_extension("log"));

@@ -42,7 +42,7 @@ pub struct Options {
     pub initial_errhandler: Option<String>,
 
     /// Go on when a rank fails, as far as the program lets it: errors of MPI tell the others. MODE is what happens to
-    /// communicators that have lost a member: none, by itself
+    /// communicators that have lost a member when the program has them recover: none, abort, blank or shrink
     #[arg(
         long,
         value_name = "MODE",
@@ -224,9 +224,12 @@ fn fabrics(list: &str) -> Result<String, String> {
 }
 
 fn failure_mode(name: &str) -> Result<String, String> {
-    match name {
-        "none" => Ok(name.to_owned()),
-        _ => Err("the one mode that there is is `none`: MPI changes no communicator by itself".to_owned()),
+    match weft::FtMode::named(name) {
+        Some(weft::FtMode::Rebuild) => {
+            Err("processes cannot be started again yet: choose blank or shrink".to_owned())
+        }
+        Some(_) => Ok(name.to_owned()),
+        None => Err("choose from none, abort, blank and shrink".to_owned()),
     }
 }
 
@@ -328,9 +331,15 @@ mod tests {
 
     #[test]
     fn survival_by_any_habit() {
-        for form in
-            ["--ft", "--ft=none", "--with-ft ulfm", "--with-ft mpi", "-with-ft true", "-disable-auto-cleanup"]
-        {
+        for form in [
+            "--ft",
+            "--ft=none",
+            "--ft=blank",
+            "--with-ft ulfm",
+            "--with-ft mpi",
+            "-with-ft true",
+            "-disable-auto-cleanup",
+        ] {
             let options = read(&format!("weftrun -n 2 {form} ./a none")).unwrap();
             assert!(options.survives(), "{form}");
             assert_eq!(options.command, ["./a", "none"], "{form}");
@@ -372,7 +381,7 @@ mod tests {
             ("weftrun --hostfile=f a", "srun --mpi=pmi2"),
             ("weftrun --frobnicate a", "--frobnicate"),
             ("weftrun --initial-errhandler mpi_errors_ignore a", "choose from mpi_errors_are_fatal"),
-            ("weftrun --ft=heal a", "the one mode that there is"),
+            ("weftrun --ft=heal a", "choose from none, abort, blank and shrink"),
             ("weftrun --with-ft heal a", "choose from ulfm and no"),
             ("weftrun --pset ocean a", "a name, =, and ranks"),
             ("weftrun --pset mpi://moon=1 a", "does not begin with mpi://"),

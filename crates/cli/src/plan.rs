@@ -149,6 +149,7 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment.extend(options.fabric.iter().map(|fabrics| ("WEFT_FABRIC".into(), fabrics.into())));
     let handler = options.initial_errhandler.iter();
     environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
+    environment.extend(options.ft.iter().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
     if !options.pset.is_empty() {
         environment.push(("WEFT_PSETS".into(), options.pset.join(";").into()));
     }

@@ -50,7 +50,7 @@ use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::group::Group;
 pub(crate) use agree::Counts;
-use board::Bulletin;
+use board::Founded;
 use inter::Inter;
 pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
@@ -62,6 +62,11 @@ use crate::scattered::Gathered;
 use topologies::Arranged;
 
 /// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
+///
+/// Several threads may use it at once where the library was started for them, but one at a time is in a blocking collective
+/// operation of it (MPI 5.0 §6.14). Two are an error of the program, which is told ([`Class::Other`](crate::Class::Other)) where
+/// it is seen; elsewhere which of them meets which of another rank is a matter of chance. Give each thread a
+/// [duplicate](Communicator::duplicate).
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -110,7 +115,7 @@ struct Inner {
     /// The latest of them.
     recent: Lock<Recent>,
     /// Where its members write lines for each other, once that is known; empty where they do not.
-    bulletin: OnceLock<Option<Box<Bulletin>>>,
+    bulletin: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
     before_bulletin: AtomicU32,
     /// Given by the program.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use collectives::{Forced, NotForced};
 use process_manager::{Protocol, Wishes};
 
+use crate::communicator::FtMode;
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
@@ -22,6 +23,8 @@ pub struct Config {
     pub segment: Option<i32>,
     /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
     pub ledger: Option<i32>,
+    /// What becomes of communicators that have lost a member, where the program says nothing else.
+    pub ft_mode: FtMode,
     /// Whether a peer's memory may be read directly (CMA).
     pub pull: bool,
     /// The ports to listen on.
@@ -173,6 +176,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
+        name: "WEFT_FT_MODE",
+        meaning: "what becomes of communicators that have lost a member: none, abort, blank or shrink; default none",
+    },
+    Variable {
         name: "WEFT_FAILURES_FD",
         meaning: "set by weftrun --ft: the descriptor of what tells which ranks have ended",
     },
@@ -268,9 +275,7 @@ impl Config {
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
         }
-        if let Some(value) = read("WEFT_FAILURES_FD") {
-            config.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
-        }
+        config.read_failures(&read)?;
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
         }
@@ -328,6 +333,19 @@ impl Config {
         Ok(config)
     }
 
+    /// What happens when processes fail.
+    fn read_failures(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
+        if let Some(value) = read("WEFT_FT_MODE") {
+            let known = FtMode::named(&value).filter(|mode| *mode != FtMode::Rebuild);
+            self.ft_mode =
+                known.ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank or shrink"))?;
+        }
+        if let Some(value) = read("WEFT_FAILURES_FD") {
+            self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
+        }
+        Ok(())
+    }
+
     /// What things cost, and how collective algorithms are chosen.
     fn read_costs(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.constants = match read("WEFT_CONSTANTS").as_deref() {
@@ -381,6 +399,7 @@ impl Default for Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
             ledger: None,
+            ft_mode: FtMode::None,
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,
@@ -593,6 +612,7 @@ mod tests {
             ("WEFT_COLLECTIVE", "allreduce:rings"),
             ("WEFT_PROCESS_MANAGER", "pmi3"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
+            ("WEFT_FT_MODE", "heal"),
             ("WEFT_PSETS", "app://ocean"),
             ("WEFT_PSETS", "mpi://moon=1"),
             ("WEFT_PSETS", "a=0-3,2"),

@@ -31,7 +31,7 @@ pub use libfabric::{
 pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub(crate) use shm::{Board, Boards, Common, Ledger, same_user};
+pub(crate) use shm::{Board, Boards, Common, Course, Ledger, is_before, is_room, same_user};
 pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 

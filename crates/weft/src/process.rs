@@ -364,17 +364,19 @@ impl Process {
     /// Waits until the request is over.
     #[inline]
     pub(crate) fn wait(&self, request: RequestId) -> Outcome {
-        self.until_held(self.hold(), Interest::Request(request), |engine| engine.conclude(request))
+        self.until_held(self.hold(), Interest::Request(request), |engine| {
+            self.or_wanted(engine.conclude(request), request)
+        })
     }
 
     /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]); it stays.
     pub fn wait_here(&self, request: RequestId) {
-        self.until(|engine| engine.peek(request).map(drop));
+        self.until(|engine| self.or_wanted(engine.peek(request), request).map(drop));
     }
 
     /// One turn of progress, then whether the request is over.
     pub(crate) fn test(&self, request: RequestId) -> Option<Outcome> {
-        self.look(|engine| engine.conclude(request))
+        self.look(|engine| self.or_wanted(engine.conclude(request), request))
     }
 
     /// Takes a request that is over; `None` when it is not, or not any more.
@@ -384,7 +386,22 @@ impl Process {
 
     /// Looks at how a request ended without taking it.
     pub fn peek(&self, request: RequestId) -> Option<Outcome> {
-        self.look(|engine| engine.peek(request))
+        self.look(|engine| self.or_wanted(engine.peek(request), request))
+    }
+
+    /// Of a request that is not over, the operation behind it learns that somebody wants its end.
+    #[inline]
+    fn or_wanted(&self, ended: Option<Outcome>, request: RequestId) -> Option<Outcome> {
+        if ended.is_none() && self.checks() {
+            self.background.want(request);
+        }
+        ended
+    }
+
+    /// The positions of the requests that are over.
+    fn over(&self, engine: &mut Engine<Fabrics>, requests: &[Option<RequestId>]) -> Vec<usize> {
+        let mut is_over = |request: RequestId| self.or_wanted(engine.peek(request), request).is_some();
+        (0..requests.len()).filter(|&place| requests[place].is_none_or(&mut is_over)).collect()
     }
 
     /// One turn of progress, then the positions of the requests that are over; `None` counts as over.
@@ -393,7 +410,7 @@ impl Process {
         // Some that are over must not keep the others from getting on: the turn comes first.
         let mut turned = false;
         let ready = self.look(|engine| {
-            let ready = over(engine, requests);
+            let ready = self.over(engine, requests);
             let all = ready.len() == requests.len();
             let answer = if turned { !ready.is_empty() } else { all };
             turned = true;
@@ -405,13 +422,13 @@ impl Process {
     /// The same, waiting until there is one.
     #[must_use]
     pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
-        self.until(|engine| Some(over(engine, requests)).filter(|ready| !ready.is_empty()))
+        self.until(|engine| Some(self.over(engine, requests)).filter(|ready| !ready.is_empty()))
     }
 
     /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.
     pub(crate) fn wait_ready_or(&self, requests: &[Option<RequestId>], woken: &AtomicBool) -> Vec<usize> {
         self.until(|engine| {
-            let ready = over(engine, requests);
+            let ready = self.over(engine, requests);
             (woken.load(Ordering::SeqCst) || !ready.is_empty()).then_some(ready)
         })
     }
@@ -637,12 +654,6 @@ pub enum Wanted {
     Nothing,
     /// This is where it ends.
     Stop,
-}
-
-/// The positions of the requests that are over.
-fn over(engine: &mut Engine<Fabrics>, requests: &[Option<RequestId>]) -> Vec<usize> {
-    let is_over = |place: &usize| requests[*place].is_none_or(|request| engine.peek(request).is_some());
-    (0..requests.len()).filter(is_over).collect()
 }
 
 /// A failure in words, with the peer's place in the communicator.

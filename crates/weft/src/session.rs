@@ -6,7 +6,7 @@ use std::sync::Arc;
 use messaging::{Engine, Settings};
 use process_manager::Manager;
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, FtModes};
 use crate::config::Config;
 use crate::contexts;
 use crate::error::{Class, Error, Result};
@@ -109,6 +109,7 @@ impl Session {
             (Some(world), Some(alone)) => {
                 world.rename("MPI_COMM_WORLD");
                 alone.rename("MPI_COMM_SELF");
+                world.set_ft_modes(FtModes { comm: config.ft_mode, ..FtModes::NONE });
                 Ok(Session { job: Arc::new(Job { world, alone, sets, left: false }) })
             }
             _ => Err(Error::new(Class::Internal, format!("rank {rank} is not in a job of {size}"))),

@@ -18,6 +18,7 @@
 mod layout;
 mod mailbox;
 mod memory;
+mod places;
 mod ring;
 mod seat;
 mod share;
@@ -66,6 +67,7 @@ pub use crate::{
     heap::{NoBlock, SharedHeap},
     ledger::{Ledger, LedgerWriter},
     measure::{Measured, measure},
+    places::{Course, is_before, is_room},
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},

@@ -228,6 +228,14 @@ impl Operation for Duplication {
             return self.end(engine, ended);
         }
     }
+
+    fn want(&mut self, request: RequestId) {
+        if request == self.id
+            && let Some(checking) = &mut self.checking
+        {
+            checking.want();
+        }
+    }
 }
 
 impl Duplication {

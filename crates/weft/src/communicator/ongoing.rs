@@ -246,6 +246,14 @@ impl Operation for Underway {
         let failure = self.failure.take();
         self.end(engine, failure.map_or(Ok(()), Err))
     }
+
+    fn want(&mut self, request: RequestId) {
+        if request == self.id
+            && let Some(checking) = &mut self.checking
+        {
+            checking.want();
+        }
+    }
 }
 
 impl Underway {

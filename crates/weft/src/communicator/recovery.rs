@@ -35,6 +35,26 @@ pub enum FtMode {
     Rebuild,
 }
 
+impl FtMode {
+    /// By its name in lower case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<FtMode> {
+        ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Its name in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FtMode::None => "none",
+            FtMode::Abort => "abort",
+            FtMode::Blank => "blank",
+            FtMode::Shrink => "shrink",
+            FtMode::Rebuild => "rebuild",
+        }
+    }
+}
+
 /// What becomes of messages when a communicator recovers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageMode {
@@ -106,9 +126,8 @@ impl FtModes {
     }
 
     fn decode(bits: u32) -> FtModes {
-        let all = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
         FtModes {
-            comm: all[(bits & 7) as usize],
+            comm: ALL[(bits & 7) as usize],
             messages: if bits & 8 == 0 { MessageMode::Reset } else { MessageMode::Continue },
             blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
         }
@@ -445,5 +464,6 @@ fn together(packed: &Packed, input: Payload<'static>, output: &UserMemory) -> He
     room
 }
 
+const ALL: [FtMode; 5] = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
 /// Keeps the numbers of communicators that have recovered apart from those of others.
 const RECOVERED: u64 = 0x0072_6563_6f76_6572;

@@ -52,7 +52,7 @@ impl Communicator {
         let inner = &*self.inner;
         let peer = inner.standing.pair()?;
         // Whether there is a board, the first operations find out.
-        if let Some(bulletin) = inner.bulletin.get()? {
+        if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
             let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
             return Some(Swapping { rank: inner.rank, by: By::Board(number), theirs });
         }
