@@ -341,6 +341,38 @@ static void c14_other_ways(void) {
     OK(MPI_Request_free(&requests[0]));
 }
 
+static int before_values[2], after_values[2];
+
+/* What is planned while all live: from a rank that will be blank, and among all. */
+static void plan_before(MPI_Comm which, MPI_Request planned[2]) {
+    int victim = 0;
+    while (!is_victim(victim)) victim++;
+    OK(MPI_Bcast_init(&before_values[0], 1, MPI_INT, victim, which, MPI_INFO_NULL, &planned[0]));
+    OK(MPI_Allreduce_init(&before_values[0], &before_values[1], 1, MPI_INT, MPI_SUM, which, MPI_INFO_NULL, &planned[1]));
+}
+
+static void begin_planned(MPI_Request planned[2]) {
+    MPI_Request both[2] = {planned[1], MPI_REQUEST_NULL};
+    int sum = 0;
+    for (int at = 0; at < lives; at++) sum += live[at];
+    section("C0, C14: planned from a root that is blank now");
+    CLASS(MPI_Start(&planned[0]), MPI_ERR_ROOT);
+    OK(MPI_Request_free(&planned[0]));
+    section("C14: planned before and after, begun in any order");
+    OK(MPI_Allreduce_init(&after_values[0], &after_values[1], 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &both[1]));
+    for (int round = 0; round < 10; round++) {
+        before_values[0] = rank;
+        after_values[0] = 100 * rank;
+        OK(MPI_Start(&both[(rank + round) % 2]));
+        OK(MPI_Start(&both[(rank + round + 1) % 2]));
+        OK(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
+        SAME(before_values[1], sum);
+        SAME(after_values[1], 100 * sum);
+    }
+    OK(MPI_Request_free(&both[0]));
+    OK(MPI_Request_free(&both[1]));
+}
+
 static void all_collectives(void) {
     MPI_Datatype spaced;
     MPI_Op op;
@@ -490,6 +522,7 @@ static void recover(MPI_Comm which, const int *world_ranks) {
 int main(int argc, char **argv) {
     MPI_Comm forward, backward, ring, same;
     MPIX_Recover_info info;
+    MPI_Request planned[2];
     int ahead[RANKS_MAX], behind[RANKS_MAX], mode[4], periodic = 1, code, value = 0;
     check_open(argc, argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -515,6 +548,7 @@ int main(int argc, char **argv) {
     SAME(info.generation, 0);
     SAME(number_of_failed(info.failed), 0);
     OK(MPI_Barrier(forward));
+    plan_before(forward, planned);
     /* Something for each of the living that is received in spite of the death of others, or because of it is not. */
     if (!is_victim(check_rank)) {
         OK(MPI_Send(&check_rank, 1, MPI_INT, 0, TAG + 1, forward));
@@ -543,6 +577,7 @@ int main(int argc, char **argv) {
         SAME(value, 0);
     }
     all_collectives();
+    begin_planned(planned);
     messages();
     take(backward, behind);
     all_collectives();

@@ -199,7 +199,9 @@ static void scan_in_order(MPI_Comm comm, unsigned round) {
     int count = 1 + (int)draw(100), in_place = (int)draw(2), exclusive = (int)draw(2);
     for (int i = 0; i < count; i++) mine[i] = all[i] = line_of(rank, round, i);
     maybe_late();
-    if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, all, count, line_type, composing, comm));
+    /* The first rank gets nothing, and need not say where. */
+    void *room = exclusive && !in_place && rank == 0 && round % 2 ? NULL : all;
+    if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, room, count, line_type, composing, comm));
     else OK(MPI_Scan(in_place ? MPI_IN_PLACE : mine, all, count, line_type, composing, comm));
     for (int i = 0; i < count; i++) {
         /* An exclusive scan leaves what the first rank has as it is. */

@@ -89,7 +89,9 @@ static void scans(int count, MPI_Op op, int in_place) {
         memcpy(got, mine, sizeof got);
         if (!in_place && !(exclusive && rank == 0)) memset(got, 0, sizeof got);
         maybe_late();
-        if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
+        /* The first rank gets nothing, and need not say where. */
+        void *room = exclusive && !in_place && rank == 0 && count % 2 ? NULL : got;
+        if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, room, count, MPI_INT, op, MPI_COMM_WORLD));
         else OK(MPI_Scan(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
         for (int i = 0; i < count; i++)
             SAME(got[i], rank == 0 || exclusive ? value(0, i) : value(0, i) + value(1, i));

@@ -57,18 +57,11 @@ pub(crate) fn source(comm: &Communicator, rank: c_int) -> Result<Partner> {
 
 /// The root of a collective operation.
 pub(crate) fn root(comm: &Communicator, root: c_int) -> Result<Rank> {
-    match u32::try_from(root) {
-        Ok(rank) if rank < comm.size() && !comm.is_blank(Rank(rank)) => Ok(Rank(rank)),
-        Ok(rank) if rank < comm.size() => {
-            let what =
-                format!("{}: the root is {root}, which is blank: its process has failed", comm.place());
-            Err(Error::new(Class::Root, what).remedy("MPIX_Comm_is_blank tells which ranks are"))
-        }
-        _ => {
-            let what = format!("{}: the root is {root}, ranks are 0 to {}", comm.place(), comm.size() - 1);
-            Err(Error::new(Class::Root, what))
-        }
-    }
+    let Ok(rank) = u32::try_from(root).map(Rank) else {
+        let what = format!("{}: the root is {root}, ranks are 0 to {}", comm.place(), comm.size() - 1);
+        return Err(Error::new(Class::Root, what));
+    };
+    comm.check_root(rank).map(|()| rank)
 }
 
 #[cold]

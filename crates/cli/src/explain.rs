@@ -182,7 +182,7 @@ fn origin(found: &Found) -> String {
     match &found.file {
         Some(file) => format!("measured, {}", file.display()),
         None if found.constants != Constants::BUILT_IN => {
-            "built in, but what a read takes at least; `weft explain lanes --measure` measures this machine"
+            "built in, for where reads are slow; `weft explain lanes --measure` measures this machine"
                 .to_owned()
         }
         None => "built in; `weft explain lanes --measure` measures this machine".to_owned(),

@@ -59,6 +59,16 @@ fn at_their_places(living: &[Rank], bytes: usize) -> Vec<Block> {
 }
 
 impl Collective {
+    /// The rank that it begins or ends at.
+    #[must_use]
+    pub fn root(&self) -> Option<Rank> {
+        match *self {
+            Collective::Bcast { root, .. } | Collective::Reduce(root, _) => Some(root),
+            Collective::Gather(of) | Collective::Scatter(of) => Some(of.root),
+            _ => None,
+        }
+    }
+
     /// The same among the living, who are told by their ranks in ascending order.
     #[must_use]
     pub fn masked(self, living: &[Rank]) -> Masked {
@@ -95,6 +105,17 @@ impl Collective {
             }
         };
         Masked { what, pack: None }
+    }
+}
+
+impl Uneven {
+    /// The rank that it begins or ends at.
+    #[must_use]
+    pub fn root(&self) -> Option<Rank> {
+        match *self {
+            Uneven::Gather { root, .. } | Uneven::Scatter { root, .. } => Some(root),
+            _ => None,
+        }
     }
 }
 

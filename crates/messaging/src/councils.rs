@@ -31,6 +31,8 @@ pub(crate) enum What {
 #[derive(Default)]
 pub(crate) struct Councils {
     all: HashMap<u64, Council>,
+    /// How many were opened.
+    opened: u64,
     /// Words for communicators in which this process has not agreed on anything yet.
     strays: VecDeque<(u64, u32, Peer, Vec<u8>)>,
     revoked: HashMap<u64, Revoked>,
@@ -41,6 +43,8 @@ pub(crate) struct Councils {
 /// The agreements of one communicator. It outlives the communicator for a while: others may ask how the last one ended.
 struct Council {
     of: Weak<Standing>,
+    /// How many were opened before it, and it.
+    opened: u64,
     members: Arc<dyn Members>,
     here: u32,
     /// The number of the current agreement; that of the last one is one lower.
@@ -177,7 +181,9 @@ impl Councils {
     fn open(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
         self.forget();
         let (members, here, identity) = (standing.members_kept(), standing.here(), standing.identity());
+        self.opened += 1;
         let mut council = Council {
+            opened: self.opened,
             of: Arc::downgrade(standing),
             here,
             number: 0,
@@ -203,14 +209,18 @@ impl Councils {
 
     /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are kept for them.
     fn forget(&mut self) {
-        let gone: Vec<u64> = self
+        let mut gone: Vec<(u64, u64)> = self
             .all
             .iter()
             .filter(|(_, council)| council.of.strong_count() == 0)
-            .map(|(id, _)| *id)
+            .map(|(&identity, council)| (council.opened, identity))
             .collect();
         if gone.len() > GONE_MAX {
-            gone.iter().for_each(|identity| drop(self.all.remove(identity)));
+            // Those that were made last may still be asked about.
+            gone.sort_unstable();
+            for (_, identity) in gone.drain(..GONE_MAX / 2) {
+                self.all.remove(&identity);
+            }
         }
     }
 }

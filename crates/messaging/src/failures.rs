@@ -206,6 +206,16 @@ impl Failures {
         watch.acknowledged
     }
 
+    /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with the same processes.
+    pub fn acknowledge_alike(&self, known: &Standing, alike: &Standing) {
+        let mut book = self.hold();
+        let Some(watch) = book.watched.get(&known.context) else { return };
+        let acknowledged = watch.failed[..watch.acknowledged].to_vec();
+        let Some(watch) = book.watched.get_mut(&alike.context) else { return };
+        let count = watch.failed.iter().take_while(|at| acknowledged.contains(at)).count();
+        watch.acknowledged = watch.acknowledged.max(count);
+    }
+
     /// Notes a failure; the answer is the contexts of the communicators that it concerns. One that is known concerns none.
     pub(crate) fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
         let mut book = self.hold();

@@ -223,7 +223,7 @@ mod tests {
     fn an_entry_is_seen_by_all_and_under_its_number_alone() {
         let members = all(&boards(3), 3);
         let data: Vec<u8> = (0..200).collect();
-        members[1].put(1, [Payload::from(&data[..]), Payload::EMPTY]);
+        members[1].put(1, [Payload::from(&data[..150]), Payload::from(&data[150..])]);
         for member in &members {
             assert!(
                 member.has(1, 1)

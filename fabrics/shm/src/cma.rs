@@ -3,7 +3,7 @@
 //! Whether it does depends on users, namespaces, seccomp, yama and more, so nothing is deduced from settings: a
 //! real word of the peer's memory is read and compared. Every later read may be refused all the same.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fabric::{Heap, Payload, UserMemory};
 use rustix::io::Errno;
@@ -72,20 +72,19 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What a read of a few bytes takes here, in nanoseconds: the middle of some of this process's own memory. None where the
-/// kernel refuses even those.
+/// What a read of a few bytes takes here, in nanoseconds: the least of some of this process's own memory, since whatever
+/// else goes on makes some of them longer and none shorter. None where the kernel refuses even those.
 #[must_use]
 pub fn least_read_ns() -> Option<f64> {
     let (probe, room) = (Probe::new(0), Heap::new(size_of::<u64>()));
     let Sitter { pid, probe_address, .. } = probe.sitter();
-    let mut times = [0.0; READS_TRIED];
-    for time in &mut times {
+    let mut least = Duration::MAX;
+    for _ in 0..READS_TRIED {
         let start = Instant::now();
         read(pid, probe_address, &mut room.memory()).ok()?;
-        *time = start.elapsed().as_nanos() as f64;
+        least = least.min(start.elapsed());
     }
-    times.sort_by(f64::total_cmp);
-    Some(times[READS_TRIED / 2])
+    Some(least.as_nanos() as f64)
 }
 
 /// Fills `into` with what stands at `address` of process `pid`. The address is the peer's claim, and the kernel

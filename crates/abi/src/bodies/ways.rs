@@ -9,7 +9,7 @@ use weft::claims::{Called, Combine, Reduce};
 use weft::collectives::{
     Across, Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
 };
-use weft::{Communicator, Result};
+use weft::{Communicator, Rank, Result};
 
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
@@ -209,6 +209,15 @@ pub(crate) enum What {
 }
 
 impl What {
+    /// The rank that it begins or ends at, within one group.
+    fn root(&self) -> Option<Rank> {
+        match self {
+            What::Even(collective) => collective.root(),
+            What::Uneven { what, .. } => what.root(),
+            _ => None,
+        }
+    }
+
     fn schedule(&self, comm: &Communicator, input: &Input, output: &Output) -> Result<Schedule> {
         Ok(match self {
             What::Even(collective) => collective.schedule(&comm.shape()),
@@ -300,6 +309,8 @@ impl Described {
         errors_to: MPI_Comm,
         called: Option<Called>,
     ) -> Result<RequestObject> {
+        // What was planned may have lost its root since.
+        self.what.root().map_or(Ok(()), |root| comm.check_root(root))?;
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind(comm)? };
         let combine = self

@@ -256,11 +256,11 @@ impl Visit<'_> {
     ) -> Result<()> {
         let contribution = if plan.is_loaded { giving(output) } else { input };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
-        if let Some(place) = plan.kept() {
-            output.write_at(place, part(plan.own()));
-        }
         if plan.gives {
             self.give(plan.entry().map(part))?;
+        }
+        if let Some(place) = plan.kept() {
+            output.write_at(place, part(plan.own()));
         }
         if plan.hears == Hears::Nobody {
             return Ok(());

@@ -92,7 +92,9 @@ impl Communicator {
     /// any (MPI 5.0 §6.13). Collective.
     #[must_use]
     pub fn plan_tag(&self) -> i32 {
-        let number = self.meeting().inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
+        // Counted once for all that it recovers to: what was planned before may be begun beside what is planned later.
+        let counts = self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge);
+        let number = counts.inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
         (TAGS + NONBLOCKING_TAGS + number) as i32
     }
 }

@@ -43,7 +43,13 @@ impl Communicator {
     /// Acknowledges the first `count` of them; all, if they are fewer. The answer is how many are acknowledged. Where all are,
     /// receives from anybody wait among the living again; collective operations are not mended.
     pub fn acknowledge_failed(&self, count: u32) -> u32 {
-        self.process().failures().acknowledge(&self.inner.standing, count as usize) as u32
+        let (failures, own) = (self.process().failures(), &self.inner.standing);
+        let acknowledged = failures.acknowledge(own, count as usize);
+        let living = &self.among_living().inner.standing;
+        if !Arc::ptr_eq(own, living) {
+            failures.acknowledge_alike(own, living);
+        }
+        acknowledged as u32
     }
 
     /// Those that are acknowledged.

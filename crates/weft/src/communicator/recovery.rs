@@ -242,6 +242,25 @@ impl Communicator {
         }
     }
 
+    /// Sees to it that a rank can be the root of an operation.
+    ///
+    /// # Errors
+    /// [`Class::Root`] where there is no such rank, or its place is blank.
+    #[inline]
+    pub fn check_root(&self, root: Rank) -> Result<()> {
+        if root.0 < self.size() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
+    }
+
+    #[cold]
+    fn no_root(&self, root: Rank) -> Error {
+        let (place, Rank(root), size) = (self.place(), root, self.size());
+        if root < size {
+            let what = format!("{place}: the root is {root}, which is blank: its process has failed");
+            return Error::new(Class::Root, what).remedy("MPIX_Comm_is_blank tells which ranks are");
+        }
+        Error::new(Class::Root, format!("{place}: the root is {root}, ranks are 0 to {}", size - 1))
+    }
+
     /// How often it has recovered from something, in place.
     #[must_use]
     pub fn generation(&self) -> u32 {
@@ -360,7 +379,9 @@ impl Communicator {
             if !stays {
                 engine.retire(own);
             }
-            if !is_first_own {
+            // A copy's messages go under the context of those who lived when it was made, and go on where they stay.
+            let goes_on = is_first_own || (stays && before.context() == own.context());
+            if !goes_on {
                 engine.retire(before);
             }
         });
