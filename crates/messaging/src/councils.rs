@@ -178,6 +178,11 @@ impl Councils {
         self.unknown.contains(&identity)
     }
 
+    /// Whether a communicator was revoked that is not known here yet.
+    pub(crate) fn any_unknown(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
     fn open(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
         self.forget();
         let (members, here, identity) = (standing.members_kept(), standing.here(), standing.identity());

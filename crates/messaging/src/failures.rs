@@ -148,6 +148,7 @@ struct Book {
 
 struct Watch {
     standing: Weak<Standing>,
+    identity: u64,
     /// The places of failed members in the list of all.
     failed: Vec<usize>,
     /// So many of them are acknowledged.
@@ -179,7 +180,10 @@ impl Failures {
             standing.close();
         }
         book.forget();
-        book.watched.insert(context, Watch { standing: Arc::downgrade(&standing), failed, acknowledged: 0 });
+        book.watched.insert(
+            context,
+            Watch { standing: Arc::downgrade(&standing), identity, failed, acknowledged: 0 },
+        );
         standing
     }
 
@@ -257,6 +261,13 @@ impl Failures {
     /// The communicator that has that context, if it is there.
     pub(crate) fn standing(&self, context: u32) -> Option<Arc<Standing>> {
         self.hold().standing(context)
+    }
+
+    /// Whether that communicator was here, and is gone.
+    pub(crate) fn knew(&self, context: u32, identity: u64) -> bool {
+        let book = self.hold();
+        let watch = book.watched.get(&(context & !1));
+        watch.is_some_and(|watch| watch.identity == identity && watch.standing.strong_count() == 0)
     }
 
     /// Whether a communicator is there for whose sake calls must be kept from the shortest ways.

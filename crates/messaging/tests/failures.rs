@@ -318,6 +318,28 @@ fn what_is_under_way_in_a_revoked_communicator_ends_everywhere_and_nothing_begin
 }
 
 #[test]
+fn g1_a_synchronous_send_that_nobody_has_matched_ends_when_its_communicator_is_revoked() {
+    for has_come in [true, false] {
+        let mut world = World::new();
+        let envelope = Envelope { context: ALL, source: Rank(1), tag: 1 };
+        let payload = Payload::from(&[1u8; 8][..]);
+        let sent = world.engines[1].send(Peer(0), envelope, payload, Mode::Synchronous).expect("it is known");
+        let Sending::Pending(sent) = sent else { panic!("nobody has matched it") };
+        if has_come {
+            world.settle();
+        }
+        let standing = Arc::clone(&world.all[1]);
+        world.engines[1].revoke(&standing);
+        world.settle();
+        // Who waits asks, whatever has become of it meanwhile.
+        let first = world.test(1, sent);
+        world.settle();
+        assert!(is_revoked(first.or_else(|| world.test(1, sent)).as_ref()), "has come: {has_come}");
+        assert_eq!(world.engines[0].unexpected_bytes(), 0, "it is still kept");
+    }
+}
+
+#[test]
 fn other_communicators_go_on_beside_a_revoked_one_and_all_is_as_before_when_that_is_gone() {
     let mut world = World::new();
     let standing = Arc::clone(&world.all[1]);
@@ -357,9 +379,15 @@ fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
     world.engines[0].revoke(&first);
     world.settle();
     let second = world.engines[1].failures().watch(40, 40, Rank(1), members());
+    // A receive of somebody's is what looks least.
+    let room = Heap::new(8);
+    let pattern = Pattern { context: 40, source: Some(Rank(0)), tag: Some(1) };
+    let ticket =
+        world.engines[1].receive_awaited(pattern, Some(Peer(0)), room.memory()).expect("it says so later");
+    assert!(is_revoked(world.engines[1].take_awaited(ticket).as_ref()));
+    assert!(second.is_revoked());
     let late = world.send(1, 0, 40, 8).expect("it has failed");
     assert!(is_revoked(world.test(1, late).as_ref()));
-    assert!(second.is_revoked());
     let other = world.engines[0].failures().watch(42, 42, Rank(0), members());
     assert!(!other.is_revoked());
 }

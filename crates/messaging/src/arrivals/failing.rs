@@ -96,7 +96,12 @@ impl<L> Core<L> {
         self.close(&|context| context & !1 == own, &failure);
         self.requests.completions += 1;
         standing.retire();
-        if !self.failures.any_guarded() {
+        self.lower_guard();
+    }
+
+    /// Calls take the shortest ways again where nothing is left to look out for.
+    fn lower_guard(&mut self) {
+        if !self.failures.any_guarded() && !self.councils.any_unknown() {
             self.set_guard(false);
         }
     }
@@ -168,9 +173,11 @@ impl<L> Core<L> {
     pub(super) fn hear_revocation(&mut self, context: u32, identity: u64) {
         match self.failures.standing(context).filter(|standing| standing.identity() == identity) {
             Some(standing) => self.revoke(&standing),
+            None if self.failures.knew(context, identity) => {}
             None => {
-                self.is_troubled = true;
                 self.councils.revoke_unknown(identity);
+                // Whoever receives in it once it is there has to ask.
+                self.set_guard(true);
             }
         }
     }
@@ -179,8 +186,8 @@ impl<L> Core<L> {
     #[cold]
     pub(crate) fn closed(&mut self, context: u32) -> Option<Failure> {
         self.asked += 1;
-        if self.asked.is_multiple_of(ASKED_PER_LOOK) && !self.failures.any_guarded() {
-            self.set_guard(false);
+        if self.asked.is_multiple_of(ASKED_PER_LOOK) {
+            self.lower_guard();
         }
         let standing = self.failures.standing(context)?;
         if self.councils.was_revoked(standing.identity()) {
@@ -202,7 +209,22 @@ impl<L> Core<L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_in_trouble(&mut self, request: RequestId) -> Option<Outcome> {
+        self.take_back(request);
         self.requests.end(request).or_else(|| self.unacknowledged(request))
+    }
+
+    /// A send that was still queued here when its communicator was closed is taken back as those are that were under way.
+    fn take_back(&mut self, request: RequestId) {
+        let Some(State::AwaitingReceiver { to, context, retracted: None, .. }) = self.requests.find(request)
+        else {
+            return;
+        };
+        let (to, context) = (*to, *context);
+        let Some(failure) = self.closed(context) else { return };
+        if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
+            *retracted = Some(Box::new(failure));
+        }
+        self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
     }
 
     /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.
