@@ -86,9 +86,12 @@ impl Communicator {
     pub fn agree(&self, flags: u32) -> Agreed {
         let of = self.among_living();
         let decision = of.decide(u64::from(flags) | !u64::from(u32::MAX), of.next_agreement());
+        let failed = of.members_of(&decision.failed);
+        // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
+        self.process().learn(&failed);
         Agreed {
             flags: decision.flags as u32,
-            failed: of.members_of(&decision.failed),
+            failed,
             is_acknowledged: decision.is_acknowledged,
         }
     }
@@ -235,9 +238,11 @@ impl Operation for Agreeing {
         let Some(decision) = self.deciding.advance(engine) else { return false };
         self.flags.write_at(0, Payload::from(&(decision.flags as u32).to_ne_bytes()[..]));
         let of = &self.deciding.of;
+        let failed = of.members_of(&decision.failed);
+        of.process().learn_at(engine, &failed);
         let ended = match decision.is_acknowledged {
             true => Ok(()),
-            false => Err(of.not_acknowledged(&of.members_of(&decision.failed))),
+            false => Err(of.not_acknowledged(&failed)),
         };
         *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);

@@ -72,18 +72,21 @@ impl Process {
 
     /// Learns of failures from the others.
     pub(crate) fn learn(&self, failed: &Group) {
-        self.act(|engine| {
-            let news: Vec<Peer> = failed.iter().filter(|peer| !engine.is_lost(*peer)).collect();
-            if news.is_empty() {
-                return;
-            }
-            self.receive_what_is_left(engine);
-            for peer in news {
-                let what = format!("process {} has ended\nOther processes have learned of it first.", peer.0);
-                engine.bury(peer, FabricError { fabric: "weft", fault: Fault::Died, what });
-            }
-            engine.progress();
-        });
+        self.act(|engine| self.learn_at(engine, failed));
+    }
+
+    /// The same by who has the engine in hand.
+    pub(crate) fn learn_at(&self, engine: &mut Engine<Fabrics>, failed: &Group) {
+        let news: Vec<Peer> = failed.iter().filter(|peer| !engine.is_lost(*peer)).collect();
+        if news.is_empty() {
+            return;
+        }
+        self.receive_what_is_left(engine);
+        for peer in news {
+            let what = format!("process {} has ended\nOther processes have learned of it first.", peer.0);
+            engine.bury(peer, FabricError { fabric: "weft", fault: Fault::Died, what });
+        }
+        engine.progress();
     }
 
     /// What a process has sent before it ended is here by now, and is received before anybody hears of its end.
