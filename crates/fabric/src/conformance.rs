@@ -614,9 +614,9 @@ impl Watchdog {
     }
 }
 
-/// Long enough for the slowest machine; a hang is a bug, not a slow run. Miri is thousands of times slower, and gets what others
-/// leave of the machine.
-const WATCHDOG: Duration = Duration::from_secs(if cfg!(miri) { 1200 } else { 60 });
+/// How long a test waits: long enough for the slowest machine; a hang is a bug, not a slow run. Miri is thousands of times slower,
+/// and gets what others leave of the machine.
+pub const WATCHDOG: Duration = Duration::from_secs(if cfg!(miri) { 1200 } else { 60 });
 
 fn numbered(number: u32) -> Header {
     Header { words: [number, 0, 1, 2, 3, !number] }

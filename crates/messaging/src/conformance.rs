@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use fabric::conformance::WATCHDOG;
 use fabric::{Fabric, Heap, Payload, Peer, UserMemory};
 
 use crate::{
@@ -388,5 +389,3 @@ const ROOM_BYTES: usize = if cfg!(miri) { 6000 } else { 200_000 };
 const QUIET_TURNS: usize = 200;
 /// Sockets need a moment, on a machine that has much else to do some milliseconds; everything else is quiet by the number of turns.
 const QUIET_TIME: Duration = Duration::from_millis(15);
-/// Miri is thousands of times slower, and gets what others leave of the machine.
-const WATCHDOG: Duration = Duration::from_secs(if cfg!(miri) { 1200 } else { 60 });

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use fabric::Peer;
+
 use super::{
     Common, HANDOUT_TIMEOUT, HandoutError, Offer, Place, Segment, SegmentError, anew, fetch, refused,
 };
 use crate::config::{Config, FabricName};
 use crate::error::{Class, Error, Result};
-use fabric::Peer;
 
 /// Shared memory for a job of `ranks` ranks on this node, to be handed down to them.
 ///
