@@ -2,19 +2,8 @@
  * and begins at 8. Repeated calls read the same input, so the values stay exact. */
 #include "bench.h"
 
-#include <stdio.h>
-
-/* Small whole numbers: their sums are exact in any order and on any number of ranks. */
-static double element(int rank, size_t at, unsigned seed) {
-    return (double)((at * 31 + seed * 17 + (unsigned)rank * 7) % 1021);
-}
-
 static void prepare(struct bench *bench, unsigned char *out, unsigned char *in, size_t bytes, unsigned seed) {
-    double *values = (double *)out, *sums = (double *)in;
-    for (size_t at = 0; at < bytes / sizeof *values; at++) {
-        values[at] = element(bench->rank, at, seed);
-        sums[at] = -1;
-    }
+    bench_fill_elements(bench, out, in, bytes / sizeof(double), seed);
 }
 
 static void call(struct bench *bench, unsigned char *out, unsigned char *in, size_t bytes, int operation) {
@@ -22,23 +11,9 @@ static void call(struct bench *bench, unsigned char *out, unsigned char *in, siz
     MPI_Allreduce(out, in, (int)(bytes / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static double expected(const struct bench *bench, size_t at, unsigned seed) {
-    double sum = 0;
-    for (int rank = 0; rank < bench->size; rank++) sum += element(rank, at, seed);
-    return sum;
-}
-
 static void verify(struct bench *bench, unsigned char *in, size_t bytes, unsigned seed, int last) {
-    const double *sums = (const double *)in;
     (void)last;
-    for (size_t at = 0; at < bytes / sizeof *sums; at++) {
-        char text[128];
-        double right = expected(bench, at, seed);
-        if (sums[at] == right) continue;
-        snprintf(text, sizeof text, "element %zu of %zu bytes is %g, not %g", at, bytes, sums[at], right);
-        bench_wrong(bench, sizeof *sums, text);
-        return;
-    }
+    bench_verify_sums(bench, in, bytes / sizeof(double), 0, 0, bench->size - 1, seed);
 }
 
 int main(int argc, char **argv) {

@@ -211,6 +211,38 @@ void bench_wrong(struct bench *bench, size_t wrong, const char *what) {
     bench->wrong_bytes += (long)wrong;
 }
 
+/* ---- sums ---- */
+
+double bench_element(int rank, size_t at, unsigned seed) {
+    return (double)((at * 31 + seed * 17 + (unsigned)rank * 7) % 1021);
+}
+
+double bench_sum(int first, int last, size_t at, unsigned seed) {
+    double sum = 0;
+    for (int rank = first; rank <= last; rank++) sum += bench_element(rank, at, seed);
+    return sum;
+}
+
+void bench_fill_elements(const struct bench *bench, void *out, void *in, size_t count, unsigned seed) {
+    double *values = out, *sums = in;
+    for (size_t at = 0; at < count; at++) {
+        values[at] = bench_element(bench->rank, at, seed);
+        sums[at] = -1;
+    }
+}
+
+void bench_verify_sums(struct bench *bench, const void *in, size_t count, size_t begin, int first, int last, unsigned seed) {
+    const double *sums = in;
+    for (size_t at = 0; at < count; at++) {
+        char text[128];
+        double right = bench_sum(first, last, begin + at, seed);
+        if (sums[at] == right) continue;
+        snprintf(text, sizeof text, "element %zu of %zu is %g, not %g", at, count, sums[at], right);
+        bench_wrong(bench, sizeof *sums, text);
+        return;
+    }
+}
+
 /* ---- telling ---- */
 
 void bench_heading(const struct bench *bench, enum unit unit) {
@@ -274,12 +306,19 @@ static void tell_number(struct bench *bench, size_t bytes, double least, double 
     fflush(stdout);
 }
 
+double bench_median(const double *samples) {
+    double sorted[BLOCKS];
+    memcpy(sorted, samples, sizeof sorted);
+    qsort(sorted, BLOCKS, sizeof *sorted, ascending);
+    return (sorted[BLOCKS / 2 - 1] + sorted[BLOCKS / 2]) / 2;
+}
+
 void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *samples,
                double bytes_per_operation, double messages_per_operation) {
     double scale[] = {1e6, bytes_per_operation / 1e6, messages_per_operation};
     if (bench->rank != 0) return;
     qsort(samples, BLOCKS, sizeof *samples, ascending);
-    double median = (samples[BLOCKS / 2 - 1] + samples[BLOCKS / 2]) / 2;
+    double median = bench_median(samples);
     if (unit == PERCENT || unit == TIMES) {
         tell_number(bench, bytes, samples[0], median);
         return;
@@ -296,9 +335,9 @@ void bench_row(struct bench *bench, enum unit unit, size_t bytes, double *sample
 
 /* ---- collectives ---- */
 
-static double slowest(double seconds) {
+double bench_slowest(double seconds, MPI_Comm comm) {
     double most = 0;
-    MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
     return most;
 }
 
@@ -313,7 +352,7 @@ static void collective_size(struct bench *bench, const struct collective *collec
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
         for (int i = 0; i < operations; i++) collective->call(bench, out, in, bytes, i);
-        samples[block] = slowest((MPI_Wtime() - start) / operations);
+        samples[block] = bench_slowest((MPI_Wtime() - start) / operations, MPI_COMM_WORLD);
         if (bench->options.validate)
             collective->verify(bench, in, bytes, (unsigned)block + 1, operations - 1);
     }

@@ -76,6 +76,22 @@ void bench_verify(struct bench *bench, const unsigned char *buffer, size_t bytes
 /* Counts `wrong` bytes that a benchmark found by other means, with one line to stderr. */
 void bench_wrong(struct bench *bench, size_t wrong, const char *what);
 
+/* Element `at` of what a rank puts into a sum, and the sum of what ranks `first` up to `last` put in. Small whole numbers:
+ * their sums are exact in any order and on any number of ranks. */
+double bench_element(int rank, size_t at, unsigned seed);
+double bench_sum(int first, int last, size_t at, unsigned seed);
+
+/* Writes this rank's `count` elements, and spoils the place where their sums are to arrive; compares `count` sums of what ranks
+ * `first` up to `last` have put in, of which the first is that of element `begin`. */
+void bench_fill_elements(const struct bench *bench, void *out, void *in, size_t count, unsigned seed);
+void bench_verify_sums(struct bench *bench, const void *in, size_t count, size_t begin, int first, int last, unsigned seed);
+
+/* The longest of the times that the ranks give. */
+double bench_slowest(double seconds, MPI_Comm comm);
+
+/* The median of `BLOCKS` samples, which stay as they are. */
+double bench_median(const double *samples);
+
 void bench_heading(const struct bench *bench, enum unit unit);
 
 /* Tells the row of one size on rank 0. `samples` holds `BLOCKS` times in seconds, one operation

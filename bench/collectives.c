@@ -4,7 +4,6 @@
  * data goes one way, the first ranks may. Sums are of doubles. */
 #include "bench.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 typedef unsigned char byte;
@@ -117,38 +116,9 @@ MOVES(alltoallv, to_each, OF_RECEIVER, {
 
 /* ---- operations that sum ---- */
 
-static double element(int rank, size_t at, unsigned seed) {
-    return (double)((at * 29 + seed * 19 + (unsigned)rank * 5) % 1019);
-}
-
-/* Ranks first up to last, those included, put into a sum. */
-static double sum_of(int first, int last, size_t at, unsigned seed) {
-    double sum = 0;
-    for (int rank = first; rank <= last; rank++) sum += element(rank, at, seed);
-    return sum;
-}
-
 static void prepare_sums(struct bench *bench, byte *out, byte *in, size_t bytes, unsigned seed) {
-    double *values = (double *)out, *sums = (double *)in;
-    size_t count = bytes / sizeof *values;
     make_lists(bench, bytes);
-    for (size_t at = 0; at < count * (size_t)bench->size; at++) {
-        values[at] = element(bench->rank, at, seed);
-        sums[at] = -1;
-    }
-}
-
-static void verify_sums(struct bench *bench, byte *in, size_t count, size_t first_element, int first, int last,
-                        unsigned seed) {
-    const double *sums = (const double *)in;
-    for (size_t at = 0; at < count; at++) {
-        char text[128];
-        double right = sum_of(first, last, first_element + at, seed);
-        if (sums[at] == right) continue;
-        snprintf(text, sizeof text, "element %zu of %zu is %g, not %g", at, count, sums[at], right);
-        bench_wrong(bench, sizeof *sums, text);
-        return;
-    }
+    bench_fill_elements(bench, out, in, bytes / sizeof(double) * (size_t)bench->size, seed);
 }
 
 static void reduce_scatter_block_call(struct bench *bench, byte *out, byte *in, size_t bytes, int operation) {
@@ -159,7 +129,7 @@ static void reduce_scatter_block_call(struct bench *bench, byte *out, byte *in, 
 static void reduce_scatter_block_verify(struct bench *bench, byte *in, size_t bytes, unsigned seed, int last) {
     size_t count = bytes / sizeof(double);
     (void)last;
-    verify_sums(bench, in, count, count * (size_t)bench->rank, 0, bench->size - 1, seed);
+    bench_verify_sums(bench, in, count, count * (size_t)bench->rank, 0, bench->size - 1, seed);
 }
 
 static void reduce_scatter_call(struct bench *bench, byte *out, byte *in, size_t bytes, int operation) {
@@ -171,7 +141,7 @@ static void reduce_scatter_verify(struct bench *bench, byte *in, size_t bytes, u
     size_t before = 0;
     (void)bytes, (void)last;
     for (int rank = 0; rank < bench->rank; rank++) before += (size_t)elements[rank];
-    verify_sums(bench, in, (size_t)elements[bench->rank], before, 0, bench->size - 1, seed);
+    bench_verify_sums(bench, in, (size_t)elements[bench->rank], before, 0, bench->size - 1, seed);
 }
 
 static void scan_call(struct bench *bench, byte *out, byte *in, size_t bytes, int operation) {
@@ -181,7 +151,7 @@ static void scan_call(struct bench *bench, byte *out, byte *in, size_t bytes, in
 
 static void scan_verify(struct bench *bench, byte *in, size_t bytes, unsigned seed, int last) {
     (void)last;
-    verify_sums(bench, in, bytes / sizeof(double), 0, 0, bench->rank, seed);
+    bench_verify_sums(bench, in, bytes / sizeof(double), 0, 0, bench->rank, seed);
 }
 
 static void exscan_call(struct bench *bench, byte *out, byte *in, size_t bytes, int operation) {
@@ -191,7 +161,7 @@ static void exscan_call(struct bench *bench, byte *out, byte *in, size_t bytes, 
 
 static void exscan_verify(struct bench *bench, byte *in, size_t bytes, unsigned seed, int last) {
     (void)last;
-    if (bench->rank > 0) verify_sums(bench, in, bytes / sizeof(double), 0, 0, bench->rank - 1, seed);
+    if (bench->rank > 0) bench_verify_sums(bench, in, bytes / sizeof(double), 0, 0, bench->rank - 1, seed);
 }
 
 #define MOVED(name, bytes_min) {#name, bytes_min, {.per_rank = 1, .prepare = name##_prepare, .call = name##_call, .verify = name##_verify}}

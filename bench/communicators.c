@@ -44,13 +44,10 @@ enum { OPERATIONS_COUNT = sizeof OPERATIONS / sizeof *OPERATIONS };
 
 /* The time of a block of calls at the slowest rank, for each call. */
 static double block_of(int operation, int calls) {
-    double mine, slowest;
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = MPI_Wtime();
     for (int call = 0; call < calls; call++) OPERATIONS[operation].call(call);
-    mine = (MPI_Wtime() - begun) / calls;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return slowest;
+    return bench_slowest((MPI_Wtime() - begun) / calls, MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv) {

@@ -39,13 +39,9 @@ struct run {
 
 /* ---- the operations ---- */
 
-static double element(int rank, size_t at, unsigned seed) {
-    return (double)((at * 31 + seed * 17 + (unsigned)rank * 7) % 1021);
-}
-
 static void fill(struct run *run, int rank, size_t bytes, unsigned seed) {
     double *values = (double *)run->out;
-    for (size_t at = 0; at < bytes / sizeof *values; at++) values[at] = element(rank, at, seed);
+    for (size_t at = 0; at < bytes / sizeof *values; at++) values[at] = bench_element(rank, at, seed);
     memset(run->in, 0xff, bytes);
 }
 
@@ -82,8 +78,7 @@ static void verify(struct run *run, const struct part *part, int operation, size
     MPI_Comm_rank(part->comm, &rank);
     if (operation == BARRIER || (operation == REDUCE && rank != root) || (operation == BCAST && rank == root)) return;
     for (size_t at = 0; at < bytes / sizeof *got; at++) {
-        double right = sums ? 0 : element(root, at, seed);
-        for (int from = 0; sums && from < part->size; from++) right += element(from, at, seed);
+        double right = sums ? bench_sum(0, part->size - 1, at, seed) : bench_element(root, at, seed);
         if (got[at] == right) continue;
         bench_wrong(run->bench, sizeof *got, "an element is wrong");
         return;
@@ -92,12 +87,6 @@ static void verify(struct run *run, const struct part *part, int operation, size
 
 /* ---- the measurement ---- */
 
-static double slowest(double seconds, MPI_Comm comm) {
-    double most = 0;
-    MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
-    return most;
-}
-
 /* Seconds of a call at the slowest rank. The first calls are not timed: what was done before should not matter. */
 static double block_of(struct run *run, const struct part *part, int operation, size_t bytes, int calls) {
     int first = calls < CALLS_UNTIMED ? calls : CALLS_UNTIMED;
@@ -105,7 +94,7 @@ static double block_of(struct run *run, const struct part *part, int operation, 
     MPI_Barrier(part->comm);
     double begun = MPI_Wtime();
     for (int turn = 0; turn < calls; turn++) call(run, part, operation, bytes, turn);
-    return slowest((MPI_Wtime() - begun) / calls, part->comm);
+    return bench_slowest((MPI_Wtime() - begun) / calls, part->comm);
 }
 
 /* A barrier has no size, so it is measured beside the least. */
@@ -163,24 +152,13 @@ struct pair {
     int less, more, less_size, more_size;
 };
 
-static double median_of(const double *samples) {
-    double sorted[BLOCKS];
-    memcpy(sorted, samples, sizeof sorted);
-    for (int i = 1; i < BLOCKS; i++)
-        for (int j = i; j > 0 && sorted[j] < sorted[j - 1]; j--) {
-            double swapped = sorted[j];
-            sorted[j] = sorted[j - 1], sorted[j - 1] = swapped;
-        }
-    return (sorted[BLOCKS / 2 - 1] + sorted[BLOCKS / 2]) / 2;
-}
-
 /* Keeps the quotients of the worst pair so far. */
 static void weigh(struct pair pair, double *worst) {
     double samples[BLOCKS];
     for (int block = 0; block < BLOCKS; block++)
         samples[block] = pair.less_part->times[block][pair.less_size][pair.less] /
                          pair.more_part->times[block][pair.more_size][pair.more];
-    if (median_of(samples) > median_of(worst)) memcpy(worst, samples, sizeof samples);
+    if (bench_median(samples) > bench_median(worst)) memcpy(worst, samples, sizeof samples);
 }
 
 enum rule { BY_REDUCE_BCAST, BY_SCATTER_ALLGATHER, BY_ALLREDUCE, BY_BYTES, BY_RANKS, RULES };
@@ -208,8 +186,8 @@ static void tell(struct run *run) {
         for (int size = 0; size < run->sizes_count; size++) {
             memset(samples, 0, sizeof samples);
             apply(run, rule, size, samples);
-            if (median_of(samples) > median_of(worst[size])) memcpy(worst[size], samples, sizeof samples);
-            if (median_of(samples) > 0) bench_row(run->bench, TIMES, run->sizes[size], samples, 0, 0);
+            if (bench_median(samples) > bench_median(worst[size])) memcpy(worst[size], samples, sizeof samples);
+            if (bench_median(samples) > 0) bench_row(run->bench, TIMES, run->sizes[size], samples, 0, 0);
         }
     }
     run->bench->name = "consistent";

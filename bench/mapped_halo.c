@@ -31,14 +31,11 @@ static int leaving(MPI_Comm comm) {
 }
 
 static double block(MPI_Comm comm, unsigned char *out, unsigned char *in, size_t bytes, int operations) {
-    double mine, slowest;
     MPI_Barrier(comm);
     double begun = MPI_Wtime();
     for (int operation = 0; operation < operations; operation++)
         MPI_Neighbor_alltoall(out, (int)bytes, MPI_BYTE, in, (int)bytes, MPI_BYTE, comm);
-    mine = (MPI_Wtime() - begun) / operations;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, comm);
-    return slowest;
+    return bench_slowest((MPI_Wtime() - begun) / operations, comm);
 }
 
 static void verify(struct bench *bench, MPI_Comm comm, unsigned char *out, unsigned char *in, size_t bytes) {

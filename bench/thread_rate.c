@@ -95,7 +95,7 @@ static void verify(struct crowd *crowd, int block, int slots) {
 /* The time of a block at the slower rank. Block -1 warms up. */
 static double block_of(struct crowd *crowd, int block, int both_ways) {
     int busy = crowd->bench->rank < 2;
-    double mine, slowest;
+    double mine;
     if (busy) prepare(crowd, block);
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = MPI_Wtime();
@@ -105,8 +105,7 @@ static double block_of(struct crowd *crowd, int block, int both_ways) {
     }
     mine = MPI_Wtime() - begun;
     if (busy && (both_ways || crowd->bench->rank == 1)) verify(crowd, block, both_ways ? 1 : crowd->window);
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return slowest / crowd->steps;
+    return bench_slowest(mine, MPI_COMM_WORLD) / crowd->steps;
 }
 
 static void sweep(struct crowd *crowd, const char *name, void (*step)(struct member *), int both_ways) {

@@ -3,9 +3,10 @@
 //   early, rung, shot        rank 1 never joins: it returns, the same while a timer interrupts the others, or it is killed
 //   within                   rank 1 is killed in MPI_Init, where it is the first
 //   late                     rank 1 joins when the others have waited for it, and all is well
+//   apart                    rank 2 shares no memory with the others, and all is well
 //   well
 //
-// Where all is well, each rank has talked to each other one, and rank 0 prints `ok`.
+// Where all is well, each rank has talked to each other one, all have done operations of few bytes, and rank 0 prints `ok`.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,8 +31,22 @@ static void nap(int milliseconds) {
 
 static void ring(int signal) { (void)signal; }
 
+// So many that they go by memory that all see, where all share some.
+static int operations(int rank, int size) {
+    int right = 1;
+    for (int i = 0; i < 20; i++) {
+        int value = rank == i % size ? i : -1, one = 1, sum = 0;
+        MPI_Bcast(&value, 1, MPI_INT, i % size, MPI_COMM_WORLD);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        right = right && value == i && sum == size;
+    }
+    return right;
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "well";
+    if (!strcmp(how, "apart") && told_rank() == 2) setenv("WEFT_FABRIC", "tcp", 1);
     if (!strcmp(how, "early") && told_rank() == 1) return 3;
     if (!strcmp(how, "rung")) {
         struct itimerval often = {{0, 10000}, {0, 10000}};
@@ -56,6 +71,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < size; i++) sent[i] = rank * size + i;
     MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++) right = right && got[i] == i * size + rank;
+    right = operations(rank, size) && right;
     if (rank == 1 && !strcmp(how, "killed")) raise(SIGKILL);
     if (rank == 1 && !strcmp(how, "leaves")) exit(5);
     if (rank == 1 && !strcmp(how, "aborts")) MPI_Abort(MPI_COMM_WORLD, 7);

@@ -70,6 +70,69 @@ static void allgather(MPI_Comm comm, unsigned round) {
     SAME(all[(size_t)size * bytes], 0);
 }
 
+/* Blocks of one length for all, or of half that for ranks in between. */
+static size_t part_of(int of, size_t bytes, int is_even) { return is_even || of % 3 ? bytes : bytes / 2; }
+
+static void allgatherv(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST], all[16 * MOST];
+    size_t bytes = any_length();
+    int in_place = (int)draw(2), lengths[16], places[16];
+    /* Backwards, and with a gap of a byte behind each. */
+    for (int from = size, at = 0; from-- > 0; at += lengths[from] + 1) {
+        lengths[from] = (int)part_of(from, bytes, 0);
+        places[from] = at;
+    }
+    memset(all, 0, sizeof all);
+    put(in_place ? all + places[rank] : mine, rank, round, (size_t)lengths[rank]);
+    maybe_late();
+    OK(MPI_Allgatherv(in_place ? MPI_IN_PLACE : mine, lengths[rank], MPI_BYTE, all, lengths, places, MPI_BYTE, comm));
+    for (int from = 0; from < size; from++) {
+        found(all + places[from], from, round, (size_t)lengths[from]);
+        SAME(all[places[from] + lengths[from]], 0);
+    }
+}
+
+static void gather(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST], all[16 * MOST];
+    int root = (int)draw((unsigned)size), in_place = (int)draw(2) && rank == root;
+    size_t bytes = any_length();
+    memset(all, 0, sizeof all);
+    put(in_place ? all + (size_t)rank * bytes : mine, rank, round, bytes);
+    maybe_late();
+    OK(MPI_Gather(in_place ? MPI_IN_PLACE : mine, (int)bytes, MPI_BYTE, rank == root ? all : NULL, (int)bytes, MPI_BYTE,
+                  root, comm));
+    for (int from = 0; from < size && rank == root; from++) found(all + (size_t)from * bytes, from, round, bytes);
+    SAME(all[(size_t)size * bytes], 0);
+}
+
+/* A block for `to` of `from`. */
+static int between(int from, int to) { return 16 * from + to; }
+
+static void scatter(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST], all[16 * MOST];
+    int root = (int)draw((unsigned)size), in_place = (int)draw(2) && rank == root;
+    size_t bytes = any_length();
+    memset(mine, 0, sizeof mine);
+    for (int to = 0; to < size; to++) put(all + (size_t)to * bytes, between(root, to), round, bytes);
+    maybe_late();
+    OK(MPI_Scatter(rank == root ? all : NULL, (int)bytes, MPI_BYTE, in_place ? MPI_IN_PLACE : mine, (int)bytes, MPI_BYTE,
+                   root, comm));
+    if (!in_place) found(mine, between(root, rank), round, bytes);
+    SAME(mine[in_place ? 0 : bytes], 0);
+}
+
+static void alltoall(MPI_Comm comm, unsigned round) {
+    static unsigned char out[16 * MOST], in[16 * MOST];
+    size_t bytes = any_length();
+    int in_place = (int)draw(2);
+    memset(in, 0, sizeof in);
+    for (int to = 0; to < size; to++) put((in_place ? in : out) + (size_t)to * bytes, between(rank, to), round, bytes);
+    maybe_late();
+    OK(MPI_Alltoall(in_place ? MPI_IN_PLACE : out, (int)bytes, MPI_BYTE, in, (int)bytes, MPI_BYTE, comm));
+    for (int from = 0; from < size; from++) found(in + (size_t)from * bytes, between(from, rank), round, bytes);
+    SAME(in[(size_t)size * bytes], 0);
+}
+
 /* x -> a x + b, modulo a prime: composed in another order they are another function. */
 struct line {
     int64_t a, b;
@@ -93,6 +156,13 @@ static void compose(void *left, void *right, int *count, MPI_Datatype *datatype)
 static MPI_Datatype line_type;
 static MPI_Op composing;
 
+/* The composition of the ranks from the first one to before another. */
+static struct line composed(int end, unsigned round, int at) {
+    struct line all = line_of(0, round, at);
+    for (int from = 1; from < end; from++) all = after(all, line_of(from, round, at));
+    return all;
+}
+
 static void allreduce_in_order(MPI_Comm comm, unsigned round) {
     struct line mine[100], all[100];
     int count = 1 + (int)draw(100), in_place = (int)draw(2);
@@ -100,8 +170,7 @@ static void allreduce_in_order(MPI_Comm comm, unsigned round) {
     maybe_late();
     OK(MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, all, count, line_type, composing, comm));
     for (int i = 0; i < count; i++) {
-        struct line right = line_of(0, round, i);
-        for (int from = 1; from < size; from++) right = after(right, line_of(from, round, i));
+        struct line right = composed(size, round, i);
         SAME(all[i].a, right.a);
         SAME(all[i].b, right.b);
     }
@@ -125,6 +194,69 @@ static void allreduce_rounding(MPI_Comm comm, unsigned round) {
     CHECK(memcmp(all, again, (size_t)count * sizeof *all) == 0);
 }
 
+static void scan_in_order(MPI_Comm comm, unsigned round) {
+    struct line mine[100], all[100];
+    int count = 1 + (int)draw(100), in_place = (int)draw(2), exclusive = (int)draw(2);
+    for (int i = 0; i < count; i++) mine[i] = all[i] = line_of(rank, round, i);
+    maybe_late();
+    /* The first rank gets nothing, and need not say where. */
+    void *room = exclusive && !in_place && rank == 0 && round % 2 ? NULL : all;
+    if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, room, count, line_type, composing, comm));
+    else OK(MPI_Scan(in_place ? MPI_IN_PLACE : mine, all, count, line_type, composing, comm));
+    for (int i = 0; i < count; i++) {
+        /* An exclusive scan leaves what the first rank has as it is. */
+        struct line right = composed(exclusive && rank > 0 ? rank : rank + 1, round, i);
+        SAME(all[i].a, right.a);
+        SAME(all[i].b, right.b);
+    }
+}
+
+/* The blocks of a reduce-scatter: all of one length, or different ones. */
+static void reduce_scatter(MPI_Comm comm, unsigned round) {
+    static int64_t mine[16 * 300], all[16 * 300];
+    int most = 1 + (int)draw(300), is_even = (int)draw(2), in_place = (int)draw(2), counts[16], first = 0, end = 0;
+    for (int to = 0; to < size; to++) {
+        counts[to] = (int)part_of(to, (size_t)most, is_even);
+        first += to < rank ? counts[to] : 0;
+        end += counts[to];
+    }
+    for (int i = 0; i < end; i++) mine[i] = (int64_t)(rank + 1) * (i + (int)round);
+    memset(all, 0, sizeof all);
+    if (in_place) memcpy(all, mine, (size_t)end * sizeof *all);
+    const void *given = in_place ? MPI_IN_PLACE : mine;
+    maybe_late();
+    if (is_even) OK(MPI_Reduce_scatter_block(given, all, most, MPI_INT64_T, MPI_SUM, comm));
+    else OK(MPI_Reduce_scatter(given, all, counts, MPI_INT64_T, MPI_SUM, comm));
+    for (int i = 0; i < counts[rank]; i++) SAME(all[i], (int64_t)size * (size + 1) / 2 * (first + i + (int)round));
+    /* What is behind it stays as it is. */
+    for (int i = counts[rank]; i < end; i++) SAME(all[i], in_place ? mine[i] : 0);
+}
+
+/* Sums that round, by rank: the same bits as those that were begun, which go by messages. */
+static void sums_rounding(MPI_Comm comm, unsigned round) {
+    double mine[16 * 60], now[60] = {0}, begun[60] = {0};
+    int count = 1 + (int)draw(60);
+    if (count * 8 * size > 2160) count = 2160 / 8 / size;
+    for (int i = 0; i < count * size; i++) mine[i] = 1.0 / (1 + rank + (int)round + i) * (i % 2 ? 1e9 : 1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    switch (draw(3)) {
+    case 0:
+        OK(MPI_Scan(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
+        OK(MPI_Iscan(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        break;
+    case 1:
+        OK(MPI_Exscan(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
+        OK(MPI_Iexscan(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        break;
+    default:
+        if (size > 2) return;
+        OK(MPI_Reduce_scatter_block(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
+        OK(MPI_Ireduce_scatter_block(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+    }
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK(memcmp(now, begun, sizeof now) == 0);
+}
+
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -142,11 +274,18 @@ static void barrier(MPI_Comm comm) {
 }
 
 static void any_operation(MPI_Comm comm, unsigned round) {
-    switch (draw(6)) {
+    switch (draw(13)) {
     case 0: return barrier(comm);
     case 1: return allgather(comm, round);
     case 2: return allreduce_in_order(comm, round);
     case 3: return allreduce_rounding(comm, round);
+    case 4: return allgatherv(comm, round);
+    case 5: return gather(comm, round);
+    case 6: return scatter(comm, round);
+    case 7: return alltoall(comm, round);
+    case 8: return scan_in_order(comm, round);
+    case 9: return reduce_scatter(comm, round);
+    case 10: return sums_rounding(comm, round);
     default: return bcast(comm, round);
     }
 }
@@ -211,7 +350,7 @@ int main(int argc, char **argv) {
     OK(MPI_Type_commit(&line_type));
     OK(MPI_Op_create(compose, 0, &composing));
     section("operations in any order");
-    for (unsigned round = 0; round < 600; round++) any_operation(MPI_COMM_WORLD, round);
+    for (unsigned round = 0; round < 1200; round++) any_operation(MPI_COMM_WORLD, round);
     section("a root ahead");
     floods(MPI_COMM_WORLD);
     section("messages between");

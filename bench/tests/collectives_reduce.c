@@ -259,7 +259,8 @@ static void scans(int length) {
         free(mine);
         section("exscan");
         mine = vector(length), got = in_place ? mine : vector(length);
-        OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, got, length, MPI_INT, MPI_SUM, comm));
+        /* The first rank gets nothing, and need not say where (MPI 5.0 section 6.11.2). */
+        OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, rank == 0 && !in_place ? NULL : got, length, MPI_INT, MPI_SUM, comm));
         if (rank > 0)
             for (int i = 0; i < length; i++) SAME(got[i], sum_up_to(rank - 1, i));
         if (!in_place) free(got);

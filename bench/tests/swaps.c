@@ -50,6 +50,26 @@ static void data(int count) {
     OK(MPI_Alltoall(mine, count, type(), all, count, type(), MPI_COMM_WORLD));
     expect(all + other * count, other, count);
     for (int i = 0; i < count; i++) SAME(all[rank * count + i], -i);
+    for (int root = 0; root < 2; root++) {
+        section("gather");
+        give(mine, count);
+        memset(all, 0, sizeof all);
+        maybe_late();
+        /* What is said of the room means nothing but at the root. */
+        OK(MPI_Gather(mine, count, type(), rank == root ? all : NULL, rank == root ? count : -7,
+                      rank == root ? type() : MPI_DATATYPE_NULL, root, MPI_COMM_WORLD));
+        for (int from = 0; from < 2 && rank == root; from++) expect(all + from * count, from, count);
+        section("scatter");
+        for (int to = 0; to < 2; to++) {
+            for (int i = 0; i < count; i++) mine[to * count + i] = value(root, i) + to;
+        }
+        memset(all, 0, sizeof all);
+        maybe_late();
+        OK(MPI_Scatter(rank == root ? mine : NULL, rank == root ? count : -7, rank == root ? type() : MPI_DATATYPE_NULL, all,
+                       count, type(), root, MPI_COMM_WORLD));
+        for (int i = 0; i < count; i++) SAME(all[i], value(root, i) + rank);
+        SAME(all[count], 0);
+    }
     section("barrier");
     maybe_late();
     OK(MPI_Barrier(MPI_COMM_WORLD));
@@ -60,10 +80,41 @@ static void chain(void *left, void *right, int *count, MPI_Datatype *datatype) {
     for (int i = 0; i < *count; i++) ((int *)right)[i] += ((int *)left)[i];
 }
 
+/* What each rank gets of a scan, where the first one keeps what it has in an exclusive one. */
+static void scans(int count, MPI_Op op, int in_place) {
+    int mine[MOST], got[MOST];
+    for (int exclusive = 0; exclusive < 2; exclusive++) {
+        section(exclusive ? "exscan" : "scan");
+        give(mine, count);
+        memcpy(got, mine, sizeof got);
+        if (!in_place && !(exclusive && rank == 0)) memset(got, 0, sizeof got);
+        maybe_late();
+        /* The first rank gets nothing, and need not say where. */
+        void *room = exclusive && !in_place && rank == 0 && count % 2 ? NULL : got;
+        if (exclusive) OK(MPI_Exscan(in_place ? MPI_IN_PLACE : mine, room, count, MPI_INT, op, MPI_COMM_WORLD));
+        else OK(MPI_Scan(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
+        for (int i = 0; i < count; i++)
+            SAME(got[i], rank == 0 || exclusive ? value(0, i) : value(0, i) + value(1, i));
+    }
+}
+
+static void reduce_scatter(int count, MPI_Op op, int in_place) {
+    int mine[2 * MOST], got[2 * MOST] = {0};
+    section("reduce_scatter_block");
+    give(mine, 2 * count);
+    if (in_place) memcpy(got, mine, sizeof got);
+    maybe_late();
+    OK(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
+    for (int i = 0; i < count; i++) SAME(got[i], value(0, rank * count + i) + value(1, rank * count + i));
+    for (int i = count; i < 2 * count; i++) SAME(got[i], in_place ? mine[i] : 0);
+}
+
 static void reductions(int count, MPI_Op sum) {
     int mine[MOST], got[MOST];
     MPI_Op op = round_number >> rank & 1 ? sum : MPI_SUM; /* another name of the same operator */
     for (int in_place = 0; in_place < 2; in_place++) {
+        scans(count, op, in_place);
+        reduce_scatter(count, op, in_place);
         section("allreduce");
         give(mine, count);
         memcpy(got, mine, sizeof got);
@@ -102,6 +153,9 @@ static void wrong(void) {
             STRICT_CLASS(MPI_Allgather(in, count, MPI_INT, in + 20, count, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
         }
     }
+    STRICT_CLASS(MPI_Gather(in, 1, MPI_INT, in + 20, 1, MPI_INT, 2, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    STRICT_CLASS(MPI_Scatter(in, 1, MPI_INT, in + 20, 1, MPI_INT, -3, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    STRICT_CLASS(MPI_Scan(in, in + 20, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);
     STRICT_CLASS(MPI_Bcast(in, 1, MPI_INT, 2, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Bcast(in, 1, MPI_INT, -1, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Bcast(in, -1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);

@@ -108,6 +108,8 @@ impl Place {
             (4, "tcp", "well"),
             // One that lets the others wait is not taken for one that has ended.
             (4, "shm,tcp", "late"),
+            // Rank 2 is the last of three, and shares no memory.
+            (3, "shm,tcp", "apart"),
         ];
         for (ranks, fabric, how) in jobs {
             let mut command = launcher.command(ranks, &self.program, how);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
 use weft::claims::{Gathered, Heap, Payload, Pool, Scattered, Target, UserMemory};
-use weft::{Class, Communicator, Error, Rank, Result};
+use weft::{BlankPartner, Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
 use crate::objects::Unpack;
@@ -27,9 +27,25 @@ pub(crate) enum Partner {
 #[inline(always)]
 pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
     match u32::try_from(rank) {
-        Ok(rank) if rank < comm.partners() => Ok(Partner::Rank(Rank(rank))),
+        Ok(rank) if rank < comm.partners() => match comm.has_blanks() {
+            false => Ok(Partner::Rank(Rank(rank))),
+            true => among_blanks(comm, Rank(rank)),
+        },
         _ if rank == MPI_PROC_NULL => Ok(Partner::Nobody),
         _ => Err(bad_rank(comm, rank)),
+    }
+}
+
+/// The same in a communicator with blank ranks, which are nobody, or an error.
+#[cold]
+fn among_blanks(comm: &Communicator, rank: Rank) -> Result<Partner> {
+    match comm.ft_modes().blanks {
+        _ if !comm.is_blank(rank) => Ok(Partner::Rank(rank)),
+        BlankPartner::Nobody => Ok(Partner::Nobody),
+        BlankPartner::Error => {
+            let what = format!("{}: rank {} is blank: its process has failed", comm.place(), rank.0);
+            Err(Error::new(Class::Rank, what).remedy("MPIX_Comm_is_blank tells which ranks are"))
+        }
     }
 }
 
@@ -41,13 +57,11 @@ pub(crate) fn source(comm: &Communicator, rank: c_int) -> Result<Partner> {
 
 /// The root of a collective operation.
 pub(crate) fn root(comm: &Communicator, root: c_int) -> Result<Rank> {
-    match u32::try_from(root) {
-        Ok(rank) if rank < comm.size() => Ok(Rank(rank)),
-        _ => {
-            let what = format!("{}: the root is {root}, ranks are 0 to {}", comm.place(), comm.size() - 1);
-            Err(Error::new(Class::Root, what))
-        }
-    }
+    let Ok(rank) = u32::try_from(root).map(Rank) else {
+        let what = format!("{}: the root is {root}, ranks are 0 to {}", comm.place(), comm.size() - 1);
+        return Err(Error::new(Class::Root, what));
+    };
+    comm.check_root(rank).map(|()| rank)
 }
 
 #[cold]

@@ -10,6 +10,7 @@ use weft::{Class, Error};
 
 use crate::bodies::{error_handlers, sessions};
 use crate::entry::Target;
+use crate::failures::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use crate::generated::constants::*;
 use crate::objects::{Function, Handler};
 use crate::state;
@@ -46,7 +47,9 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::File => MPI_ERR_FILE,
         Class::Session => MPI_ERR_SESSION,
         Class::ErrorHandler => MPI_ERR_ERRHANDLER,
-        Class::ProcessAborted => MPI_ERR_PROC_ABORTED,
+        Class::ProcFailed => MPIX_ERR_PROC_FAILED,
+        Class::Revoked => MPIX_ERR_REVOKED,
+        Class::ProcFailedPending => MPIX_ERR_PROC_FAILED_PENDING,
         Class::ValueTooLarge => MPI_ERR_VALUE_TOO_LARGE,
         Class::Pending => MPI_ERR_PENDING,
         Class::Spawn => MPI_ERR_SPAWN,
@@ -328,5 +331,12 @@ const TEXTS: &[(c_int, &str, &str)] = &[
     (MPI_T_ERR_PVAR_NO_WRITE, "MPI_T_ERR_PVAR_NO_WRITE", "the variable cannot be written"),
     (MPI_T_ERR_PVAR_NO_STARTSTOP, "MPI_T_ERR_PVAR_NO_STARTSTOP", "the variable cannot be started or stopped"),
     (MPI_T_ERR_PVAR_NO_ATOMIC, "MPI_T_ERR_PVAR_NO_ATOMIC", "the variable cannot be read and reset at once"),
+    (MPIX_ERR_PROC_FAILED, "MPIX_ERR_PROC_FAILED", "a process has failed"),
+    (
+        MPIX_ERR_PROC_FAILED_PENDING,
+        "MPIX_ERR_PROC_FAILED_PENDING",
+        "a process has failed that the message might have come from; the request goes on",
+    ),
+    (MPIX_ERR_REVOKED, "MPIX_ERR_REVOKED", "the communicator is revoked"),
     (MPI_ERR_LASTCODE, "MPI_ERR_LASTCODE", "the last error code"),
 ];

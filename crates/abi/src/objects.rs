@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datatype::Datatype;
+use datatype::{Datatype, Pair, Predefined};
 use weft::claims::{Heap, UserMemory};
 use weft::claims::{Message, RequestId};
 use weft::{Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
@@ -171,7 +171,7 @@ pub(crate) struct DatatypeObject {
     pub datatype: Datatype,
     pub committed: bool,
     /// Made by `MPI_Type_create_f90_real` and its kin: used like a predefined one, and never freed.
-    pub permanent: bool,
+    pub permanent: Option<Meaning>,
     /// Without the zero byte; empty when it has none.
     pub name: Vec<u8>,
     /// How it was made, for `MPI_Type_get_envelope` and `MPI_Type_get_contents`.
@@ -182,6 +182,13 @@ pub(crate) struct DatatypeObject {
     pub lent: Arc<()>,
     /// The program has freed it, and it is here for those operations alone.
     pub freed: bool,
+}
+
+/// What operators take a datatype for that is used like a predefined one (MPI 5.0 §6.9.2, §6.9.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Number(Predefined),
+    Pair(Pair),
 }
 
 /// A datatype found by its handle.

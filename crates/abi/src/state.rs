@@ -288,7 +288,7 @@ impl Runtime {
     /// The world model ends: the process leaves the job, unless it has sessions or had some.
     pub(crate) fn finish(&'static self) -> Result<()> {
         let world = &self.world.comm;
-        let parted = world.check(|| "MPI_Finalize".to_owned()).and_then(|()| world.barrier());
+        let parted = world.check(|| "MPI_Finalize".to_owned()).and_then(|()| world.part());
         WORLD.store(std::ptr::null_mut(), Ordering::Release);
         PHASE.store(AFTER, Ordering::Release);
         let mut users = lock(&USERS);

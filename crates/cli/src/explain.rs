@@ -181,6 +181,10 @@ fn measure_and_keep(world: &Communicator, config: &Config) -> Done {
 fn origin(found: &Found) -> String {
     match &found.file {
         Some(file) => format!("measured, {}", file.display()),
+        None if found.constants != Constants::BUILT_IN => {
+            "built in, for where reads are slow; `weft explain lanes --measure` measures this machine"
+                .to_owned()
+        }
         None => "built in; `weft explain lanes --measure` measures this machine".to_owned(),
     }
 }

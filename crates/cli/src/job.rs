@@ -22,6 +22,12 @@ pub struct Job {
     cause: Option<Cause>,
     /// The first rank that failed after finalizing.
     late_failure: Option<(u32, Ending)>,
+    /// Whether the others go on when a rank fails.
+    survives: bool,
+    /// Those that have failed, and how, while the others went on.
+    failed: Vec<(u32, Ending)>,
+    /// How many of them were told.
+    told: usize,
     /// The last signal that the ranks were sent on behalf of whoever sent it to the launcher.
     passed_on: Option<i32>,
 }
@@ -57,9 +63,18 @@ pub enum Cause {
 
 impl Job {
     /// A job of `ranks` ranks, none of them started. `space` is the name of its key-value space.
-    pub fn new(ranks: u32, space: &str) -> Job {
-        let places = vec![Place::Waiting; ranks as usize];
-        Job { server: Server::new(ranks, space), places, cause: None, late_failure: None, passed_on: None }
+    /// Where it `survives`, those that are left go on when a rank fails.
+    pub fn new(ranks: u32, space: &str, survives: bool) -> Job {
+        Job {
+            server: Server::new(ranks, space),
+            places: vec![Place::Waiting; ranks as usize],
+            cause: None,
+            late_failure: None,
+            survives,
+            failed: Vec::new(),
+            told: 0,
+            passed_on: None,
+        }
     }
 
     /// Notes that `rank` runs as process `pid`.
@@ -103,6 +118,29 @@ impl Job {
         if let Err(fault) = result {
             self.end(Cause::Broke(fault));
         }
+        self.end_without_a_start();
+    }
+
+    /// A rank that has failed never comes to the place where all meet at the start.
+    fn end_without_a_start(&mut self) {
+        let is_met =
+            || (0..self.places.len() as u32).any(|rank| self.server.standing(rank) == Standing::Waiting);
+        if let Some(&(rank, ending)) = self.failed.first()
+            && is_met()
+        {
+            self.end(Cause::Died { rank, ending });
+        }
+    }
+
+    /// Those that have failed since this was asked, while the others go on.
+    pub fn take_failures(&mut self) -> Vec<(u32, Ending)> {
+        let told = std::mem::replace(&mut self.told, self.failed.len());
+        self.failed[told..].to_vec()
+    }
+
+    /// What to tell the user of such a failure.
+    pub fn obituary(&self, rank: u32, ending: Ending, host: &str) -> String {
+        format!("{} {}; the others go on", self.who(rank, host), told(ending))
     }
 
     /// Notes that the process of `rank` has ended. Everything it sent before must have been received.
@@ -111,6 +149,10 @@ impl Job {
             self.places[rank as usize] = Place::Ended(pid);
         }
         let finalized = self.server.standing(rank) == Standing::Finalized;
+        if self.survives && self.is_engaged(rank) && self.cause.is_none() {
+            self.failed.push((rank, ending));
+            return self.end_without_a_start();
+        }
         match ending {
             Ending::Code(0) if self.is_engaged(rank) => self.end(Cause::LeftEarly { rank }),
             Ending::Code(0) => {}
@@ -149,10 +191,12 @@ impl Job {
 
     /// The exit status of the launcher.
     pub fn exit_status(&self) -> u8 {
-        match (&self.cause, self.late_failure) {
-            (Some(cause), _) => cause.exit_status(),
-            (None, Some((_, ending))) => status_of(ending),
-            (None, None) => 0,
+        match (&self.cause, self.late_failure, self.failed.first()) {
+            (Some(cause), ..) => cause.exit_status(),
+            (None, Some((_, ending)), _) => status_of(ending),
+            // Nobody is left who could have done well.
+            (None, None, Some((_, ending))) if self.failed.len() == self.places.len() => status_of(*ending),
+            (None, None, _) => 0,
         }
     }
 
@@ -302,7 +346,10 @@ mod tests {
 
     /// A job whose rank `i` is process `100 + i`.
     fn running(ranks: u32) -> Job {
-        let mut job = Job::new(ranks, "space");
+        started(Job::new(ranks, "space", false), ranks)
+    }
+
+    fn started(mut job: Job, ranks: u32) -> Job {
         for rank in 0..ranks {
             job.started(rank, pid(100 + rank as i32));
         }
@@ -409,6 +456,60 @@ mod tests {
         job.ended(0, Ending::Signal(15));
         assert_eq!((job.exit_status(), job.culprit()), (143, None));
         assert_eq!(job.message("n1").unwrap(), "the job was ended by SIGTERM");
+    }
+
+    #[test]
+    fn g8_the_status_of_a_job_that_goes_on_is_that_of_the_survivors() {
+        for (ending, last, status) in [
+            (Ending::Signal(9), 0, 0),
+            (Ending::Code(1), 0, 0),
+            (Ending::Code(0), 0, 0),
+            (Ending::Signal(9), 4, 4),
+        ] {
+            let mut job = started(Job::new(2, "space", true), 2);
+            say(&mut job, 0, &[INIT]);
+            say(&mut job, 1, &[INIT]);
+            job.ended(1, ending);
+            assert!(job.cause().is_none());
+            assert_eq!((job.take_failures(), job.take_failures()), (vec![(1, ending)], Vec::new()));
+            assert!(job.obituary(1, ending, "n1").ends_with("; the others go on"));
+            say(&mut job, 0, &["finalize"]);
+            job.ended(0, Ending::Code(last));
+            assert_eq!(job.exit_status(), status);
+        }
+    }
+
+    #[test]
+    fn a_job_of_which_nobody_is_left_has_failed() {
+        let mut job = started(Job::new(2, "space", true), 2);
+        for rank in 0..2 {
+            say(&mut job, rank, &[INIT]);
+        }
+        job.ended(1, Ending::Signal(9));
+        job.ended(0, Ending::Code(3));
+        assert_eq!(job.exit_status(), 137);
+    }
+
+    #[test]
+    fn a_rank_that_fails_before_all_have_met_ends_every_job() {
+        for barrier_first in [true, false] {
+            let mut job = started(Job::new(3, "space", true), 3);
+            for rank in 0..3 {
+                say(&mut job, rank, &[INIT]);
+            }
+            if barrier_first {
+                say(&mut job, 0, &["barrier_in"]);
+            }
+            job.ended(1, Ending::Signal(9));
+            if !barrier_first {
+                assert!(job.cause().is_none());
+                say(&mut job, 0, &["barrier_in"]);
+            }
+            assert!(matches!(job.cause(), Some(Cause::Died { rank: 1, .. })));
+        }
+        let mut job = started(Job::new(2, "space", true), 2);
+        job.ended(1, Ending::Signal(9));
+        assert_eq!(job.exit_status(), 137, "it had not even begun");
     }
 
     #[test]

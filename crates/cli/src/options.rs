@@ -41,6 +41,26 @@ pub struct Options {
     #[arg(long, value_name = "HANDLER", value_parser = error_handler)]
     pub initial_errhandler: Option<String>,
 
+    /// Go on when a rank fails, as far as the program lets it: errors of MPI tell the others. MODE is what happens to
+    /// communicators that have lost a member when the program has them recover: none, abort, blank or shrink
+    #[arg(
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "none",
+        value_parser = failure_mode
+    )]
+    pub ft: Option<String>,
+
+    /// The same by the name that Open MPI has for it; `no` is as if nothing was said
+    #[arg(long, value_name = "ulfm", value_parser = failure_mode_elsewhere)]
+    with_ft: Option<bool>,
+
+    /// The same by the name that MPICH has for it
+    #[arg(long)]
+    disable_auto_cleanup: bool,
+
     /// Name a process set for sessions: ranks such as 0-3,8. May be given several times
     #[arg(long, value_name = "NAME=RANKS", value_parser = process_set)]
     pub pset: Vec<String>,
@@ -92,6 +112,11 @@ impl Options {
     /// Reads the command line of this process. Prints help or an error and ends the process where that is due.
     pub fn from_arguments() -> Options {
         Options::read(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Whether the others go on when a rank fails.
+    pub fn survives(&self) -> bool {
+        self.ft.is_some() || self.with_ft == Some(true) || self.disable_auto_cleanup
     }
 
     fn read(arguments: Vec<OsString>) -> Result<Options, clap::Error> {
@@ -155,7 +180,7 @@ fn takes_value(command: &clap::Command, option: &str) -> bool {
         }
         None => None,
     };
-    argument.is_some_and(|argument| argument.get_action().takes_values())
+    argument.is_some_and(|argument| argument.get_action().takes_values() && !argument.is_require_equals_set())
 }
 
 fn has_long(argument: &clap::Arg, name: &str) -> bool {
@@ -196,6 +221,24 @@ fn fabrics(list: &str) -> Result<String, String> {
         }
     }
     Ok(list.to_owned())
+}
+
+fn failure_mode(name: &str) -> Result<String, String> {
+    match weft::FtMode::named(name) {
+        Some(weft::FtMode::Rebuild) => {
+            Err("processes cannot be started again yet: choose blank or shrink".to_owned())
+        }
+        Some(_) => Ok(name.to_owned()),
+        None => Err("choose from none, abort, blank and shrink".to_owned()),
+    }
+}
+
+fn failure_mode_elsewhere(name: &str) -> Result<bool, String> {
+    match name {
+        "ulfm" | "mpi" | "yes" | "true" => Ok(true),
+        "no" | "none" | "false" => Ok(false),
+        _ => Err("choose from ulfm and no".to_owned()),
+    }
 }
 
 fn error_handler(name: &str) -> Result<String, String> {
@@ -287,6 +330,26 @@ mod tests {
     }
 
     #[test]
+    fn survival_by_any_habit() {
+        for form in [
+            "--ft",
+            "--ft=none",
+            "--ft=blank",
+            "--with-ft ulfm",
+            "--with-ft mpi",
+            "-with-ft true",
+            "-disable-auto-cleanup",
+        ] {
+            let options = read(&format!("weftrun -n 2 {form} ./a none")).unwrap();
+            assert!(options.survives(), "{form}");
+            assert_eq!(options.command, ["./a", "none"], "{form}");
+        }
+        for form in ["--with-ft no", "-l"] {
+            assert!(!read(&format!("weftrun {form} ./a --ft")).unwrap().survives(), "{form}");
+        }
+    }
+
+    #[test]
     fn errors_and_process_sets_are_for_the_ranks() {
         let line = "weftrun -initial-errhandler MPI_ERRORS_RETURN --pset a://b=0-1 --pset c=2 prog";
         let options = read(line).unwrap();
@@ -318,6 +381,8 @@ mod tests {
             ("weftrun --hostfile=f a", "srun --mpi=pmi2"),
             ("weftrun --frobnicate a", "--frobnicate"),
             ("weftrun --initial-errhandler mpi_errors_ignore a", "choose from mpi_errors_are_fatal"),
+            ("weftrun --ft=heal a", "choose from none, abort, blank and shrink"),
+            ("weftrun --with-ft heal a", "choose from ulfm and no"),
             ("weftrun --pset ocean a", "a name, =, and ranks"),
             ("weftrun --pset mpi://moon=1 a", "does not begin with mpi://"),
             ("weftrun --pset a=1;b=2 a", "one set for each"),

@@ -37,6 +37,8 @@ pub struct Plan {
     pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
+    /// Whether the others go on when a rank fails.
+    pub survives: bool,
     /// Whether lines of output get labels.
     pub label: bool,
     /// When to end the job.
@@ -107,6 +109,7 @@ impl Plan {
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         environment.extend(costs.map(|text| (COSTS.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
+        let survives = options.survives();
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -120,6 +123,7 @@ impl Plan {
             binding,
             cpus,
             shares_memory,
+            survives,
             label,
             timeout,
             verbose,
@@ -145,6 +149,7 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment.extend(options.fabric.iter().map(|fabrics| ("WEFT_FABRIC".into(), fabrics.into())));
     let handler = options.initial_errhandler.iter();
     environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
+    environment.extend(options.ft.iter().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
     if !options.pset.is_empty() {
         environment.push(("WEFT_PSETS".into(), options.pset.join(";").into()));
     }

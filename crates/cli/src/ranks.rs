@@ -11,6 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Rlimit};
 
+use weft::launch::LedgerWriter;
+
 use crate::output::Labeler;
 use crate::plan::Plan;
 use crate::spawn::{self, Handed};
@@ -40,6 +42,8 @@ pub struct Stream {
 pub struct Shared {
     /// The memory that the ranks of this node have in common.
     pub segment: Option<OwnedFd>,
+    /// Where it is written which ranks have failed, in a job that goes on without them.
+    pub ledger: Option<LedgerWriter>,
     /// The limit on open files that the launcher was started with.
     pub files_limit: Rlimit,
 }
@@ -53,15 +57,28 @@ pub fn segment(plan: &Plan) -> io::Result<Option<OwnedFd>> {
     weft::launch::create_segment(plan.ranks).map(Some).map_err(io::Error::other)
 }
 
+/// Where ranks read who has failed, made once for a job that goes on without them.
+pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<LedgerWriter>> {
+    if !plan.survives {
+        return Ok(None);
+    }
+    // It is adopted with a description of its own, as every process does.
+    let segment =
+        segment.map(|file| weft::launch::anew(file.as_raw_fd())).transpose().map_err(io::Error::from)?;
+    LedgerWriter::create(plan.ranks, segment).map(Some).map_err(io::Error::other)
+}
+
 /// Starts `rank` of the planned job.
 pub fn start(plan: &Plan, rank: u32, shared: &Shared) -> io::Result<RankProcess> {
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.command[0]).args(&plan.command[1..]);
     command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared.segment.as_ref());
+    set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared);
     let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
-    let descriptors = std::iter::once(&theirs).chain(&shared.segment).map(AsFd::as_fd).collect();
+    let ledger = shared.ledger.as_ref().map(LedgerWriter::file);
+    let descriptors =
+        std::iter::once(&theirs).chain(&shared.segment).map(AsFd::as_fd).chain(ledger).collect();
     let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
     let child = spawn::start(&mut command, Handed { descriptors, cpus, files_limit: shared.files_limit })?;
     Ok(RankProcess { pid: Pid::from_child(&child), manager: Some(ours), streams })
@@ -82,7 +99,7 @@ fn stream(rank: u32) -> io::Result<(Stream, OwnedFd)> {
     Ok((Stream { pipe: reader, labeler: Labeler::new(rank) }, writer))
 }
 
-fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, segment: Option<&OwnedFd>) {
+fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, shared: &Shared) {
     for name in std::env::vars_os().map(|(name, _)| name).filter(is_of_another_launcher) {
         command.env_remove(name);
     }
@@ -101,8 +118,11 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     if let Some(cpus) = plan.cpus {
         command.env("WEFT_CPUS", cpus.to_string());
     }
-    if let Some(segment) = segment {
+    if let Some(segment) = &shared.segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
+    }
+    if let Some(ledger) = &shared.ledger {
+        command.env("WEFT_FAILURES_FD", ledger.file().as_raw_fd().to_string());
     }
 }
 
@@ -112,7 +132,7 @@ fn is_of_another_launcher(name: &OsString) -> bool {
     OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const OUTER_NAMES: [&str; 12] = [
+const OUTER_NAMES: [&str; 13] = [
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",
@@ -124,6 +144,7 @@ const OUTER_NAMES: [&str; 12] = [
     "PMIX_RANK",
     "HYDI_CONTROL_FD",
     "WEFT_SHM_FD",
+    "WEFT_FAILURES_FD",
     "WEFT_CPUS",
 ];
 
@@ -147,6 +168,7 @@ mod tests {
             binding: None,
             cpus: Some(weft::CpuTime::of(1.5)),
             shares_memory: true,
+            survives: false,
             label: false,
             timeout: None,
             verbose: false,
@@ -154,7 +176,7 @@ mod tests {
     }
 
     fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
-        let shared = Shared { segment, files_limit: getrlimit(Resource::Nofile) };
+        let shared = Shared { segment, ledger: None, files_limit: getrlimit(Resource::Nofile) };
         let rank = start(&plan(script), 2, &shared).unwrap();
         let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
         status.exit_status()

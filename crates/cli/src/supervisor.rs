@@ -93,9 +93,11 @@ impl<'a> Supervisor<'a> {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let space = format!("weft_{}_{now:x}", plan.launcher);
         let files_limit = make_room_for_descriptors(plan)?;
+        let segment = ranks::segment(plan)?;
+        let ledger = ranks::ledger(plan, segment.as_ref())?;
         Ok(Supervisor {
             plan,
-            job: Job::new(plan.ranks, &space),
+            job: Job::new(plan.ranks, &space, plan.survives),
             processes: Vec::new(),
             signals,
             lifeline,
@@ -105,7 +107,7 @@ impl<'a> Supervisor<'a> {
             output_waits_until: None,
             interrupts: 0,
             group_signals: Vec::new(),
-            shared: Shared { segment: ranks::segment(plan)?, files_limit },
+            shared: Shared { segment, ledger, files_limit },
         })
     }
 
@@ -321,9 +323,23 @@ impl<'a> Supervisor<'a> {
             self.serve(rank as usize);
             self.job.ended(rank, ending);
             self.output_waits_until = None;
+            // Also who has left in good order answers nobody any more.
+            if let Some(ledger) = &mut self.shared.ledger {
+                ledger.write(weft::Peer(rank));
+            }
+            self.tell_failures();
         }
         if self.output_waits_until.is_some_and(|time| time <= Instant::now()) {
             self.output_waits_until = None;
+        }
+    }
+
+    /// Tells the user of those that have failed while the others go on.
+    fn tell_failures(&mut self) {
+        for (rank, ending) in self.job.take_failures() {
+            let message = self.job.obituary(rank, ending, &self.plan.host);
+            self.drain(rank as usize);
+            self.say(&message);
         }
     }
 

@@ -12,7 +12,8 @@ use crate::shape::{Shape, back, distances};
 /// The ways to gather everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allgather {
-    /// Pairs exchange what they have, which doubles: log2 p rounds; for powers of two of equal blocks.
+    /// Pairs exchange what they have, which doubles: log2 p rounds; for powers of two. Blocks that differ are messages of their
+    /// own, and go by Bruck's where they are short and many.
     RecursiveDoubling,
     /// Bruck's: ceil(log2 p) rounds for any p, and every byte is copied twice more.
     Bruck,
@@ -75,9 +76,19 @@ impl Allgather {
         match self {
             Allgather::Ring => by_ring(shape, listed, data, in_place),
             Allgather::Circulant | Allgather::ByNode => circulant_of_listed(shape, blocks, in_place),
+            Allgather::RecursiveDoubling if shape.size().is_power_of_two() && is_long(shape, blocks) => {
+                recursive_doubling(shape, listed, data, in_place)
+            }
             Allgather::RecursiveDoubling | Allgather::Bruck => bruck(shape, listed, data, in_place),
         }
     }
+}
+
+/// Whether a message for each block costs less than to copy all blocks side by side and back. All ranks know the lengths, and where
+/// blocks stand is each rank's own affair.
+fn is_long(shape: &Shape, blocks: &[Block]) -> bool {
+    let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
+    shape.size() == 2 || bytes / blocks.len() > shape.guide().costs.node.eager_bytes_max
 }
 
 fn recursive_doubling(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
@@ -87,9 +98,12 @@ fn recursive_doubling(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: b
         let partner = shape.rank().0 ^ distance;
         let mine = shape.rank().0 & !(distance - 1);
         let theirs = partner & !(distance - 1);
-        let sent = if distance == 1 { own.given } else { blocks.run(data, mine, mine + distance) };
-        schedule.send(Rank(partner), sent);
-        schedule.receive(Rank(partner), blocks.run(data, theirs, theirs + distance));
+        match distance {
+            1 => schedule.send(Rank(partner), own.given),
+            _ => blocks.rows(data, mine, mine + distance).for_each(|row| schedule.send(Rank(partner), row)),
+        }
+        let rows = blocks.rows(data, theirs, theirs + distance);
+        rows.for_each(|row| schedule.receive(Rank(partner), row));
         if distance == 1 {
             own.place(&mut schedule);
         }

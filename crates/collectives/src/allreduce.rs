@@ -136,6 +136,8 @@ fn rabenseifner(shape: &Shape, own: Span, core: Core, slices: Blocks<'_>) -> Sch
         summing.own = out;
     }
     halve(&mut schedule, core, number, &mut summing, slices);
+    // What was given is gotten back as sums.
+    schedule.wait();
     double(&mut schedule, core, number, summing.out, slices);
     if let Some(guest) = guest {
         schedule.send(guest, out);
@@ -181,6 +183,7 @@ fn by_ring(shape: &Shape, own: Span, slices: Blocks<'_>) -> Schedule {
     let mut schedule = Schedule::new("allreduce by ring");
     let out = Span::output(own.bytes);
     ring_of_slices(&mut schedule, shape, &mut Summing::new(own, out), slices);
+    schedule.wait();
     let place = Ring { first: shape.rank().0, blocks: slices, data: out, own: None };
     ring(&mut schedule, shape, &place, |_, _| false);
     schedule

@@ -50,10 +50,8 @@ fn pairwise(shape: &Shape, sends: &Blocks<'_>, receives: &Blocks<'_>, in_place: 
     let mut schedule = Schedule::new("alltoall by pairs");
     let (here, size) = (shape.rank().0, shape.size());
     let (input, output) = (Span::input(0), Span::output(0));
-    if !in_place {
-        schedule.copy(sends.of(input, here), receives.of(output, here));
-    }
     let room = if in_place && size > 1 { schedule.scratch(receives.longest(size)) } else { input };
+    let mut own = (!in_place).then(|| (sends.of(input, here), receives.of(output, here)));
     for round in 0..size {
         let partner = back(round, here, size);
         if partner == here {
@@ -65,10 +63,17 @@ fn pairwise(shape: &Shape, sends: &Blocks<'_>, receives: &Blocks<'_>, in_place: 
             schedule.copy(into, from);
         }
         schedule.send(Rank(partner), from);
+        // While the first partner takes what it gets.
+        if let Some((from, into)) = own.take() {
+            schedule.copy(from, into);
+        }
         schedule.receive(Rank(partner), into);
         if in_place || round % PAIRS_AT_ONCE == PAIRS_AT_ONCE - 1 {
             schedule.wait();
         }
+    }
+    if let Some((from, into)) = own {
+        schedule.copy(from, into);
     }
     schedule
 }

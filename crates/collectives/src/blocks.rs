@@ -51,6 +51,13 @@ impl Blocks<'_> {
         data.part(start, self.end(end - 1) - start)
     }
 
+    /// The same in rows that are rows at every rank: all together, or each by itself where they are listed, since they may stand
+    /// elsewhere at other ranks.
+    pub(crate) fn rows(&self, data: Span, first: u32, end: u32) -> impl Iterator<Item = Span> + use<'_> {
+        let step = if matches!(self, Blocks::Listed(_)) { 1 } else { end - first };
+        (first..end).step_by(step as usize).map(move |row| self.run(data, row, row + step))
+    }
+
     /// Length of the longest of the first `count` blocks.
     pub(crate) fn longest(&self, count: u32) -> usize {
         match *self {

@@ -77,6 +77,7 @@ impl fmt::Display for Failed {
         let activity = match self.activity {
             Activity::Sending => "sending to",
             Activity::Receiving => "receiving from",
+            Activity::TakingPart => return self.cause.fmt(f),
         };
         write!(f, "{activity} rank {}: {}", self.with.0, self.cause)
     }
@@ -84,13 +85,15 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// The two things that can fail.
+/// What can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
     /// To the rank.
     Sending,
     /// From the rank.
     Receiving,
+    /// The operation as a whole, at the rank itself: some other member is gone.
+    TakingPart,
 }
 
 /// What went wrong.
@@ -99,6 +102,9 @@ pub enum Cause {
     /// The peer is gone or cannot be reached.
     #[error(transparent)]
     Lost(FabricError),
+    /// The communicator is revoked.
+    #[error("the communicator is revoked")]
+    Revoked,
     /// The ranks do not mean the same operation.
     #[error(
         "{sent_bytes} bytes came where {expected_bytes} were expected\nall ranks must call the same collective \
@@ -236,6 +242,11 @@ impl Execution {
                 return Advance::Pending;
             }
             let Some(step) = step else { return self.end() };
+            if let Some(failure) = engine.closed(self.context) {
+                let (with, activity) = (self.here, Activity::TakingPart);
+                self.fail(engine, Failed { with, activity, cause: cause_of(&failure, 0) });
+                break;
+            }
             self.next += 1;
             if let Err(failed) = self.take(step, engine, group, reduce) {
                 self.fail(engine, failed);
@@ -456,16 +467,21 @@ fn check_room(schedule: &Schedule, buffers: &Buffers) {
     );
 }
 
+fn cause_of(failure: &Failure, expected_bytes: usize) -> Cause {
+    match failure {
+        Failure::Lost(error) | Failure::Unacknowledged(error) => Cause::Lost(error.clone()),
+        Failure::Revoked => Cause::Revoked,
+        Failure::Truncated { sent_bytes, .. } => Cause::Mismatch { sent_bytes: *sent_bytes, expected_bytes },
+    }
+}
+
 /// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.
 ///
 /// # Errors
 /// What became of it.
 pub fn judge(outcome: &Outcome, with: Rank, activity: Activity, expected_bytes: usize) -> Result<(), Failed> {
     let cause = match outcome.failure.as_deref() {
-        Some(Failure::Lost(error)) => Cause::Lost(error.clone()),
-        Some(Failure::Truncated { sent_bytes, .. }) => {
-            Cause::Mismatch { sent_bytes: *sent_bytes, expected_bytes }
-        }
+        Some(failure) => cause_of(failure, expected_bytes),
         None if outcome.cancelled || activity == Activity::Sending => return Ok(()),
         None if outcome.bytes == expected_bytes => return Ok(()),
         None => Cause::Mismatch { sent_bytes: outcome.bytes, expected_bytes },

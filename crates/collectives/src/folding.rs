@@ -112,12 +112,13 @@ impl Summing {
         Summing { own, out, room: Span::output(0) }
     }
 
-    /// Sends something to a rank, and adds what another contributes to a slice. That slice is part of `out`.
+    /// Sends something to a rank, and adds what another contributes to a slice. That slice is part of `out`. What is sent must
+    /// stay as it is until the next wait, which is the caller's: it may still be on its way while the slices are added.
     pub(crate) fn exchange(&mut self, schedule: &mut Schedule, sent: (Rank, Span), received: (Rank, Span)) {
         schedule.send(sent.0, sent.1);
         let landing = self.landing(schedule, received.1);
         schedule.receive(received.0, landing);
-        schedule.wait();
+        schedule.wait_received();
         self.add(schedule, landing, received.1);
     }
 

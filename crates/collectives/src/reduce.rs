@@ -122,6 +122,7 @@ fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Sche
         schedule.send(root, slices.of(out, shape.rank().0));
         return schedule;
     }
+    schedule.wait();
     for distance in 1..shape.size() {
         let from = shape.ahead(distance);
         schedule.receive(from, slices.of(out, from.0));

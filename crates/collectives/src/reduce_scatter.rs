@@ -94,6 +94,9 @@ fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
         summing.exchange(&mut schedule, (to, blocks.of(own, to.0)), (from, sum));
         summing.own = sum;
     }
+    if in_place {
+        schedule.wait();
+    }
     schedule.copy(summing.own, out);
     schedule
 }

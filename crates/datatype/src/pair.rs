@@ -7,12 +7,12 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use fabric::fold::front;
-use fabric::{Payload, UserMemory};
+use fabric::{Payload, UserMemory, made};
 use half::f16;
 
 use crate::element::{Element, LongDouble, Ordered};
-use crate::reduce::is_computable;
-use crate::{Basic, Class, Datatype, DatatypeError, Field, Predefined};
+use crate::reduce::{combine_apart, is_computable};
+use crate::{Basic, Class, Datatype, DatatypeError, Field, Predefined, ShortClaim};
 
 /// A value with an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,26 @@ impl Pair {
                 inout.write_at(element * bytes, left);
             }
         }
+    }
+}
+
+impl Pair {
+    /// The same over `count` elements of this pair's [datatype](Pair::datatype), or of one like it, as they stand in a program's
+    /// memory; gaps are left as they are.
+    ///
+    /// # Errors
+    /// [`ShortClaim`]; nothing is written then.
+    pub fn search_elements(
+        self,
+        highest: bool,
+        elements: (&Datatype, i64),
+        incoming: Payload<'_>,
+        inout: &mut UserMemory,
+    ) -> Result<(), ShortClaim> {
+        combine_apart(elements, self.bytes(), incoming, inout, |left, right| {
+            made(right, |right| self.search(highest, Payload::from(left), right));
+            Ok(())
+        })
     }
 }
 

@@ -106,19 +106,31 @@ pub fn reduce_elements(
         return reduce_packed(operator, predefined, count, incoming, inout);
     }
     let count = i64::try_from(count).unwrap_or(i64::MAX);
+    combine_apart((datatype, count), each, incoming, inout, |left, right| {
+        reduce(operator, predefined, left, right)
+    })
+}
+
+/// Combines `count` elements as they stand in a program's memory, each of so many bytes in packed form: `combine` is given them
+/// packed, as many as fit into a small buffer at a time. Nothing is written where a claim does not cover its elements.
+pub(crate) fn combine_apart<E: From<ShortClaim>>(
+    (datatype, count): (&Datatype, i64),
+    each: usize,
+    incoming: Payload<'_>,
+    inout: &mut UserMemory,
+    combine: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
     check_claims(datatype, count, incoming, inout)?;
     let bytes = each.saturating_mul(count as usize);
-    let job = ElementsJob { operator, predefined, datatype, count, each, bytes };
+    let job = ElementsJob { datatype, count, each, bytes };
     match bytes {
-        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL>(incoming, inout),
-        _ => job.run::<STAGE_BYTES>(incoming, inout),
+        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL, E>(incoming, inout, combine),
+        _ => job.run::<STAGE_BYTES, E>(incoming, inout, combine),
     }
 }
 
 /// A reduction over claims that cover the span of `count` elements, which are `bytes` bytes in packed form.
 struct ElementsJob<'a> {
-    operator: Operator,
-    predefined: Predefined,
     datatype: &'a Datatype,
     count: i64,
     each: usize,
@@ -126,18 +138,19 @@ struct ElementsJob<'a> {
 }
 
 impl ElementsJob<'_> {
-    fn run<const STAGE: usize>(
+    fn run<const STAGE: usize, E: From<ShortClaim>>(
         &self,
         incoming: Payload<'_>,
         inout: &mut UserMemory,
-    ) -> Result<(), ReduceError> {
+        mut combine: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let (mut left, mut right) = ([0; STAGE], [0; STAGE]);
         for piece in pieces(self.bytes, self.each, STAGE) {
             let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
             let at = piece.start as i64;
             pack(self.datatype, self.count, incoming, left, at)?;
             pack(self.datatype, self.count, inout.payload(), right, at)?;
-            reduce(self.operator, self.predefined, left, right)?;
+            combine(left, right)?;
             unpack(self.datatype, self.count, Payload::from(&*right), inout, at)?;
         }
         Ok(())
@@ -168,7 +181,7 @@ fn check_claims(
     count: i64,
     incoming: Payload<'_>,
     inout: &UserMemory,
-) -> Result<(), ReduceError> {
+) -> Result<(), ShortClaim> {
     pack(datatype, count, incoming, &mut [], 0)?;
     pack(datatype, count, inout.payload(), &mut [], 0)?;
     Ok(())

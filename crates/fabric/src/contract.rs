@@ -103,6 +103,12 @@ pub trait Fabric: Send {
         false
     }
 
+    /// Somebody who knows it says that the process has ended. True: the next `poll` reports it as [`Sink::lost`], unless it
+    /// was. False where this fabric has nothing to do with it. Called when what it has sent before was polled.
+    fn bury(&mut self, _peer: Peer, _error: FabricError) -> bool {
+        false
+    }
+
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 

@@ -1,5 +1,6 @@
 //! What comes in: the engine's half that a fabric reports to. It matches, copies and notes; it never posts.
 
+mod failing;
 mod pieces;
 
 use std::collections::VecDeque;
@@ -8,7 +9,9 @@ use std::fmt::Write as _;
 use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Pool, Sink, UserMemory};
 
 use crate::awaited::Awaited;
+use crate::councils::Councils;
 use crate::envelope::{Envelope, Pattern};
+use crate::failures::{Failures, is_collective};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
@@ -24,8 +27,15 @@ pub(crate) struct Core<L> {
     /// Sends that were begun since then.
     pub begun: u32,
     pub requests: Requests,
-    /// Some peer is gone.
-    pub any_lost: bool,
+    /// Who has failed, and what that concerns.
+    pub failures: Failures,
+    /// Some peer is gone, or some communicator revoked: what goes another way than the shortest has to look.
+    pub is_troubled: bool,
+    /// What agreements and revocations are under way.
+    pub councils: Councils,
+    /// Where the count of sends begins with each turn: where a communicator is revoked it is full, so that all sends go the
+    /// way that looks.
+    pub begun_before: u32,
     /// Replies to be queued by the next turn.
     pub outbox: VecDeque<(Peer, Outgoing)>,
     /// Matched messages to be fetched from their senders by the next turn.
@@ -38,6 +48,8 @@ pub(crate) struct Core<L> {
     pub busy: Vec<Peer>,
     /// Memory for messages that are made or taken apart, where the fabric has none.
     pub pool: Pool,
+    /// How often it was asked whether something stands in the way.
+    asked: u32,
     unexpected_bytes_max: usize,
     /// Peers that were told to send requests only.
     choked: Vec<Peer>,
@@ -71,13 +83,17 @@ impl<L> Core<L> {
             looked: 0,
             begun: 0,
             requests: Requests::default(),
-            any_lost: false,
+            failures: Failures::default(),
+            is_troubled: false,
+            councils: Councils::default(),
+            begun_before: 0,
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
             invitations: VecDeque::new(),
             concealed: Vec::new(),
             busy: Vec::new(),
             pool: Pool::new(),
+            asked: 0,
             unexpected_bytes_max,
             choked: Vec::new(),
             choking: Vec::new(),
@@ -136,14 +152,6 @@ impl<L> Core<L> {
         self.peers.find(peer)?.lost.clone()
     }
 
-    #[cold]
-    pub(crate) fn loss_among(
-        &mut self,
-        mut peers: impl Iterator<Item = Peer>,
-    ) -> Option<(Peer, FabricError)> {
-        peers.find_map(|peer| Some((peer, self.lost(peer)?)))
-    }
-
     pub(crate) fn is_choking(&self, peer: Peer) -> bool {
         self.choking.contains(&peer)
     }
@@ -179,7 +187,7 @@ impl<L> Core<L> {
         let state = self.peers.state(peer);
         state.link = None;
         state.lost = Some(error.clone());
-        self.any_lost = true;
+        self.is_troubled = true;
         let spared = match (told, state.arriving.take()) {
             (Told::Here, Some(Arriving::Posted(receive))) => {
                 state.arriving = Some(Arriving::Posted(receive));
@@ -217,6 +225,18 @@ impl<L> Core<L> {
                 _ => {}
             }
             self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
+        }
+        let concerned = self.failures.note(peer, &error);
+        let mut letters = Vec::new();
+        if self.councils.lose(peer, &mut letters) {
+            self.requests.completions += 1;
+        }
+        self.post(letters);
+        if !concerned.is_empty() {
+            let failure = Failure::Lost(error);
+            self.close(&|context| is_collective(context) && concerned.contains(&(context & !1)), &failure);
+            self.tell_of_failure(&concerned, &failure);
+            self.shut_strict(&concerned, &failure);
         }
     }
 
@@ -394,10 +414,10 @@ impl<L> Core<L> {
     /// The receiver has what it wants.
     fn done(&mut self, from: Peer, send: RequestId) {
         match self.requests.find(send) {
-            Some(State::AwaitingReceiver { to, exposed, .. }) if *to == from => {
-                let exposed = *exposed;
+            Some(State::AwaitingReceiver { to, exposed, retracted, .. }) if *to == from => {
+                let (exposed, failure) = (*exposed, retracted.take());
                 self.conceal(from, exposed);
-                self.requests.complete(send, Outcome::sent());
+                self.requests.complete(send, Outcome { failure, ..Outcome::sent() });
             }
             _ => self.reject(from, "the end of a send that does not wait"),
         }
@@ -577,6 +597,10 @@ impl<L> Sink for Core<L> {
                 _ => (UserMemory::EMPTY, Arriving::Dropped),
             },
             Some(Kind::Piece { receive, offset }) => self.arriving_piece(from, receive, offset, bytes),
+            Some(Kind::Agree { .. }) if bytes <= EAGER_BYTES_CEILING => {
+                let heap = Heap::new(bytes);
+                (heap.memory(), Arriving::Control(*header, heap))
+            }
             // Control messages are a few bytes; a fabric that brings even those in pieces gets room for them.
             Some(_) if bytes <= crate::protocol::OFFER_BYTES_MAX => {
                 let heap = Heap::new(bytes);
@@ -666,6 +690,9 @@ impl<L> Core<L> {
             Kind::Data { receive } => self.data(from, receive, payload),
             Kind::Piece { receive, offset } => self.piece(from, receive, offset, payload),
             Kind::Done { send } => self.done(from, send),
+            Kind::Retract { send } => self.retract(from, send),
+            Kind::Agree { number, identity } => self.hear_word(from, number, identity, payload),
+            Kind::Revoke { context, identity } => self.hear_revocation(context, identity),
             Kind::Choke => self.choke(from, true),
             Kind::Relax => self.choke(from, false),
         }

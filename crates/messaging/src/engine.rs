@@ -3,6 +3,7 @@
 //! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
+mod failing;
 mod gathering;
 mod made;
 mod outgoing;
@@ -16,9 +17,9 @@ use crate::arrivals::{Core, Told, Transfer};
 use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};
 use crate::matching::{Body, Probed};
-use crate::peers::{Arriving, Link, Outgoing, Parcel, Then};
-use crate::protocol::{Kind, encode_exposed};
-use crate::request::{Carrier, Failure, Lent, Mode, Outcome, Postscript, RequestId, State};
+use crate::peers::{Arriving, Link, Lost, Outgoing, Parcel, Then};
+use crate::protocol::{Kind, eager_header, encode_exposed};
+use crate::request::{Carrier, Lent, Mode, Outcome, Postscript, RequestId, State};
 use crate::scattered::{Source, Target};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
@@ -141,7 +142,7 @@ impl<F: Fabric> Engine<F> {
         if self.core.begun > SENDS_PER_TURN {
             return None;
         }
-        let header = Kind::Eager(envelope).header();
+        let header = eager_header(envelope);
         match self.fabric.post(link.lane, &header, payload) {
             Posted::Sent => Some(Sending::Done),
             Posted::Partly(bytes) => Some(self.queue_eager(to, header, payload, Some(bytes))),
@@ -192,11 +193,13 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub fn receive(&mut self, pattern: Pattern, from: Option<Peer>, target: impl Into<Target>) -> Receiving {
         let target = target.into();
+        if self.core.is_troubled
+            && let Some(failure) = self.hindrance(&pattern, from)
+        {
+            return Receiving::Pending(failure);
+        }
         if let Some(found) = self.core.matching.find(&pattern) {
             return self.receive_unexpected(found, target);
-        }
-        if let Some(lost) = from.and_then(|peer| self.core.lost(peer)) {
-            return Receiving::Done(Outcome::failed(Failure::Lost(lost)));
         }
         let request = self.core.requests.insert(State::Posted { pattern, from, target });
         self.core.matching.post(pattern, request);
@@ -207,7 +210,7 @@ impl<F: Fabric> Engine<F> {
     #[inline(always)]
     pub fn receive_later(&mut self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         let core = &mut self.core;
-        if core.any_lost || core.matching.has_kept(envelope) {
+        if core.is_troubled || core.matching.has_kept(envelope) {
             return None;
         }
         let request = core.requests.lend_receive(envelope, from, room);
@@ -263,13 +266,23 @@ impl<F: Fabric> Engine<F> {
         let easy = matches!(self.core.awaited, Awaited::Nobody)
             && !self.core.matching.has_posted()
             && self.core.matching.find(&pattern).is_none();
-        if easy && let Ok(lane) = from.map_or(Ok(None), |peer| self.core.peers.way_back(peer)) {
+        if easy && let Ok(lane) = self.way_back(from) {
             self.core.awaited = Awaited::Posted { pattern, from, lane, target: target.into() };
             return Ok(Ticket::Awaited);
         }
         match self.receive(pattern, from, target) {
             Receiving::Done(outcome) => Err(outcome),
             Receiving::Pending(request) => Ok(Ticket::Request(request)),
+        }
+    }
+
+    /// Where looks may find what a receive from `from` waits for. Who receives from anybody may have a failure to hear of.
+    #[inline(always)]
+    fn way_back(&mut self, from: Option<Peer>) -> Result<Option<F::Lane>, Lost> {
+        match from {
+            Some(peer) => self.core.peers.way_back(peer),
+            None if self.core.is_troubled => Err(Lost),
+            None => Ok(None),
         }
     }
 
@@ -315,7 +328,7 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
         let request = match (ticket, &mut self.core.awaited) {
-            (Ticket::Request(request), _) => return self.test(request),
+            (Ticket::Request(request), _) => return self.conclude(request),
             (Ticket::Awaited, Awaited::Posted { pattern, lane: Some(lane), target, .. })
                 if self.core.looked < LOOKS_PER_TURN =>
             {
@@ -367,15 +380,22 @@ impl<F: Fabric> Engine<F> {
         self.accept(envelope, from, body, None, target.into())
     }
 
-    /// Whether the request is over; if so, how, and it is gone.
+    /// Whether the request is over; if so, how, and it is gone. What [`Outcome::goes_on`] is not over, and stays.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Outcome> {
+        if self.core.is_troubled {
+            return self.core.end_in_trouble(request);
+        }
         self.core.requests.end(request)
     }
 
     /// How the request ended, if it did; it stays.
     pub fn peek(&mut self, request: RequestId) -> Option<Outcome> {
-        self.core.requests.peek(request)
+        let ended = self.core.requests.peek(request);
+        if ended.is_none() && self.core.is_troubled {
+            return self.core.unacknowledged(request);
+        }
+        ended
     }
 
     /// Cancels a receive that nothing has matched; others go on as if nothing was said (MPI 5.0 §3.8.4).
@@ -398,7 +418,7 @@ impl<F: Fabric> Engine<F> {
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
         self.core.looked = 0;
-        self.core.begun = 0;
+        self.core.begun = self.core.begun_before;
         let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
@@ -428,7 +448,8 @@ impl<F: Fabric> Engine<F> {
     pub fn may_be_over(&self, interest: Interest) -> bool {
         match interest {
             Interest::Anything | Interest::Memory => true,
-            Interest::Request(request) => self.core.requests.is_over(request),
+            // A receive that goes on may have a failure to tell of.
+            Interest::Request(request) => self.core.is_troubled || self.core.requests.is_over(request),
             Interest::Awaited => match &self.core.awaited {
                 Awaited::Posted { .. } => false,
                 Awaited::Goes(request) => self.core.requests.is_over(*request),
@@ -448,12 +469,6 @@ impl<F: Fabric> Engine<F> {
                 self.core.lose(peer, error, Told::Here);
             }
         }
-    }
-
-    /// The first of these peers that is gone, and why.
-    #[inline]
-    pub fn loss_among(&mut self, peers: impl Iterator<Item = Peer>) -> Option<(Peer, FabricError)> {
-        if self.core.any_lost { self.core.loss_among(peers) } else { None }
     }
 
     /// Whether all that was sent has left this process, as far as the fabric can tell.

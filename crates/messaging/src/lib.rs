@@ -7,11 +7,14 @@
 //! **Invariant:** no system call, no clock, no environment, no thread. All of it runs on the simulated fabric,
 //! thousands of ranks in one process, the same every time.
 
+mod agreement;
 mod arrivals;
 mod awaited;
 pub mod conformance;
+mod councils;
 mod engine;
 mod envelope;
+mod failures;
 mod matching;
 mod peers;
 mod protocol;
@@ -19,9 +22,11 @@ mod queues;
 mod request;
 mod scattered;
 
+pub use agreement::{Contribution, Decision};
 pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
+pub use failures::{Failures, Members, Standing};
 pub use matching::Probed;
 pub use request::{Failure, Lent, Mode, Outcome, RequestId};
 pub use scattered::{Gather, Scatter, Target};

@@ -271,6 +271,20 @@ impl Matching {
         all.filter(|(_, message)| message.as_ref().is_some_and(unfinished)).map(|(at, _)| at as u32).collect()
     }
 
+    /// The message of that peer whose send waits for a receive, if none has matched it and it is here, or waits there.
+    pub(crate) fn waiting_from(&self, peer: Peer, asked: RequestId) -> Option<u32> {
+        let is_asked = |message: &Unexpected| {
+            message.from == peer
+                && match message.body {
+                    Body::Waiting { send, .. } => send == asked,
+                    Body::Whole { postscript, .. } => postscript == Postscript::Acknowledge(asked),
+                    _ => false,
+                }
+        };
+        let found = self.messages.iter().position(|message| message.as_ref().is_some_and(is_asked));
+        found.map(|at| at as u32)
+    }
+
     /// Whether any receive is posted.
     #[inline]
     pub(crate) fn has_posted(&self) -> bool {

@@ -56,8 +56,8 @@ pub(crate) enum Then {
     Nothing,
     /// The send is complete.
     Complete(RequestId),
-    /// The send waits to be matched.
-    AwaitReceiver(RequestId),
+    /// The send waits to be matched, in that context.
+    AwaitReceiver(RequestId, u32),
 }
 
 /// Where an outgoing payload stands.

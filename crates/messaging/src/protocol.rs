@@ -14,6 +14,9 @@
 //! relax     8        -          -         -        -          -         none: eager is welcome again
 //! share     9        send index send gen. -        recv index recv gen. exposed 2 x u64: help to copy it
 //! brought   10       recv index recv gen. -        -          -         bytes brought u64
+//! agree     14       number     -          -        identity, low and high  a word of an agreement
+//! revoke    15       context    -          -        identity, low and high  none
+//! retract   13       send index send gen. -        -          -         none: `done`, unless it is matched already
 //! ```
 //! Indices and generations name entries of the other side's request table; both are checked when they come back.
 
@@ -50,13 +53,24 @@ pub(crate) enum Kind {
     Share { send: RequestId, receive: RequestId },
     /// The sender has brought its parts.
     Brought { receive: RequestId },
+    /// A word of an agreement of a communicator, by its identity.
+    Agree { number: u32, identity: u64 },
+    /// A communicator is revoked.
+    Revoke { context: u32, identity: u64 },
+    /// The sender takes a message back that waits at its side, if no receive has matched it.
+    Retract { send: RequestId },
+}
+
+/// The header of an eager message: a part of the shortest way, where nothing is asked about other kinds.
+#[inline(always)]
+pub(crate) fn eager_header(envelope: Envelope) -> Header {
+    Header { words: of_envelope(EAGER, envelope, NOBODY) }
 }
 
 impl Kind {
-    #[inline]
     pub(crate) fn header(self) -> Header {
         let words = match self {
-            Kind::Eager(envelope) => of_envelope(EAGER, envelope, NOBODY),
+            Kind::Eager(envelope) => return eager_header(envelope),
             Kind::Signed(Envelope { context, source, tag }, signature) => {
                 [SIGNED, context, source.0, tag as u32, signature, 0]
             }
@@ -74,6 +88,13 @@ impl Kind {
                 [SHARE, send.index, send.generation, 0, receive.index, receive.generation]
             }
             Kind::Brought { receive } => [BROUGHT, receive.index, receive.generation, 0, 0, 0],
+            Kind::Retract { send } => [RETRACT, send.index, send.generation, 0, 0, 0],
+            Kind::Agree { number, identity } => {
+                [AGREE, number, 0, 0, identity as u32, (identity >> 32) as u32]
+            }
+            Kind::Revoke { context, identity } => {
+                [REVOKE, context, 0, 0, identity as u32, (identity >> 32) as u32]
+            }
             Kind::Choke => [CHOKE, 0, 0, 0, 0, 0],
             Kind::Relax => [RELAX, 0, 0, 0, 0, 0],
         };
@@ -107,6 +128,9 @@ impl Kind {
             RELAX => Kind::Relax,
             SHARE => Kind::Share { send: front, receive: back },
             BROUGHT => Kind::Brought { receive: front },
+            AGREE => Kind::Agree { number: first, identity: u64::from(fourth) | u64::from(fifth) << 32 },
+            REVOKE => Kind::Revoke { context: first, identity: u64::from(fourth) | u64::from(fifth) << 32 },
+            RETRACT => Kind::Retract { send: front },
             _ => return None,
         })
     }
@@ -179,7 +203,7 @@ fn decode_words<const N: usize>(payload: Payload<'_>) -> Option<[u64; N]> {
     whole.then(|| bytes.map(u64::from_le_bytes))
 }
 
-#[inline]
+#[inline(always)]
 fn of_envelope(kind: u32, envelope: Envelope, send: RequestId) -> [u32; 6] {
     [kind, envelope.context, envelope.source.0, envelope.tag as u32, send.index, send.generation]
 }
@@ -200,6 +224,9 @@ const SHARE: u32 = 9;
 const BROUGHT: u32 = 10;
 const SIGNED: u32 = 11;
 const PIECE: u32 = 12;
+const RETRACT: u32 = 13;
+const AGREE: u32 = 14;
+const REVOKE: u32 = 15;
 
 #[cfg(test)]
 mod tests {
@@ -208,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..14) {
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..17) {
             for kind in [words[0], small] {
                 let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
                 if let Some(understood) = Kind::of(&header) {

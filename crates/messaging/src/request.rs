@@ -103,8 +103,12 @@ pub enum Failure {
         /// Length of the buffer in bytes.
         room_bytes: usize,
     },
-    /// The peer is gone.
+    /// The peer is gone, or a member of the communicator whose operation it was.
     Lost(FabricError),
+    /// The communicator is revoked.
+    Revoked,
+    /// A member is gone that the message might have come from, and that was not acknowledged. The receive goes on.
+    Unacknowledged(FabricError),
 }
 
 impl Outcome {
@@ -136,6 +140,12 @@ impl Outcome {
     pub(crate) fn failed(failure: Failure) -> Outcome {
         Outcome { failure: Some(Box::new(failure)), ..Outcome::sent() }
     }
+
+    /// Whether this is no end: the request that says so goes on, and may be asked again.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        matches!(self.failure.as_deref(), Some(Failure::Unacknowledged(_)))
+    }
 }
 
 #[cold]
@@ -164,6 +174,10 @@ pub(crate) enum State {
         source: Source,
         /// What the receiver may read it by.
         exposed: Exposed,
+        /// What its messages are kept apart by.
+        context: u32,
+        /// Why it was taken back, where it was: so it ends, unless a receive had matched it.
+        retracted: Option<Box<Failure>>,
     },
     /// A receive that nothing has matched.
     Posted { pattern: Pattern, from: Option<Peer>, target: Target },
@@ -511,10 +525,10 @@ impl Requests {
         match then {
             Then::Nothing => {}
             Then::Complete(send) => self.complete(send, Outcome::sent()),
-            Then::AwaitReceiver(send) => {
+            Then::AwaitReceiver(send, context) => {
                 if let Some(state) = self.find(send) {
                     let (source, exposed) = (Source::Row(Payload::EMPTY), Exposed::default());
-                    *state = State::AwaitingReceiver { to, source, exposed };
+                    *state = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
                 }
             }
         }

@@ -192,7 +192,10 @@ fn a_lost_peer_fails_what_waits_for_it_and_nothing_else() {
         let outcome = job[0].test(request).expect("it is over");
         assert!(matches!(outcome.failure.as_deref(), Some(Failure::Lost(_))), "{outcome:?}");
     }
-    assert!(job[0].send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard).is_err());
+    let Ok(Sending::Pending(late)) = job[0].send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard) else {
+        panic!("who asks how it ended learns why, and nobody before")
+    };
+    assert!(job[0].test(late).is_some_and(|outcome| outcome.failure.is_some()));
     assert_eq!(job[0].test(open), None);
     assert_eq!(job[2].send(Peer(0), from_rank(2, 1), bytes(8), Mode::Standard), Ok(Sending::Done));
     while turn(&mut job) > 0 {}
@@ -230,6 +233,11 @@ fn a_peer_that_announces_nonsense_is_lost_and_nothing_is_allocated_for_it() {
     assert_eq!(liar.post(Peer(0), &eager, Payload::from(&vec![0u8; 17 << 20][..])), Posted::Sent);
     while honest.progress() > 0 {}
     assert_eq!(honest.unexpected_bytes(), 0);
-    let error = honest.send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard).unwrap_err();
-    assert!(error.to_string().contains("process 1"), "{error}");
+    let Ok(Sending::Pending(doomed)) = honest.send(Peer(1), from_rank(0, 1), bytes(1), Mode::Standard) else {
+        panic!("it fails when it is asked about")
+    };
+    let outcome = honest.test(doomed).expect("it has failed");
+    assert!(
+        matches!(outcome.failure.as_deref(), Some(Failure::Lost(error)) if error.what.contains("process 1"))
+    );
 }

@@ -228,7 +228,11 @@ fn a_piece_that_is_not_the_next_one_loses_its_sender() {
         let whole = lie[0] == (0, 100);
         assert_eq!(outcome.failure.is_none(), whole, "{lie:?}: {outcome:?}");
         let refused = honest.send(Peer(0), envelope(), Payload::EMPTY, Mode::Standard);
-        assert!(refused.is_err_and(|error| error.to_string().contains("process 0")), "{lie:?}");
+        let Ok(Sending::Pending(refused)) = refused else { panic!("{lie:?}: {refused:?}") };
+        let failure = honest.test(refused).and_then(|outcome| outcome.failure);
+        let is_lost =
+            matches!(failure.as_deref(), Some(Failure::Lost(error)) if error.what.contains("process 0"));
+        assert!(is_lost, "{lie:?}: {failure:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use messaging::Engine;
+use messaging::{Engine, RequestId};
 
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
@@ -12,6 +12,9 @@ use crate::lock::lock;
 pub(crate) trait Operation: Send {
     /// Goes as far as it can without waiting; true when it is over.
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool;
+
+    /// Somebody looks or waits for the end of that request, which may be the one that ends with this operation.
+    fn want(&mut self, _request: RequestId) {}
 }
 
 /// The operations under way. Only who holds the engine touches them.
@@ -36,6 +39,12 @@ impl Background {
         let mut operations = lock(&self.operations);
         operations.push(operation);
         self.count.store(operations.len(), Ordering::Relaxed);
+    }
+
+    /// Somebody looks or waits for the end of that request.
+    #[cold]
+    pub(crate) fn want(&self, request: RequestId) {
+        lock(&self.operations).iter_mut().for_each(|operation| operation.want(request));
     }
 
     /// Takes all of them further.

@@ -8,6 +8,7 @@ mod board;
 mod check;
 mod create;
 mod duplicate;
+mod failures;
 mod inter;
 mod mail;
 mod nodes;
@@ -15,6 +16,7 @@ mod objections;
 mod ongoing;
 mod partitioned;
 mod perform;
+mod recovery;
 mod split;
 mod strangers;
 mod swap;
@@ -22,40 +24,49 @@ mod topologies;
 
 pub use check::Called;
 pub use duplicate::Duplicating;
+pub use failures::Agreed;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
+pub use recovery::{BlankPartner, FtMode, FtModes, MessageMode, Recovery};
 pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::Nesting;
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
-    Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Target,
+    Engine, Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Standing,
+    Target,
 };
 use topology::Placement;
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
 use crate::group::Group;
 pub(crate) use agree::Counts;
-use board::Bulletin;
+use board::Founded;
 use inter::Inter;
 pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
 
 use crate::lock::{Lock, Threads, lock};
-use crate::process::{Process, failure_text};
+use crate::process::{Process, failure_class, failure_text};
 use crate::recent::Recent;
 use crate::scattered::Gathered;
 use topologies::Arranged;
 
 /// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
+///
+/// Several threads may use it at once where the library was started for them, but one at a time is in a blocking collective
+/// operation of it (MPI 5.0 §6.14). Two are an error of the program, which is told ([`Class::Other`](crate::Class::Other)) where
+/// it is seen; elsewhere which of them meets which of another rank is a matter of chance. Give each thread a
+/// [duplicate](Communicator::duplicate).
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -66,9 +77,8 @@ struct Inner {
     /// Whom ranks name: the members, or the other group of an inter-communicator.
     group: Group,
     rank: Rank,
-    context: u32,
-    /// The other member's process, where there are two members and no other group.
-    pair: Option<Peer>,
+    /// Another one after a recovery in place.
+    context: AtomicU32,
     /// What is special about an inter-communicator.
     inter: Option<Box<Inter>>,
     /// How the ranks are arranged, where they are.
@@ -88,6 +98,12 @@ struct Inner {
     children: AtomicU64,
     /// Counts the calls of `create_group`, by their arguments.
     partial: Counts,
+    /// What failures have made of it.
+    standing: Arc<Standing>,
+    /// Counts its agreements.
+    agreements: AtomicU32,
+    /// How it recovers, and what it has become so.
+    recoveries: recovery::Recoveries,
     /// Counts the collective operations.
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
@@ -99,7 +115,7 @@ struct Inner {
     /// The latest of them.
     recent: Lock<Recent>,
     /// Where its members write lines for each other, once that is known; empty where they do not.
-    bulletin: OnceLock<Option<Box<Bulletin>>>,
+    bulletin: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
     before_bulletin: AtomicU32,
     /// Given by the program.
@@ -217,13 +233,21 @@ impl Communicator {
         let rank = group.rank(process.here())?;
         let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
-        let pair = (inter.is_none() && group.size() == 2).then(|| group.peer(Rank(1 - rank.0)));
+        let standing = match &inter {
+            Some(inter) => {
+                inter.bridge.inner.standing.part_pair();
+                Arc::clone(&inter.bridge.inner.standing)
+            }
+            None => process.failures().watch(lease.number() * 2, identity, rank, Arc::new(group.clone())),
+        };
         let inner = Inner {
-            pair: pair.flatten(),
+            standing,
+            agreements: AtomicU32::new(0),
+            recoveries: recovery::Recoveries::default(),
             process,
             group: named.settled(),
             rank,
-            context: lease.number(),
+            context: AtomicU32::new(lease.number()),
             inter: inter.map(Box::new),
             topology,
             placement: OnceLock::new(),
@@ -289,7 +313,7 @@ impl Communicator {
     #[inline(always)]
     #[must_use]
     pub fn context(&self) -> u32 {
-        self.inner.context * 2
+        self.inner.context.load(Ordering::Relaxed) * 2
     }
 
     /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
@@ -354,7 +378,7 @@ impl Communicator {
     ) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: inner.context * 2, source: inner.rank, tag };
+        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
         let sending = inner.process.send_signed(peer, envelope, payload, mode, signature);
         sending.map_err(|error| self.send_failed(error, to, tag))
     }
@@ -432,7 +456,7 @@ impl Communicator {
     }
 
     /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
-    /// `None` where `from` is no member.
+    /// `None` where `from` is no member, or blank.
     #[must_use]
     pub fn receive_outcome(
         &self,
@@ -442,6 +466,7 @@ impl Communicator {
     ) -> Option<Outcome> {
         let inner = &*self.inner;
         let peer = match from {
+            Some(rank) if self.is_blank(rank) => return None,
             Some(rank) => Some(inner.group.peer(rank)?),
             None => None,
         };
@@ -494,8 +519,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn probe(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Status> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        let probed = self.inner.process.until(|engine| engine.probe(&pattern));
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let probed = self.inner.process.until(|engine| {
+            let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
+            engine.probe(&pattern).map(Ok).or_else(|| lost(engine))
+        });
+        let probed = probed.map_err(|failure| self.nothing_comes(failure))?;
         Ok(Status { source: probed.source, tag: probed.tag, bytes: probed.bytes, cancelled: false })
     }
 
@@ -504,8 +533,11 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn probe_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Status>> {
-        let (pattern, _) = self.pattern(from, tag)?;
+        let (pattern, peer) = self.pattern(from, tag)?;
         let probed = self.inner.process.probe(&pattern);
+        if probed.is_none() {
+            self.check_source(&pattern, peer)?;
+        }
         Ok(probed.map(|probed| Status {
             source: probed.source,
             tag: probed.tag,
@@ -519,8 +551,12 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn take(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Message> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        Ok(self.inner.process.until(|engine| engine.take(&pattern)))
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let taken = self.inner.process.until(|engine| {
+            let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
+            engine.take(&pattern).map(Ok).or_else(|| lost(engine))
+        });
+        taken.map_err(|failure| self.nothing_comes(failure))
     }
 
     /// Takes a message if one is there.
@@ -528,8 +564,25 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `from` is no member.
     pub fn take_now(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Option<Message>> {
-        let (pattern, _) = self.pattern(from, tag)?;
-        Ok(self.inner.process.take(&pattern))
+        let (pattern, peer) = self.pattern(from, tag)?;
+        let taken = self.inner.process.take(&pattern);
+        if taken.is_none() {
+            self.check_source(&pattern, peer)?;
+        }
+        Ok(taken)
+    }
+
+    /// An error where what `pattern` asks for may never come: a probe that says that nothing is there says it for ever.
+    fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
+        match self.inner.process.with_engine(|engine| engine.obstacle(pattern, peer)) {
+            None => Ok(()),
+            Some(failure) => Err(self.nothing_comes(failure)),
+        }
+    }
+
+    #[cold]
+    fn nothing_comes(&self, failure: messaging::Failure) -> Error {
+        Error::new(failure_class(&failure), format!("{}: {}", self.place(), failure_text(&failure)))
     }
 
     /// Begins to receive a message that was taken.
@@ -555,7 +608,7 @@ impl Communicator {
         match &outcome.failure {
             None => Ok(()),
             Some(failure) => Err(Error::new(
-                Class::ProcessAborted,
+                failure_class(failure),
                 format!("{} to rank {} tag {tag}: {}", self.place(), to.0, failure_text(failure)),
             )),
         }
@@ -579,9 +632,7 @@ impl Communicator {
                 Error::new(Class::Truncated, format!("{from}: {text}"))
                     .remedy("give a larger buffer, or ask for the size with MPI_Probe and MPI_Get_count")
             }
-            messaging::Failure::Lost(_) => {
-                Error::new(Class::ProcessAborted, format!("{}: {text}", self.place()))
-            }
+            _ => Error::new(failure_class(failure), format!("{}: {text}", self.place())),
         }
     }
 

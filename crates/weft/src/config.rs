@@ -7,9 +7,10 @@ use std::time::Duration;
 use collectives::{Forced, NotForced};
 use process_manager::{Protocol, Wishes};
 
+use crate::communicator::FtMode;
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
-use crate::fabrics::PACKET_VARIABLE;
+use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
 use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
 
@@ -20,6 +21,10 @@ pub struct Config {
     pub fabrics: Vec<FabricName>,
     /// The descriptor of the job's shared memory, inherited from the launcher.
     pub segment: Option<i32>,
+    /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
+    pub ledger: Option<i32>,
+    /// What becomes of communicators that have lost a member, where the program says nothing else.
+    pub ft_mode: FtMode,
     /// Whether a peer's memory may be read directly (CMA).
     pub pull: bool,
     /// The ports to listen on.
@@ -171,6 +176,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
+        name: "WEFT_FT_MODE",
+        meaning: "what becomes of communicators that have lost a member: none, abort, blank or shrink; default none",
+    },
+    Variable {
+        name: "WEFT_FAILURES_FD",
+        meaning: "set by weftrun --ft: the descriptor of what tells which ranks have ended",
+    },
+    Variable {
         name: "WEFT_CMA",
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },
@@ -262,6 +275,7 @@ impl Config {
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
         }
+        config.read_failures(&read)?;
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
         }
@@ -319,6 +333,19 @@ impl Config {
         Ok(config)
     }
 
+    /// What happens when processes fail.
+    fn read_failures(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
+        if let Some(value) = read("WEFT_FT_MODE") {
+            let known = FtMode::named(&value).filter(|mode| *mode != FtMode::Rebuild);
+            self.ft_mode =
+                known.ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank or shrink"))?;
+        }
+        if let Some(value) = read("WEFT_FAILURES_FD") {
+            self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
+        }
+        Ok(())
+    }
+
     /// What things cost, and how collective algorithms are chosen.
     fn read_costs(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.constants = match read("WEFT_CONSTANTS").as_deref() {
@@ -340,8 +367,7 @@ impl Config {
     fn read_libfabric(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.libfabric = read("WEFT_LIBFABRIC").map(Into::into);
         self.libfabric_domains = read("WEFT_LIBFABRIC_DOMAINS").as_deref().map(names);
-        // What is no number libfabric does not take either.
-        self.libfabric_packet_bytes = read(PACKET_VARIABLE).and_then(|value| value.trim().parse().ok());
+        self.libfabric_packet_bytes = read(PACKET_VARIABLE).as_deref().map(packet_bytes);
         if let Some(value) = read("WEFT_LIBFABRIC_RAILS") {
             let rails = parse("WEFT_LIBFABRIC_RAILS", &value, "1 to 4")?;
             if !(1..=4).contains(&rails) {
@@ -372,6 +398,8 @@ impl Default for Config {
         Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
+            ledger: None,
+            ft_mode: FtMode::None,
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,
@@ -545,7 +573,7 @@ mod tests {
         assert_eq!(domains, Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
         assert_eq!(read("WEFT_LIBFABRIC_RAILS", "2").unwrap().libfabric_rails, 2);
         let packet = |value: &'static str| read(PACKET_VARIABLE, value).unwrap().libfabric_packet_bytes;
-        assert_eq!([packet("4096"), packet("many")], [Some(4096), None]);
+        assert_eq!([packet("4096"), packet("0x1000"), packet("")], [Some(4096), Some(4096), None]);
         assert_eq!(read("WEFT_FABRIC", "").unwrap(), Config::default());
         assert_eq!(read("WEFT_CPUS", "1.5").unwrap().cpus, Some(CpuTime { hundredths: 150 }));
         assert_eq!(read("WEFT_CPUS", "2.00").unwrap().cpus.unwrap().to_string(), "2.00");
@@ -584,6 +612,7 @@ mod tests {
             ("WEFT_COLLECTIVE", "allreduce:rings"),
             ("WEFT_PROCESS_MANAGER", "pmi3"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
+            ("WEFT_FT_MODE", "heal"),
             ("WEFT_PSETS", "app://ocean"),
             ("WEFT_PSETS", "mpi://moon=1"),
             ("WEFT_PSETS", "a=0-3,2"),

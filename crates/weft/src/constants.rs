@@ -8,7 +8,8 @@
 //! line gets under the first, sending at once ends.
 //!
 //! A job takes the constants from a small file, written by `weft explain lanes --measure`: one `open` at start, and no
-//! file is made. Without one, those below hold. Ranks may differ in them: how a message goes is its sender's choice.
+//! file is made. Without one those below hold; whether reads are slow is looked at when a process starts, since kernels
+//! and processors differ most in that. Ranks may differ in them: how a message goes is its sender's choice.
 //!
 //! ```text
 //! weft constants 1          the version of this format
@@ -104,6 +105,13 @@ impl Constants {
         let crossing = if per_byte > 0.0 { head_start / per_byte } else { f64::INFINITY };
         // A cast of a float stops at the ends of the range.
         (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
+    }
+
+    /// The built-in constants for where reads are slow: those, and what two processes of such a machine have measured.
+    #[must_use]
+    fn where_reads_are_slow() -> Constants {
+        let pull = Constants::BUILT_IN.pull.map(|pull| Line { fixed_ns: SLOW_READ_NS, ..pull });
+        Constants { pull, ..Constants::BUILT_IN }
     }
 
     fn is_sane(&self) -> bool {
@@ -230,6 +238,20 @@ pub struct Found {
     pub warning: Option<String>,
 }
 
+impl Found {
+    /// The same, where nothing was measured, by what a read of a few bytes takes in this process at least. There are two
+    /// answers and no more, so that ranks of one machine have the same.
+    #[must_use]
+    pub(crate) fn looked_at(self, least_read_ns: Option<f64>) -> Found {
+        match least_read_ns {
+            Some(ns) if self.file.is_none() && ns >= SLOW_FROM_NS => {
+                Found { constants: Constants::where_reads_are_slow(), ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 impl ConstantsFrom {
     /// The folder for caches of the user that these variables describe; without one, the built-in constants hold.
     pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
@@ -303,6 +325,11 @@ const MAGIC_VERSION: &str = "1";
 const FILE_BYTES_MAX: u64 = 4096;
 /// A second: whatever takes longer is no constant of a machine.
 const TIME_NS_MAX: f64 = 1e9;
+/// A process that reads a few bytes of its own memory in so long is on a machine where reads are slow: 1750 to 1850 were seen
+/// on one, and on that of the built-in constants it is less than the 870 that a read of another process takes.
+const SLOW_FROM_NS: f64 = 1300.0;
+/// What a read of another process's memory takes there.
+const SLOW_READ_NS: f64 = 2250.0;
 /// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
 const EAGER_BYTES_LEAST: usize = 8 << 10;
 /// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
@@ -323,6 +350,18 @@ mod tests {
         copy: Line { fixed_ns: 410.0, byte_ns: 0.0705 },
         pull: Some(Line { fixed_ns: 540.0, byte_ns: 0.046 }),
     };
+
+    #[test]
+    fn where_nothing_was_measured_a_slow_read_is_seen() {
+        let built_in = Found { constants: Constants::BUILT_IN, file: None, warning: None };
+        let quick = built_in.clone().looked_at(Some(500.0)).constants.eager_bytes_max();
+        let slow = built_in.clone().looked_at(Some(1900.0)).constants.eager_bytes_max();
+        let disturbed = built_in.clone().looked_at(Some(1e9)).constants.eager_bytes_max();
+        assert_eq!((quick, slow, disturbed), (EAGER_BYTES_LEAST, 20_864, 20_864));
+        assert_eq!(built_in.clone().looked_at(None), built_in);
+        let measured = Found { file: Some("constants".into()), ..built_in };
+        assert_eq!(measured.clone().looked_at(Some(1900.0)), measured);
+    }
 
     #[test]
     fn what_was_written_is_read_again() {

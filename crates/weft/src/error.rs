@@ -60,7 +60,12 @@ pub enum Class {
     File,
     Session,
     ErrorHandler,
-    ProcessAborted,
+    /// A process is gone that the operation needs.
+    ProcFailed,
+    /// The communicator is revoked.
+    Revoked,
+    /// A process is gone that the message might have come from; the receive goes on.
+    ProcFailedPending,
     ValueTooLarge,
     Pending,
     Spawn,
@@ -144,7 +149,7 @@ impl From<Box<FabricError>> for Error {
 impl From<FabricError> for Error {
     fn from(error: FabricError) -> Error {
         let class = match error.fault {
-            Fault::Died | Fault::Protocol => Class::ProcessAborted,
+            Fault::Died | Fault::Protocol => Class::ProcFailed,
             Fault::Resources => Class::NoMemory,
             Fault::Unreachable | Fault::BadAddress | Fault::System => Class::Other,
         };

@@ -15,7 +15,7 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, Offer, Segment, SegmentError, Shm, anew, fetch};
+use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
 
 mod bell;
 mod cards;
@@ -23,20 +23,21 @@ mod memory;
 mod one_sided;
 
 pub use bell::FabricsBell;
+pub(crate) use libfabric::packet_bytes;
 pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub(crate) use memory::{CommonOffer, fetch_common, segment_for_threads};
+pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub use shm::SharedHeap;
-pub(crate) use shm::{Board, Boards, Common, same_user};
+pub(crate) use shm::{Board, Boards, Common, Course, Ledger, is_before, is_room, same_user};
+pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
 use crate::config::{Config, FabricName};
-use crate::constants::Found;
+use crate::constants::{ConstantsFrom, Found};
 use crate::error::{Class, Error, Result};
 use crate::exchange::Exchange;
 use crate::group::Group;
@@ -248,6 +249,8 @@ impl Fabrics {
         let seats = peers.len() as u32;
         let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
         let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
+        let looks = place.config.pull && place.config.constants != ConstantsFrom::BuiltIn;
+        let found = found.looked_at(if looks { least_read_ns() } else { None });
         // Once for each node.
         if let Some(warning) = found.warning.as_ref().filter(|_| seat == 0) {
             crate::tell(format_args!("weft: {warning}"));
@@ -532,6 +535,15 @@ impl Fabric for Fabrics {
             libfabric.let_go(peer);
         }
         true
+    }
+
+    fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        if let Some(libfabric) = self.libfabric.as_mut().filter(|libfabric| libfabric.knows(peer)) {
+            libfabric.lose(peer, error);
+            return true;
+        }
+        let in_shm = self.shm.as_mut().is_some_and(|shm| shm.bury(peer, error.clone()));
+        in_shm || self.tcp_brings && self.tcp.as_mut().is_some_and(|tcp| tcp.bury(peer, error))
     }
 
     fn bell(&self) -> FabricsBell {

@@ -64,6 +64,20 @@ pub struct RankRange {
     pub stride: i64,
 }
 
+impl messaging::Members for Group {
+    fn size(&self) -> u32 {
+        Group::size(self)
+    }
+
+    fn peer(&self, rank: Rank) -> Option<Peer> {
+        Group::peer(self, rank)
+    }
+
+    fn rank(&self, peer: Peer) -> Option<Rank> {
+        Group::rank(self, peer)
+    }
+}
+
 impl Group {
     /// The peers `0..size`.
     #[must_use]

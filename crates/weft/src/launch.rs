@@ -5,4 +5,4 @@
 
 pub use process_manager::server::{Action, Fault, Server, Standing};
 
-pub use crate::fabrics::{PACKET_BYTES, PACKET_VARIABLE, create_segment};
+pub use crate::fabrics::{LedgerWriter, PACKET_BYTES, PACKET_VARIABLE, anew, create_segment};

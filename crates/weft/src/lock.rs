@@ -99,6 +99,18 @@ impl<T> Lock<T> {
         Some(OwnedGuard { lock: self })
     }
 
+    /// The value if no other thread has it.
+    ///
+    /// # Panics
+    /// In owned mode as [`Lock::hold`].
+    #[inline(always)]
+    pub fn try_hold(&self) -> Option<Guard<'_, T>> {
+        if self.owner == 0 {
+            return Some(Guard { lock: self, _locked: Some(try_lock(&self.mutex)?) });
+        }
+        Some(self.hold())
+    }
+
     #[inline]
     fn hold_shared(&self) -> MutexGuard<'_, ()> {
         match try_lock(&self.mutex) {
@@ -260,6 +272,10 @@ mod tests {
             }
         });
         assert_eq!(*lock.hold(), 4000);
+        let held = lock.hold();
+        assert!(std::thread::scope(|scope| scope.spawn(|| lock.try_hold().is_none()).join()).unwrap());
+        drop(held);
+        assert!(lock.try_hold().is_some_and(|value| *value == 4000));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::{Mutex, OnceLock};
 use collectives::{Cores, Guide};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
-    Engine, Envelope, Failure, Gather, Interest, Message, Mode, Outcome, Pattern, Probed, Receiving,
-    RequestId, Sending, Target,
+    Engine, Envelope, Failure, Failures, Gather, Interest, Message, Mode, Outcome, Pattern, Probed,
+    Receiving, RequestId, Sending, Target,
 };
 use process_manager::NodeMap;
 
@@ -16,7 +16,7 @@ use crate::communicator::{Counts, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
-use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, SharedHeap};
+use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
@@ -24,7 +24,10 @@ use crate::tell::tell;
 use crate::wait::{Policy, Rest};
 
 mod lent;
+mod obituaries;
 mod waiting;
+
+pub(crate) use obituaries::failure_class;
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -48,7 +51,11 @@ pub struct Process {
     /// Looks that found nothing.
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
+    /// Where a launcher writes who has failed, and how much of it was read.
+    ledger: Option<Ledger>,
+    read: AtomicU32,
     contexts: Mutex<Contexts>,
+    failures: Failures,
     /// Counts communicators that were made from no other, by their arguments.
     made: Counts,
     /// Calls of processes without a communicator that came to nothing.
@@ -82,6 +89,7 @@ impl Process {
             bell: engine.fabric().bell(),
             heap: engine.fabric().heap(),
             boards: engine.fabric().boards(),
+            failures: engine.failures().clone(),
             engine: Lock::new(threads, engine),
             policy,
             looks: policy.looks(threads),
@@ -91,6 +99,8 @@ impl Process {
             crowd: Crowd::new(room),
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
+            ledger: None,
+            read: AtomicU32::new(0),
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
             objections: Mutex::default(),
@@ -354,22 +364,44 @@ impl Process {
     /// Waits until the request is over.
     #[inline]
     pub(crate) fn wait(&self, request: RequestId) -> Outcome {
-        self.until_held(self.hold(), Interest::Request(request), |engine| engine.test(request))
+        self.until_held(self.hold(), Interest::Request(request), |engine| {
+            self.or_wanted(engine.conclude(request), request)
+        })
+    }
+
+    /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]); it stays.
+    pub fn wait_here(&self, request: RequestId) {
+        self.until(|engine| self.or_wanted(engine.peek(request), request).map(drop));
     }
 
     /// One turn of progress, then whether the request is over.
     pub(crate) fn test(&self, request: RequestId) -> Option<Outcome> {
-        self.look(|engine| engine.test(request))
+        self.look(|engine| self.or_wanted(engine.conclude(request), request))
     }
 
     /// Takes a request that is over; `None` when it is not, or not any more.
     pub fn end(&self, request: RequestId) -> Option<Outcome> {
-        self.with(|engine| engine.test(request))
+        self.with(|engine| engine.conclude(request))
     }
 
     /// Looks at how a request ended without taking it.
     pub fn peek(&self, request: RequestId) -> Option<Outcome> {
-        self.look(|engine| engine.peek(request))
+        self.look(|engine| self.or_wanted(engine.peek(request), request))
+    }
+
+    /// Of a request that is not over, the operation behind it learns that somebody wants its end.
+    #[inline]
+    fn or_wanted(&self, ended: Option<Outcome>, request: RequestId) -> Option<Outcome> {
+        if ended.is_none() && self.checks() {
+            self.background.want(request);
+        }
+        ended
+    }
+
+    /// The positions of the requests that are over.
+    fn over(&self, engine: &mut Engine<Fabrics>, requests: &[Option<RequestId>]) -> Vec<usize> {
+        let mut is_over = |request: RequestId| self.or_wanted(engine.peek(request), request).is_some();
+        (0..requests.len()).filter(|&place| requests[place].is_none_or(&mut is_over)).collect()
     }
 
     /// One turn of progress, then the positions of the requests that are over; `None` counts as over.
@@ -378,7 +410,7 @@ impl Process {
         // Some that are over must not keep the others from getting on: the turn comes first.
         let mut turned = false;
         let ready = self.look(|engine| {
-            let ready = over(engine, requests);
+            let ready = self.over(engine, requests);
             let all = ready.len() == requests.len();
             let answer = if turned { !ready.is_empty() } else { all };
             turned = true;
@@ -390,13 +422,13 @@ impl Process {
     /// The same, waiting until there is one.
     #[must_use]
     pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
-        self.until(|engine| Some(over(engine, requests)).filter(|ready| !ready.is_empty()))
+        self.until(|engine| Some(self.over(engine, requests)).filter(|ready| !ready.is_empty()))
     }
 
     /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.
     pub(crate) fn wait_ready_or(&self, requests: &[Option<RequestId>], woken: &AtomicBool) -> Vec<usize> {
         self.until(|engine| {
-            let ready = over(engine, requests);
+            let ready = self.over(engine, requests);
             (woken.load(Ordering::SeqCst) || !ready.is_empty()).then_some(ready)
         })
     }
@@ -495,6 +527,9 @@ impl Process {
             return Some(answer);
         }
         let happened = self.turn(&mut engine);
+        if happened == 0 {
+            self.read_ledger(&mut engine);
+        }
         let answer = ready(&mut engine);
         drop(engine);
         if answer.is_none() && happened == 0 && self.policy == Policy::SharedCore {
@@ -621,19 +656,14 @@ pub enum Wanted {
     Stop,
 }
 
-/// The positions of the requests that are over.
-fn over(engine: &mut Engine<Fabrics>, requests: &[Option<RequestId>]) -> Vec<usize> {
-    let is_over = |place: &usize| requests[*place].is_none_or(|request| engine.peek(request).is_some());
-    (0..requests.len()).filter(is_over).collect()
-}
-
 /// A failure in words, with the peer's place in the communicator.
 pub(crate) fn failure_text(failure: &Failure) -> String {
     match failure {
         Failure::Truncated { sent_bytes, room_bytes } => {
             format!("the message has {sent_bytes} bytes, the buffer has {room_bytes} bytes")
         }
-        Failure::Lost(error) => error.to_string(),
+        Failure::Lost(error) | Failure::Unacknowledged(error) => error.to_string(),
+        Failure::Revoked => "the communicator is revoked".to_owned(),
     }
 }
 

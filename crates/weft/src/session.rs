@@ -6,12 +6,12 @@ use std::sync::Arc;
 use messaging::{Engine, Settings};
 use process_manager::Manager;
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, FtModes};
 use crate::config::Config;
 use crate::contexts;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Board, Cards, Exchange};
-use crate::fabrics::{Fabrics, Opened, Place};
+use crate::fabrics::{self, Fabrics, Opened, Place};
 use crate::group::Group;
 use crate::lock::Threads;
 use crate::machine::Surroundings;
@@ -92,7 +92,11 @@ impl Session {
         let policy = Policy::choose(config.wait, cores_here);
         let room = crate::wait::room(config, node.size());
         let ways = (policy, cores, node, room);
-        let process = Arc::new(Process::new(here, size, engine, exchange, threads, ways));
+        let mut process = Process::new(here, size, engine, exchange, threads, ways);
+        if let Some(number) = config.ledger {
+            process.read_from(fabrics::inherited_ledger(number, size)?);
+        }
+        let process = Arc::new(process);
         process.set_checks(config.check);
         process.set_guide(guide);
         if let Some(nodes) = nodes {
@@ -105,6 +109,7 @@ impl Session {
             (Some(world), Some(alone)) => {
                 world.rename("MPI_COMM_WORLD");
                 alone.rename("MPI_COMM_SELF");
+                world.set_ft_modes(FtModes { comm: config.ft_mode, ..FtModes::NONE });
                 Ok(Session { job: Arc::new(Job { world, alone, sets, left: false }) })
             }
             _ => Err(Error::new(Class::Internal, format!("rank {rank} is not in a job of {size}"))),
@@ -199,7 +204,7 @@ impl Job {
             return Ok(());
         }
         self.left = true;
-        let parted = self.world.barrier();
+        let parted = self.world.part();
         self.world.process().finish();
         parted
     }

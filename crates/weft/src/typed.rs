@@ -322,14 +322,6 @@ impl Communicator {
         let operator = Shaped { element_bytes: value_bytes::<T>(), commutative: true };
         Ok(Reduction { count: values.len(), operator, in_place: false })
     }
-
-    fn check_root(&self, root: Rank) -> Result<()> {
-        if root.0 < self.size() {
-            return Ok(());
-        }
-        let what = format!("{}: the root is {}, ranks are 0 to {}", self.place(), root.0, self.size() - 1);
-        Err(Error::new(Class::Root, what))
-    }
 }
 
 /// How much of what, for the comparison of calls.

@@ -4,7 +4,7 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{on_each_fabric, on_each_fabric_for};
+use common::{on_each_fabric, on_each_fabric_for, on_fabrics_for};
 use weft::claims::{Heap, Payload, UserMemory};
 use weft::collectives::{self, Collective, Reduction};
 use weft::{Class, Communicator, Config, FabricName, Operator, Rank, Threads, run_threads};
@@ -264,4 +264,36 @@ fn collectively(comm: &Communicator) {
         assert!(words.iter().all(|&word| word == round + 5));
         comm.barrier().unwrap();
     }
+}
+
+/// One thread at a time is in a collective operation of a communicator. Where it goes by lines that the ranks of a node
+/// see, whoever comes second is told, and has done nothing.
+#[test]
+fn two_threads_in_one_operation_are_told() {
+    on_fabrics_for(&[FabricName::Shm], Threads::Many, 2, |session| {
+        let world = session.world();
+        for _ in 0..10 {
+            world.barrier().unwrap();
+        }
+        if world.rank() == Rank(1) {
+            // The other two wait for this one, until one of them knows that it must not.
+            world.receive::<u8>(Rank(0), 1).unwrap();
+            return world.barrier().unwrap();
+        }
+        let call = || {
+            let failed = world.barrier().err();
+            if failed.is_some() {
+                world.send(&[0u8], Rank(1), 1).unwrap();
+            }
+            failed
+        };
+        let both = std::thread::scope(|scope| {
+            let other = scope.spawn(call);
+            [call(), other.join().unwrap()]
+        });
+        let failed: Vec<_> = both.iter().flatten().collect();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert_eq!(failed[0].class, Class::Other);
+        assert!(failed[0].what.contains("another thread"), "{}", failed[0]);
+    });
 }

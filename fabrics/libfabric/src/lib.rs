@@ -10,9 +10,9 @@
 //! that comes from a peer is believed.
 //!
 //! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses; `wire` and `card`
-//! say what travels; `port` and `memory` are the endpoint with the memory that it works on; `link` is a peer; `libfabric` holds
-//! them together, with `sending`, `receiving`, `transfers` for large messages, `one_sided` for memory of peers, and `trouble`
-//! for the words.
+//! say what travels; `port` and `memory` are the endpoint with the memory that it works on, and `packets` says how long its
+//! messages are; `link` is a peer; `libfabric` holds them together, with `sending`, `receiving`, `transfers` for large
+//! messages, `one_sided` for memory of peers, and `trouble` for the words.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]
@@ -27,6 +27,7 @@ mod libfabric;
 mod link;
 mod memory;
 mod one_sided;
+mod packets;
 mod port;
 mod receiving;
 mod sending;
@@ -37,7 +38,8 @@ mod wire;
 
 pub use bell::LibfabricBell;
 pub use hardware::{are_cards_apart, cards};
-pub use libfabric::{Lane, Libfabric, PACKET_BYTES, PACKET_VARIABLE, Settings};
+pub use libfabric::{Lane, Libfabric, Settings};
 pub use libfabric_sys::{AddressFormat, Found, Library, Link, Nic, PciAddress, Version};
 pub use one_sided::Remote;
+pub use packets::{PACKET_BYTES, PACKET_VARIABLE, packet_bytes};
 pub use survey::{Around, Nature, Near, Survey};

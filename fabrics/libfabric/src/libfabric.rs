@@ -13,7 +13,8 @@ use crate::bell::{Haste, LibfabricBell};
 use crate::card::{Card, Rail};
 use crate::link::{Link, Rails, There};
 use crate::memory::RAILS_MAX;
-use crate::port::{Event, Port, SLOT_BYTES};
+use crate::packets;
+use crate::port::{Event, Port};
 use crate::survey::{self, Around, Nature};
 use crate::transfers::Transfers;
 use crate::trouble;
@@ -74,7 +75,7 @@ pub struct Settings {
     pub rails: usize,
     /// Where this process is among the cards of its host.
     pub around: Around,
-    /// What the layer ofi_rxm of libfabric sends at once, where its variable [`PACKET_VARIABLE`] says so; all processes of
+    /// What the layer ofi_rxm of libfabric sends at once, where its variable [`PACKET_VARIABLE`](crate::PACKET_VARIABLE) says so; all processes of
     /// a job must be told the same.
     pub packet_bytes: Option<usize>,
     /// To treat memory the way RDMA hardware demands it, for tests on providers that do not.
@@ -106,9 +107,8 @@ impl Libfabric {
             survey::choose(&offers, settings).ok_or_else(|| trouble::no_provider(provider))?;
         let (found, provider) = (offer.found(), offer.provider());
         let nature = Nature::of(&found);
-        let packet_bytes = settings.packet_bytes.filter(|_| provider.ends_with(LAYER)).unwrap_or(SLOT_BYTES);
-        let packet_bytes = packet_bytes.clamp(PACKET_BYTES_LEAST, PACKET_BYTES_MOST);
-        let port = Port::open(offer, &mut rails, packet_bytes, nature == Nature::OneHost)
+        let slot_bytes = packets::slot_bytes(&provider, settings.packet_bytes);
+        let port = Port::open(offer, &mut rails, slot_bytes, nature == Nature::OneHost)
             .map_err(|error| trouble::cannot_open(&provider, &error))?;
         let card = own_card(&port, &found, &rails)?;
         let domains = std::iter::once(offer).chain(rails).map(Offer::domain).collect();
@@ -447,16 +447,6 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
     Err(trouble::trouble(Fault::System, what))
 }
 
-/// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in each process. A
-/// connection between two that have read different numbers is refused.
-pub const PACKET_VARIABLE: &str = "FI_OFI_RXM_BUFFER_SIZE";
-/// The best for it: a message of 16 KiB goes at once with what stands before it. It is 16 KiB where nothing is said.
-pub const PACKET_BYTES: usize = SLOT_BYTES + 64;
-/// What is added to the names of providers that go through ofi_rxm.
-const LAYER: &str = ";ofi_rxm";
-/// Whatever the variable says, slots are no smaller and no larger.
-const PACKET_BYTES_LEAST: usize = 2 << 10;
-const PACKET_BYTES_MOST: usize = 128 << 10;
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;

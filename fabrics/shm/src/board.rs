@@ -1,12 +1,12 @@
 //! A board: lines that each of some processes of a node writes for all others of them, and nobody else writes.
 //!
 //! What takes one look of each and no message: a process puts its entry down, and the others find it there. So a barrier of
-//! p processes is p lines, and nobody acts for another. `layout` draws what stands where; decisions/0029 says what boards
-//! are for.
+//! p processes is p lines, and nobody acts for another. `layout` draws what stands where, `places` has what is done there;
+//! decisions/0029 says what boards are for.
 //!
-//! **Order.** Entries have numbers, the same at all members, which grow by one; 0 is none. A member's entry takes the place of
-//! the one [`DEPTH`](crate::layout::BOARD_DEPTH) before, so it is written only when all members are [through](Board::through)
-//! with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
+//! **Order.** Entries have numbers, the same at all members, which grow by one ([`Course`](crate::Course)). A member's entry takes
+//! the place of the one [`DEPTH`](crate::layout::BOARD_DEPTH) before, so it is written only when all members are
+//! [through](Board::through) with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
 
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use fabric::{Payload, Peer};
 
 use crate::bell::wake;
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_MEMBERS_MAX, BOARD_PAYLOAD,
-    BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, BOARDS, HEAD_BOARDS, LINE,
+    BOARD_DEPTH, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS,
+    HEAD_BOARDS,
 };
 use crate::memory::Memory;
+use crate::places::Places;
 use crate::seat::Seat;
 use crate::segment::Segment;
-use crate::sync::{Ordering, light_barrier};
+use crate::sync::Ordering;
 
 /// The boards of a segment, as one process sees them.
 #[derive(Clone)]
@@ -34,10 +35,8 @@ pub struct Boards {
 pub struct Board {
     segment: Segment,
     number: u32,
-    /// Where it stands.
-    at: usize,
-    /// This member's place on it.
-    here: u32,
+    /// The places of all members, as this one has them.
+    places: Places,
     /// All members' seats, by their places.
     seats: Vec<Seat>,
 }
@@ -55,19 +54,13 @@ impl Boards {
             return None;
         }
         let number = (0..BOARDS).find(|&number| self.take(number))?;
-        let (memory, at) = (self.segment.memory(), self.at(number));
+        let at = self.at(number);
         let bytes = BOARD_PLACES + members as usize * BOARD_PLACE_BYTES;
         if self.segment.reserve(at, bytes).is_err() {
             self.give_back(number);
             return None;
         }
-        for place in 0..members {
-            memory.word(through_at(at, place)).store(0, Ordering::Relaxed);
-            (0..BOARD_DEPTH)
-                .for_each(|turn| memory.word(entry_at(at, place, turn)).store(0, Ordering::Relaxed));
-        }
-        memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
-        memory.word(at).store(members, Ordering::Release);
+        Places::found(self.segment.memory(), at, members);
         Some(number)
     }
 
@@ -82,7 +75,10 @@ impl Boards {
         let seats: Vec<Seat> = members.map(seat).collect::<Option<_>>()?;
         let is_one =
             number < BOARDS && (here as usize) < seats.len() && seats.len() <= BOARD_MEMBERS_MAX as usize;
-        is_one.then(|| Board { segment: self.segment.clone(), number, at: self.at(number), here, seats })
+        is_one.then(|| {
+            let places = Places::new(self.at(number), here, seats.len() as u32);
+            Board { segment: self.segment.clone(), number, places, seats }
+        })
     }
 
     fn at(&self, number: u32) -> usize {
@@ -117,18 +113,14 @@ impl Board {
     #[inline]
     #[must_use]
     pub fn members(&self) -> u32 {
-        self.seats.len() as u32
+        self.places.members()
     }
 
-    /// Writes this member's entry of that number. Those who may sleep are to be [woken](Board::wake) afterwards.
+    /// Writes this member's entry of that number, which is two parts, one behind the other. Those who may sleep are to be
+    /// [woken](Board::wake) afterwards.
     #[inline]
-    pub fn put(&self, number: u32, payload: Payload<'_>) {
-        debug_assert!(payload.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
-        let (memory, entry) = (self.segment.memory(), entry_at(self.at, self.here, number));
-        let payload = payload.part(0, BOARD_PAYLOAD_BYTES_MAX);
-        memory.put(entry + BOARD_PAYLOAD, payload);
-        memory.put_words(entry + BOARD_BYTES_WORD, [payload.bytes() as u32]);
-        memory.word(entry).store(number, Ordering::Release);
+    pub fn put(&self, number: u32, parts: [Payload<'_>; 2]) {
+        self.places.put(self.segment.memory(), number, parts);
     }
 
     /// Whether the member at that place has written its entry of that number. It may have written later ones only if
@@ -136,62 +128,57 @@ impl Board {
     #[inline]
     #[must_use]
     pub fn has(&self, place: u32, number: u32) -> bool {
-        place < self.members()
-            && self.segment.memory().word(entry_at(self.at, place, number)).load(Ordering::Acquire) == number
+        self.places.has(self.segment.memory(), place, number)
     }
 
     /// The length of an entry that is there, as its writer says.
     #[inline]
     #[must_use]
     pub fn bytes(&self, place: u32, number: u32) -> usize {
-        let [bytes] = self.segment.memory().take_words::<1>(self.entry(place, number) + BOARD_BYTES_WORD);
-        (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
+        self.places.bytes(self.segment.memory(), place, number)
     }
 
     /// Lends so many bytes of an entry that is there; no more than an entry can hold.
     #[inline]
     pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        let at = self.entry(place, number) + BOARD_PAYLOAD;
-        self.segment.memory().read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
-    }
-
-    #[inline]
-    fn entry(&self, place: u32, number: u32) -> usize {
-        entry_at(self.at, place.min(self.members() - 1), number)
+        self.places.read(self.segment.memory(), (place, number), bytes, reader)
     }
 
     /// Says that this member is through with all entries up to that number.
     #[inline]
     pub fn pass(&self, number: u32) {
-        self.segment.memory().word(through_at(self.at, self.here)).store(number, Ordering::Release);
+        self.places.pass(self.segment.memory(), number);
     }
 
     /// The number up to which the member at that place is through.
     #[inline]
     #[must_use]
     pub fn through(&self, place: u32) -> u32 {
-        let place = place.min(self.members() - 1);
-        self.segment.memory().word(through_at(self.at, place)).load(Ordering::Acquire)
+        self.places.through(self.segment.memory(), place)
+    }
+
+    /// Makes sure that nothing that this member wrote long ago is taken for an entry to come; where that is
+    /// [due](crate::Course::is_renewal_due), and all are through with the entry before that number.
+    #[cold]
+    pub fn renew(&self, number: u32) {
+        self.places.renew(self.segment.memory(), number);
     }
 
     /// Says that this member goes to wait for what others write, and may sleep; before it looks for the last time.
     pub fn await_others(&self) {
-        self.segment.memory().word(self.at + BOARD_WAITING).fetch_add(1, Ordering::SeqCst);
+        self.places.await_others(self.segment.memory());
     }
 
     /// Takes back what [`Board::await_others`] said.
     pub fn await_no_more(&self) {
-        self.segment.memory().word(self.at + BOARD_WAITING).fetch_sub(1, Ordering::Relaxed);
+        self.places.await_no_more(self.segment.memory());
     }
 
     /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
     /// long.
     #[inline]
     pub fn wake(&self) {
-        // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
-        // it waits.
-        light_barrier();
-        if self.segment.memory().word(self.at + BOARD_WAITING).load(Ordering::Relaxed) != 0 {
+        if self.places.is_awaited(self.segment.memory()) {
             self.wake_sleepers();
         }
     }
@@ -199,8 +186,8 @@ impl Board {
     #[cold]
     fn wake_sleepers(&self) {
         let memory = self.segment.memory();
-        for (place, seat) in self.seats.iter().enumerate() {
-            if place as u32 != self.here && seat.must_wake(memory) {
+        for (place, seat) in (0..).zip(&self.seats) {
+            if !self.places.is_here(place) && seat.must_wake(memory) {
                 wake(memory, *seat);
             }
         }
@@ -211,27 +198,16 @@ impl Drop for Board {
     fn drop(&mut self) {
         // A peer may write any number there; the board is then lost, or shared by members who do not know of each other and
         // get nonsense from it. Nothing else comes of it.
-        if self.segment.memory().word(self.at).fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.places.leave(self.segment.memory()) {
             Boards { segment: self.segment.clone(), peers: Arc::new([]) }.give_back(self.number);
         }
     }
 }
 
-/// Where a member's line stands that says how far it is.
-#[inline(always)]
-fn through_at(at: usize, place: u32) -> usize {
-    at + BOARD_PLACES + place as usize * BOARD_PLACE_BYTES
-}
-
-/// Where its entry of that number stands.
-#[inline(always)]
-fn entry_at(at: usize, place: u32, number: u32) -> usize {
-    through_at(at, place) + 2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::Course;
 
     fn boards(seats: u32) -> Boards {
         let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
@@ -247,7 +223,7 @@ mod tests {
     fn an_entry_is_seen_by_all_and_under_its_number_alone() {
         let members = all(&boards(3), 3);
         let data: Vec<u8> = (0..200).collect();
-        members[1].put(1, Payload::from(&data[..]));
+        members[1].put(1, [Payload::from(&data[..150]), Payload::from(&data[150..])]);
         for member in &members {
             assert!(
                 member.has(1, 1)
@@ -257,7 +233,7 @@ mod tests {
             );
             assert_eq!(member.read(1, 1, member.bytes(1, 1), |payload| payload.to_vec()), data);
         }
-        members[1].put(2, Payload::EMPTY);
+        members[1].put(2, [Payload::EMPTY; 2]);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
         assert!(!members[0].has(3, 1), "there is no such member");
     }
@@ -265,9 +241,10 @@ mod tests {
     #[test]
     fn members_say_how_far_they_are() {
         let members = all(&boards(2), 2);
-        assert_eq!([0, 1].map(|place| members[0].through(place)), [0, 0]);
+        let before = Course::default().number();
+        assert_eq!([0, 1].map(|place| members[0].through(place)), [before, before]);
         members[1].pass(7);
-        assert_eq!([0, 1].map(|place| members[0].through(place)), [0, 7]);
+        assert_eq!([0, 1].map(|place| members[0].through(place)), [before, 7]);
     }
 
     #[test]
@@ -283,7 +260,7 @@ mod tests {
         members[0].wake();
         assert_ne!(seat.bell(memory).load(Ordering::Relaxed), armed);
         members[1].await_no_more();
-        assert_eq!(memory.word(members[0].at + BOARD_WAITING).load(Ordering::Relaxed), 0);
+        assert!(!members[0].places.is_awaited(memory));
     }
 
     #[test]
@@ -293,7 +270,7 @@ mod tests {
             |place: u32, number: u32| vec![(place * Board::DEPTH + number) as u8; Board::PAYLOAD_BYTES_MAX];
         for number in 1..=Board::DEPTH {
             for (place, member) in members.iter().enumerate() {
-                member.put(number, Payload::from(&of(place as u32, number)[..]));
+                member.put(number, [Payload::from(&of(place as u32, number)[..]), Payload::EMPTY]);
                 member.pass(number);
             }
         }
@@ -315,14 +292,14 @@ mod tests {
         assert_eq!(numbers.len(), BOARDS as usize, "each is had once");
         let join = |here| boards.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
         let (first, second) = (join(0), join(1));
-        first.put(1, Payload::EMPTY);
+        first.put(1, [Payload::EMPTY; 2]);
         first.pass(9);
         drop(first);
         assert_eq!(boards.found(2), None, "the other member still looks at it");
         drop(second);
         assert_eq!(boards.found(2), Some(numbers[5]));
         let again = join(0);
-        assert!(!again.has(0, 1) && again.through(0) == 0);
+        assert!(!again.has(0, 1) && again.through(0) == Course::default().number());
     }
 
     #[test]

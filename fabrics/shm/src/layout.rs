@@ -78,7 +78,7 @@ impl Layout {
 
     /// Where the heaps begin; all before is mapped by everybody.
     pub fn heaps_at(&self) -> u64 {
-        self.boards_at() + u64::from(BOARDS) * BOARD_BYTES as u64
+        self.boards_at() + u64::from(BOARDS) * self.board_bytes() as u64
     }
 
     /// Where the boards begin.
@@ -89,7 +89,13 @@ impl Layout {
     /// Where a board stands.
     pub fn board_at(&self, number: u32) -> usize {
         debug_assert!(number < BOARDS);
-        self.boards_at() as usize + number as usize * BOARD_BYTES
+        self.boards_at() as usize + number as usize * self.board_bytes()
+    }
+
+    /// Size of a board: nobody but who has a seat can be a member.
+    fn board_bytes(&self) -> usize {
+        let members = self.seats.min(BOARD_MEMBERS_MAX) as usize;
+        (BOARD_PLACES + members * BOARD_PLACE_BYTES).next_multiple_of(PAGE)
     }
 
     /// Where the heap of a seat begins.
@@ -158,12 +164,12 @@ pub const HEAD_BOARDS: usize = 128;
 pub const BOARDS: u32 = 64;
 /// The most members of one: each looks at all others' lines.
 pub const BOARD_MEMBERS_MAX: u32 = 64;
-/// Entries that a member can be ahead of those who read them.
-pub const BOARD_DEPTH: u32 = 4;
+/// Entries that a member can be ahead of those who read them. The models have fewer, so that they come to use one again.
+pub const BOARD_DEPTH: u32 = if cfg!(loom) { 2 } else { 4 };
 /// How many members wait and may sleep.
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
-pub const BOARD_PLACES: usize = PAGE;
+pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
 /// The length of an entry, behind its number.
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
@@ -171,11 +177,9 @@ pub const BOARD_PAYLOAD: usize = 16;
 /// The longest payload.
 pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
 /// An entry, with as many lines that no other one is in.
-pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + (2 << 10);
+pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + if cfg!(loom) { 0 } else { 2 << 10 };
 /// A place: a pair of lines that says how far its member is, and the entries.
 pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
-const BOARD_BYTES: usize =
-    (BOARD_PLACES + BOARD_MEMBERS_MAX as usize * BOARD_PLACE_BYTES).next_multiple_of(PAGE);
 
 /// Offsets in a seat.
 pub const SEAT_BELL: usize = 0;
@@ -248,7 +252,10 @@ mod tests {
             assert_eq!(layout.ring_at(0, 0), layout.rings_at());
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
             assert_eq!(last, layout.board_at(0) as u64);
-            assert_eq!(layout.board_at(BOARDS - 1) as u64 + BOARD_BYTES as u64, layout.heaps_at());
+            let places = seats.min(BOARD_MEMBERS_MAX) as usize * BOARD_PLACE_BYTES;
+            let board = layout.board_at(1) - layout.board_at(0);
+            assert!((BOARD_PLACES + places..BOARD_PLACES + places + PAGE).contains(&board), "{seats} seats");
+            assert_eq!((layout.board_at(BOARDS - 1) + board) as u64, layout.heaps_at());
             assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
             assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));
             assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());

@@ -18,6 +18,7 @@
 mod layout;
 mod mailbox;
 mod memory;
+mod places;
 mod ring;
 mod seat;
 mod share;
@@ -39,6 +40,8 @@ mod handout;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
+mod ledger;
+#[cfg(not(loom))]
 mod measure;
 #[cfg(not(loom))]
 mod presence;
@@ -58,11 +61,13 @@ mod loom_tests;
 pub use crate::{
     bell::ShmBell,
     board::{Board, Boards},
-    cma::Refusal,
+    cma::{Refusal, least_read_ns},
     common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
+    ledger::{Ledger, LedgerWriter},
     measure::{Measured, measure},
+    places::{Course, is_before, is_room},
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},

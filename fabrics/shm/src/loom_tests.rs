@@ -4,6 +4,8 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --lib loom
 //! ```
 
+mod boards;
+
 use fabric::{Header, Payload, Posted};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;

@@ -621,6 +621,14 @@ impl Fabric for Shm {
         false
     }
 
+    fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        let Some(seat) = self.peers.iter().position(|other| *other == peer) else { return false };
+        if !self.lost.contains(&(seat as u32)) {
+            self.lose(peer, error);
+        }
+        true
+    }
+
     fn bell(&self) -> ShmBell {
         ShmBell::new(self.segment.clone(), self.seat)
     }

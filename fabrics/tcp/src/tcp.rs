@@ -286,6 +286,19 @@ impl Fabric for Tcp {
         turn.happened
     }
 
+    fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        let Some(&index) = self.by_peer.get(&peer) else { return false };
+        if let State::Opening(_) | State::Open(_) | State::Ended { .. } = &self.links[index as usize].state {
+            if self.inbox_of == Some(index) {
+                self.inbox_of = None;
+                self.inbox.clear();
+            }
+            self.forget(index);
+            self.fail(index, error);
+        }
+        true
+    }
+
     fn bell(&self) -> TcpBell {
         TcpBell::new(self.poller.clone())
     }

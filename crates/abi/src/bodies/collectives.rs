@@ -188,6 +188,11 @@ pub unsafe fn mpi_gather(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::gather(&way, gives, gets, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
@@ -218,23 +223,49 @@ pub unsafe fn mpi_gather(
     unsafe { way.call(comm, describe) }
 }
 
+/// The entries of arrays with one for each rank. What is said of blank ranks is not looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'a> {
+    count: usize,
+    blanks: Option<&'a Communicator>,
+}
+
+impl<'a> Entries<'a> {
+    /// So many, all of which count.
+    pub(crate) fn all(count: usize) -> Entries<'a> {
+        Entries { count, blanks: None }
+    }
+
+    /// Those of the ranks that are sent to.
+    fn of(comm: &'a Communicator) -> Entries<'a> {
+        Entries { count: comm.partners() as usize, blanks: comm.has_blanks().then_some(comm) }
+    }
+
+    fn is_blank(self, index: usize) -> bool {
+        self.blanks.is_some_and(|comm| comm.is_blank(Rank(index as u32)))
+    }
+}
+
 /// The pieces that arrays of counts and displacements describe.
 ///
 /// # Safety
 /// Both arrays have that many entries.
 pub(crate) unsafe fn listed(
     runtime: &'static Runtime,
-    entries: usize,
+    entries: Entries<'_>,
     counts: Counts,
     displacements: Displacements,
     datatype: MPI_Datatype,
 ) -> Result<Vec<Piece>> {
-    if entries > 0 && (counts.is_null() || displacements.is_null()) {
+    if entries.count > 0 && (counts.is_null() || displacements.is_null()) {
         let what = if counts.is_null() { "counts" } else { "displacements" };
         return Err(crate::bodies::world::null(&format!("the array of {what}")));
     }
     let extent = resolve_committed(runtime, datatype)?.extent();
     let piece = |index: usize| {
+        if entries.is_blank(index) {
+            return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, datatype)? });
+        }
         // SAFETY: the caller promised so many entries.
         let (count, displacement) = unsafe { (counts.at(index), displacements.at(index)) };
         let offset = displacement.checked_mul(extent).ok_or_else(|| {
@@ -245,7 +276,7 @@ pub(crate) unsafe fn listed(
         }
         Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..entries).map(piece).collect()
+    (0..entries.count).map(piece).collect()
 }
 
 /// The length of one piece in bytes.
@@ -274,7 +305,8 @@ pub unsafe fn mpi_gatherv(
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
             // SAFETY: the program promised an entry for every rank.
-            let pieces = || unsafe { listed(runtime, two.ranks(), recvcounts, displs, recvtype) };
+            let pieces =
+                || unsafe { listed(runtime, Entries::all(two.ranks()), recvcounts, displs, recvtype) };
             return two.gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, pieces()?));
         }
         let root = arguments::root(comm, root)?;
@@ -289,7 +321,7 @@ pub unsafe fn mpi_gatherv(
             return Ok(Described::new(what, gives, Side::none(), false));
         }
         // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)? };
+        let pieces = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
         if !in_place {
             check_same(gives_bytes, bytes_at(&pieces, root)?)?;
         }
@@ -314,6 +346,11 @@ pub unsafe fn mpi_scatter(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scatter(&way, gives, gets, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::parts(runtime, two.ranks(), sendbuf, sendcount, sendtype);
@@ -363,7 +400,8 @@ pub unsafe fn mpi_scatterv(
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             // SAFETY: the program promised an entry for every rank.
-            let pieces = || unsafe { listed(runtime, two.ranks(), sendcounts, displs, sendtype) };
+            let pieces =
+                || unsafe { listed(runtime, Entries::all(two.ranks()), sendcounts, displs, sendtype) };
             let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
             return two.scattering(root, Crossing::Scatter, || across::listed_side(sendbuf, pieces()?), gets);
         }
@@ -379,7 +417,7 @@ pub unsafe fn mpi_scatterv(
             return Ok(Described::new(what, Side::none(), gets, false));
         }
         // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, comm.size() as usize, sendcounts, displs, sendtype)? };
+        let pieces = unsafe { listed(runtime, Entries::of(comm), sendcounts, displs, sendtype)? };
         if !in_place {
             check_same(bytes_at(&pieces, root)?, gets_bytes)?;
         }
@@ -448,12 +486,12 @@ pub unsafe fn mpi_allgatherv(
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
             // SAFETY: the program promised an entry for every rank.
-            let gets = unsafe { listed(runtime, two.ranks(), recvcounts, displs, recvtype)? };
+            let gets = unsafe { listed(runtime, Entries::all(two.ranks()), recvcounts, displs, recvtype)? };
             return two.even(Crossing::Allgather, gives, across::listed_side(recvbuf, gets)?);
         }
         let in_place = is_in_place(sendbuf);
         // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, comm.size() as usize, recvcounts, displs, recvtype)? };
+        let pieces = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
         let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
             check_same(gives_bytes, bytes_at(&pieces, comm.rank())?)?;
@@ -529,7 +567,7 @@ pub unsafe fn mpi_alltoallv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let (ranks, in_place) = (comm.partners() as usize, is_in_place(sendbuf));
+        let (ranks, in_place) = (Entries::of(comm), is_in_place(sendbuf));
         // SAFETY: the program promised an entry for every rank in all arrays.
         let (gives, gets) = unsafe {
             let gets = listed(runtime, ranks, recvcounts, rdispls, recvtype)?;
@@ -576,15 +614,18 @@ fn all_to_all(
 /// All arrays have that many entries.
 pub(crate) unsafe fn listed_with_types(
     runtime: &'static Runtime,
-    entries: usize,
+    entries: Entries<'_>,
     counts: Counts,
     displacements: Displacements,
     datatypes: *const MPI_Datatype,
 ) -> Result<Vec<Piece>> {
-    if entries > 0 && (counts.is_null() || displacements.is_null() || datatypes.is_null()) {
+    if entries.count > 0 && (counts.is_null() || displacements.is_null() || datatypes.is_null()) {
         return Err(crate::bodies::world::null("an array of counts, displacements or datatypes"));
     }
     let piece = |index: usize| {
+        if entries.is_blank(index) {
+            return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, MPI_BYTE)? });
+        }
         // SAFETY: the caller promised so many entries.
         let (count, offset, datatype) =
             unsafe { (counts.at(index), displacements.at(index), datatypes.add(index).read()) };
@@ -593,7 +634,7 @@ pub(crate) unsafe fn listed_with_types(
         }
         Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..entries).map(piece).collect()
+    (0..entries.count).map(piece).collect()
 }
 
 /// Everybody sends a part to everybody, of different lengths and types.
@@ -613,7 +654,7 @@ pub unsafe fn mpi_alltoallw(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let (ranks, in_place) = (comm.partners() as usize, is_in_place(sendbuf));
+        let (ranks, in_place) = (Entries::of(comm), is_in_place(sendbuf));
         // SAFETY: the program promised an entry for every rank in all arrays.
         let (gives, gets) = unsafe {
             let gets = listed_with_types(runtime, ranks, recvcounts, rdispls, recvtypes)?;

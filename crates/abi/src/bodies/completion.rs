@@ -35,10 +35,20 @@ impl Ended {
     fn code(&self) -> c_int {
         self.error.as_ref().map_or(MPI_SUCCESS, |(error, _)| code(error.class))
     }
+
+    /// Whether this is no end: the request stays, and may be waited for again.
+    fn goes_on(&self) -> bool {
+        self.error.as_ref().is_some_and(|(error, _)| error.class == Class::ProcFailedPending)
+    }
+
+    /// What the program's handle becomes.
+    fn left_of(&self, request: MPI_Request) -> MPI_Request {
+        if self.goes_on() { request } else { left_of(request) }
+    }
 }
 
 /// Waits for a request and takes it. Where several threads call, it stays in the table until it is over: others may
-/// cancel it or look at it meanwhile.
+/// cancel it or look at it meanwhile; and where failures are told of, one that only tells of one stays for good.
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
     if let Some(id) = named_receive(request) {
         let (mut received, mut failed) = (None, None);
@@ -54,14 +64,39 @@ fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ende
             (None, None) => Err(no_request(request)),
         };
     }
-    if runtime.is_shared() {
+    if runtime.is_shared() || runtime.process().is_told_of_failures() {
         match runtime.look_at_request(request)? {
             Look::Over | Look::Inactive => {}
-            Look::Under(comm, id) => drop(comm.process().wait_ready(&[Some(id)])),
+            Look::Under(comm, id) => comm.process().wait_here(id),
             several @ Look::Several(..) => drop(wait_ready(&[(0, several)])),
         }
     }
+    take_over(runtime, request)
+}
+
+/// Takes a request that is over, and concludes it. One that goes on although it has something to tell stays.
+fn take_over(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
+    if runtime.process().is_told_of_failures()
+        && let Some(told) = tell_of_failure(runtime, request)
+    {
+        return Ok(told);
+    }
     runtime.take_request(request).map(wait_taken)
+}
+
+/// What there is to tell of a request that goes on.
+#[cold]
+fn tell_of_failure(runtime: &'static Runtime, request: MPI_Request) -> Option<Ended> {
+    let receive = match runtime.objects().operation(request) {
+        Some(Some(RequestObject::Receive { comm, errors_to, id, .. })) => {
+            Some((comm.clone(), *errors_to, *id))
+        }
+        _ => None,
+    };
+    let (comm, errors_to, id) = receive?;
+    let outcome = comm.process().peek(id).filter(Outcome::goes_on)?;
+    let error = comm.conclude_receive(&outcome).error;
+    Some(Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) })
 }
 
 /// Waits for a request that was taken.
@@ -194,7 +229,7 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
         Look::Over => Ok(Some(wait_taken(runtime.take_request(request)?))),
         Look::Under(comm, id) => match comm.process().peek(id) {
             None => Ok(None),
-            Some(_) => Ok(Some(wait_taken(runtime.take_request(request)?))),
+            Some(_) => take_over(runtime, request).map(Some),
         },
         several @ Look::Several(..) => match ready(&[(0, several)]).is_empty() {
             true => Ok(None),
@@ -231,7 +266,7 @@ pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
         if let Ok(ended) = &ended {
             // SAFETY: the program's promises, as above.
             unsafe {
-                request.write(left_of(handle));
+                request.write(ended.left_of(handle));
                 status::write(status, &ended.status);
             }
         }
@@ -265,7 +300,7 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
                 // SAFETY: the program's promises, as above.
                 unsafe {
                     flag.write(1);
-                    request.write(left_of(handle));
+                    request.write(ended.left_of(handle));
                     status::write(status, &ended.status);
                 }
                 report("MPI_Test", Ok(ended))
@@ -351,7 +386,9 @@ unsafe fn end_all(
     let mut end = |index, ended: Ended| {
         // SAFETY: the caller's promise is handed on; it promised room for all statuses.
         unsafe {
-            list.clear(index);
+            if !ended.goes_on() {
+                list.clear(index);
+            }
             if !statuses.is_null() {
                 status::write(statuses.add(index), &ended.status);
             }
@@ -512,8 +549,10 @@ unsafe fn end_any(
             status::write(status, &status::EMPTY);
             return MPI_SUCCESS;
         };
-        let ended = runtime.take_request(list.at(at)).map(wait_taken);
-        list.clear(at);
+        let ended = take_over(runtime, list.at(at));
+        if !ended.as_ref().is_ok_and(Ended::goes_on) {
+            list.clear(at);
+        }
         index.write(at as c_int);
         if let Ok(ended) = &ended {
             status::write(status, &ended.status);
@@ -600,8 +639,11 @@ unsafe fn some(
             let mut ends = Vec::with_capacity(found.len());
             for (at, place) in found.into_iter().enumerate() {
                 let index = active[place].0;
-                ends.push(runtime.take_request(list.at(index)).map_or(Ended::NOTHING, wait_taken));
-                list.clear(index);
+                let ended = take_over(runtime, list.at(index)).unwrap_or(Ended::NOTHING);
+                if !ended.goes_on() {
+                    list.clear(index);
+                }
+                ends.push(ended);
                 indices.add(at).write(index as c_int);
             }
             report_several(name, statuses, ends)
@@ -668,7 +710,7 @@ pub(crate) fn reap(runtime: &'static Runtime) {
     for object in detached {
         let over = match object.look() {
             Look::Over | Look::Inactive => true,
-            Look::Under(comm, id) => comm.process().peek(id).is_some(),
+            Look::Under(comm, id) => comm.process().peek(id).is_some_and(|outcome| !outcome.goes_on()),
             several @ Look::Several(..) => !ready(&[(0, several)]).is_empty(),
         };
         if over {

@@ -119,7 +119,7 @@ impl Part {
         }
         let objects = runtime.objects();
         let object = objects.datatype(handle).ok_or_else(|| no_type(handle))?;
-        Ok(match object.permanent {
+        Ok(match object.permanent.is_some() {
             true => Part::Permanent(handle),
             false => Part::Own(object.datatype.clone(), object.made.clone()),
         })

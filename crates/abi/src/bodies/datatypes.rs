@@ -17,7 +17,7 @@ use crate::bodies::world::null;
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::{DatatypeObject, Type, lock};
+use crate::objects::{DatatypeObject, Meaning, Type, lock};
 use crate::state::{Runtime, call, too_many};
 use crate::types::*;
 
@@ -165,7 +165,7 @@ pub(crate) fn refused(error: DatatypeError) -> Error {
 
 /// A handle for a new datatype.
 pub(crate) fn adopt(runtime: &'static Runtime, datatype: Datatype, made: Arc<Made>) -> Result<MPI_Datatype> {
-    insert(runtime, datatype, made, false)
+    insert(runtime, datatype, made, None)
 }
 
 /// A handle for a datatype that is ready for use and never goes.
@@ -173,18 +173,25 @@ pub(crate) fn adopt_permanent(
     runtime: &'static Runtime,
     datatype: Datatype,
     made: Made,
+    meaning: Meaning,
 ) -> Result<MPI_Datatype> {
-    insert(runtime, datatype, Arc::new(made), true)
+    insert(runtime, datatype, Arc::new(made), Some(meaning))
+}
+
+/// What operators take a datatype for, where it is one of that kind.
+#[cold]
+pub(crate) fn meaning(runtime: &'static Runtime, handle: MPI_Datatype) -> Option<Meaning> {
+    runtime.objects().datatype(handle)?.permanent
 }
 
 fn insert(
     runtime: &'static Runtime,
     datatype: Datatype,
     made: Arc<Made>,
-    permanent: bool,
+    permanent: Option<Meaning>,
 ) -> Result<MPI_Datatype> {
     let (name, attributes) = (Vec::new(), Arc::default());
-    let (committed, lent, freed) = (permanent, Arc::default(), false);
+    let (committed, lent, freed) = (permanent.is_some(), Arc::default(), false);
     let object = DatatypeObject { datatype, committed, permanent, name, made, attributes, lent, freed };
     runtime.objects().datatypes.insert(object).map(MPI_Datatype::from_value).ok_or_else(too_many)
 }
@@ -249,7 +256,7 @@ pub unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(datatype, "datatype")? };
         let handle = place.value();
-        let permanent = runtime.objects().datatype(handle).is_some_and(|object| object.permanent);
+        let permanent = runtime.objects().datatype(handle).is_some_and(|object| object.permanent.is_some());
         if permanent || predefined(handle).is_some() {
             return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
         }

@@ -15,25 +15,19 @@ use crate::bodies::datatypes::adopt_permanent;
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::lock;
+use crate::objects::{Meaning, lock};
 use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// A question: the combiner, and its numbers.
 type Question = (c_int, Vec<c_int>);
 
-/// The handles that were given as answers, and what each of them is.
-static ANSWERS: Mutex<BTreeMap<Question, (usize, Predefined)>> = Mutex::new(BTreeMap::new());
-
-/// What a handle that was given as an answer is: operators take it as they take that (MPI 5.0 §6.9.2).
-#[cold]
-pub(crate) fn answered(handle: MPI_Datatype) -> Option<Predefined> {
-    lock(&ANSWERS).values().find(|(known, _)| *known == handle.value()).map(|&(_, predefined)| predefined)
-}
+/// The handles that were given as answers.
+static ANSWERS: Mutex<BTreeMap<Question, usize>> = Mutex::new(BTreeMap::new());
 
 fn answer(runtime: &'static Runtime, question: Question, found: Option<Predefined>) -> Result<MPI_Datatype> {
     let mut answers = lock(&ANSWERS);
-    if let Some(&(handle, _)) = answers.get(&question) {
+    if let Some(&handle) = answers.get(&question) {
         return Ok(MPI_Datatype::from_value(handle));
     }
     let Some((found, datatype)) = found.and_then(|found| Some((found, found.datatype()?))) else {
@@ -41,8 +35,8 @@ fn answer(runtime: &'static Runtime, question: Question, found: Option<Predefine
         return Err(Error::new(Class::Argument, what));
     };
     let made = Made::by(question.0, Form::Int).integers(&question.1);
-    let handle = adopt_permanent(runtime, datatype.duplicate(), made)?;
-    answers.insert(question, (handle.value(), found));
+    let handle = adopt_permanent(runtime, datatype.duplicate(), made, Meaning::Number(found))?;
+    answers.insert(question, handle.value());
     Ok(handle)
 }
 

@@ -7,20 +7,17 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use datatype::{
-    Datatype, Operator, Pair, Predefined, pack, pack_memory, reduce_elements, reduce_packed, unpack,
-};
-use weft::claims::{Payload, UserMemory, made};
+use datatype::{Datatype, Operator, Pair, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
+use weft::claims::{Payload, UserMemory};
 use weft::{Class, Error, Result};
 
 use crate::arguments::{buffer_span, bytes_of};
 use crate::bodies::datatypes::{self, resolve_committed};
 use crate::bodies::pointers::Place;
-use crate::bodies::{fortran_types, value_indices};
 use crate::convert::UserFunction;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::{OpObject, Type};
+use crate::objects::{Meaning, OpObject, Type};
 use crate::state::{Runtime, call, too_many};
 use crate::types::*;
 
@@ -71,7 +68,8 @@ pub(crate) fn resolve(
     handle: MPI_Datatype,
 ) -> Result<Operation> {
     if let Some(operator) = predefined(op) {
-        return library(operator, datatype, handle).ok_or_else(|| illegal(runtime, operator, handle));
+        return library(runtime, operator, datatype, handle)
+            .ok_or_else(|| illegal(runtime, operator, handle));
     }
     let object = user(runtime, op)?;
     let lent = runtime.objects().datatype(handle).map(|object| Arc::clone(&object.lent));
@@ -79,13 +77,23 @@ pub(crate) fn resolve(
 }
 
 /// One of the library's own operators on elements of a datatype; `None` where it is not defined for them.
-fn library(operator: Operator, datatype: &Datatype, handle: MPI_Datatype) -> Option<Operation> {
-    if let Some(predefined) = datatype.predefined().or_else(|| fortran_types::answered(handle)) {
-        let legal = operator.is_collective() && operator.is_legal_for(predefined);
-        return legal.then_some(Operation::Predefined(operator, predefined));
+fn library(
+    runtime: &'static Runtime,
+    operator: Operator,
+    datatype: &Datatype,
+    handle: MPI_Datatype,
+) -> Option<Operation> {
+    let means = datatype.predefined().map(Meaning::Number).or_else(|| datatypes::meaning(runtime, handle));
+    match means? {
+        Meaning::Number(predefined) => {
+            let legal = operator.is_collective() && operator.is_legal_for(predefined);
+            legal.then_some(Operation::Predefined(operator, predefined))
+        }
+        Meaning::Pair(pair) => {
+            let searches = matches!(operator, Operator::MinLocation | Operator::MaxLocation);
+            searches.then_some(Operation::Search(operator, pair))
+        }
     }
-    let searches = matches!(operator, Operator::MinLocation | Operator::MaxLocation);
-    value_indices::pair_of(handle).filter(|_| searches).map(|pair| Operation::Search(operator, pair))
 }
 
 /// The predefined operator of a handle.
@@ -360,7 +368,8 @@ pub unsafe fn mpi_reduce_local(
                     let input = Payload::claim(inbuf.cast::<u8>().wrapping_offset(start), bytes);
                     (input, UserMemory::claim(inoutbuf.cast::<u8>().wrapping_offset(start), bytes))
                 };
-                search(operator, pair, (&resolved, count), input, &mut inout)
+                pair.search_elements(is_for_highest(operator), (&resolved, count), input, &mut inout)
+                    .map_err(|error| Error::new(Class::Buffer, error.to_string()))
             }
             Operation::User { object, handle, datatype, .. } => {
                 let call = Call { function: object.function, handle, datatype: &datatype };
@@ -370,28 +379,6 @@ pub unsafe fn mpi_reduce_local(
             }
         }
     })
-}
-
-/// Searches among elements as they stand in the program's memory.
-fn search(
-    operator: Operator,
-    pair: Pair,
-    (datatype, count): (&Datatype, i64),
-    input: Payload<'_>,
-    inout: &mut UserMemory,
-) -> Result<()> {
-    let short = |error: datatype::ShortClaim| Error::new(Class::Buffer, error.to_string());
-    let piece = PIECE_BYTES as usize / pair.bytes() * pair.bytes();
-    let (mut left, mut right) = (vec![0; piece], vec![0; piece]);
-    for at in (0..count * datatype.size()).step_by(piece) {
-        let bytes = pack(datatype, count, input, &mut left, at).map_err(short)?;
-        pack(datatype, count, inout.payload(), &mut right, at).map_err(short)?;
-        let found = made(&mut right[..bytes], |inout| {
-            pair.search(is_for_highest(operator), Payload::from(&left[..bytes]), inout);
-        });
-        unpack(datatype, count, found, inout, at).map_err(short)?;
-    }
-    Ok(())
 }
 
 /// The handles of the predefined operators.

@@ -102,6 +102,10 @@ impl PlannedSend {
         outgoing: Outgoing<'_>,
     ) -> Result<Begun> {
         let (Partner::Rank(to), tag) = (self.to, self.tag) else { return Ok(Begun::Sent) };
+        // It may have become so since it was planned.
+        if comm.is_blank(to) {
+            return Ok(Begun::Sent);
+        }
         let (sending, keeps) = match outgoing {
             Outgoing::InPlace(payload) => (self.start(comm, payload, (to, tag), mode)?, None),
             Outgoing::Copied(copy) => {
@@ -161,6 +165,7 @@ impl PlannedReceive {
         let from = match self.from {
             Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
             Partner::Any => None,
+            Partner::Rank(rank) if comm.is_blank(rank) => return Ok(Begun::Over(status::NOBODY)),
             Partner::Rank(rank) => Some(rank),
         };
         match comm.start_receive(target, from, self.tag)? {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::collectives::{self, Collective, Crossing, Operator, Uneven};
-use weft::{Class, Communicator, Error, Result};
+use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments;
 use crate::bodies::across::{self, OverTwo};
@@ -130,8 +130,8 @@ impl Everywhere {
         let Everywhere { sendbuf, recvbuf, count, datatype, op, comm } = self;
         let describe = |runtime, comm: &Communicator| {
             let in_place = is_in_place(sendbuf);
-            refuse_in_place(recvbuf)?;
             if let Some(two) = OverTwo::of(way, comm) {
+                refuse_in_place(recvbuf)?;
                 let crossing = crossing.ok_or_else(|| two.refuse())?;
                 let reduction = Reduction::new(runtime, count, datatype, op)?;
                 let crossing = crossing(reduction.count, reduction.operator);
@@ -139,13 +139,20 @@ impl Everywhere {
                 return Ok(reduction.combining(two.even(crossing, side(sendbuf)?, side(recvbuf)?)?));
             }
             let reduction = Reduction::new(runtime, count, datatype, op)?;
+            let collective = collective(reduction.shaped(in_place));
+            // The first rank of an exclusive scan gets nothing, and need not say where (MPI 5.0 section 6.11.2).
+            let gets_nothing =
+                matches!(collective, Collective::Exscan(_)) && comm.rank() == Rank(0) && !in_place;
             let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
-            let gets = Side::whole(recvbuf, whole(runtime, count, datatype)?);
+            let gets = if gets_nothing {
+                Side::none()
+            } else {
+                refuse_in_place(recvbuf)?;
+                Side::whole(recvbuf, whole(runtime, count, datatype)?)
+            };
             reduction.check(way, comm, String::new, count)?;
-            let what = What::Even(collective(reduction.shaped(in_place)));
-            // What stands in the output is loaded in any case, since the first rank of an exclusive scan leaves it as
-            // it is.
-            Ok(reduction.describe(what, gives, gets, true))
+            // What stands in the output is loaded in any case: among those who live the first may be another one.
+            Ok(reduction.describe(What::Even(collective), gives, gets, !gets_nothing))
         };
         // SAFETY: the caller's promises are handed on.
         unsafe { way.call(comm, describe) }
@@ -193,6 +200,10 @@ pub unsafe fn mpi_scan(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scan(&way, false, (sendbuf, recvbuf), count, datatype, op, comm) } {
+        return code;
+    }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
     unsafe { everywhere.call(&way, Collective::Scan, None) }
@@ -211,6 +222,10 @@ pub unsafe fn mpi_exscan(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scan(&way, true, (sendbuf, recvbuf), count, datatype, op, comm) } {
+        return code;
+    }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
     // SAFETY: the program's promises are handed on.
     unsafe { everywhere.call(&way, Collective::Exscan, None) }
@@ -230,6 +245,12 @@ pub unsafe fn mpi_reduce_scatter_block(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    // SAFETY: the program's promises are handed on.
+    let swapped =
+        unsafe { swaps::reduce_scatter_block(&way, sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    if let Some(code) = swapped {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;

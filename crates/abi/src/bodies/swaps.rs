@@ -86,8 +86,10 @@ struct Given {
 
 struct Begin {
     roles: Roles,
-    given: Given,
-    room: Room,
+    /// Nothing where what this rank would give is not the usual case; then it must not be asked to.
+    given: Option<Given>,
+    /// Nothing where it could not put what it would get to its place.
+    room: Option<Room>,
 }
 
 impl Short for Begin {
@@ -100,16 +102,21 @@ impl Short for Begin {
         if rank.0 > 1 {
             return None;
         }
-        let Given { start, stride, bytes } = self.given;
-        // SAFETY: the promise of `swap`; it is in use no longer than the swap.
-        let payload = unsafe { Payload::claim(start.wrapping_add(stride * (1 - rank.0 as usize)), bytes) };
-        let swapping = comm.swap_at_once(gives.then_some(payload), gets.then_some(self.room))?;
+        if gives && self.given.is_none() || gets && self.room.is_none() {
+            return None;
+        }
+        let payload = self.given.filter(|_| gives).map(|Given { start, stride, bytes }| {
+            // SAFETY: the promise of `swap`; it is in use no longer than the swap.
+            unsafe { Payload::claim(start.wrapping_add(stride * (1 - rank.0 as usize)), bytes) }
+        });
+        let swapping = comm.swap_at_once(payload, self.room.filter(|_| gets))?;
         Some((swapping, gets))
     }
 }
 
-/// Gives and gets, and hands over what came, with one's own rank, where something came. The answer is what to return; `None` where
-/// nothing has happened.
+/// Gives and gets `bytes` bytes, and hands over what came, if anything came, with one's own rank. The answer is what to return;
+/// `None` where nothing has happened. Where this rank would give and `given` is nothing, or would get and does not `take`,
+/// nothing happens.
 ///
 /// # Safety
 /// What is given is readable, if this rank gives.
@@ -118,24 +125,22 @@ unsafe fn swap(
     way: &Way,
     comm: MPI_Comm,
     roles: Roles,
-    given: Given,
-    got: impl FnOnce(Rank, &mut [u8]),
+    (bytes, given, takes): (usize, Option<Given>, bool),
+    got: impl FnOnce(Rank, Option<&mut [u8]>),
 ) -> Option<c_int> {
     if !way.is_blocking() {
         return None;
     }
-    let mut theirs = Aside::new(given.bytes);
+    let mut theirs = Aside::new(bytes);
     let room = theirs.room();
-    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room })?;
+    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
     if !swapping.is_over()
         && let Err(code) = wait(way, comm, &swapping, room)
     {
         return Some(code);
     }
-    if gets {
-        // SAFETY: the swap is over, and ended well.
-        got(swapping.rank, unsafe { theirs.come() });
-    }
+    // SAFETY: the swap is over, and ended well.
+    got(swapping.rank, gets.then(|| unsafe { theirs.come() }));
     Some(MPI_SUCCESS)
 }
 
@@ -151,7 +156,7 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     // SAFETY: nothing is read.
-    unsafe { swap(way, comm, Roles::Both, given, |_, _| {}) }
+    unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), |_, _| {}) }
 }
 
 /// The bytes of a buffer, where there are few, and some.
@@ -177,7 +182,13 @@ pub(crate) unsafe fn bcast(
     let bytes = few(buffer, count, datatype)?;
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
-    unsafe { swap(way, comm, Roles::From(root), given, |_, theirs| put(theirs, buffer)) }
+    unsafe {
+        swap(way, comm, Roles::From(root), (bytes, Some(given), true), |_, theirs| {
+            if let Some(theirs) = theirs {
+                put(theirs, buffer);
+            }
+        })
+    }
 }
 
 /// A buffer, and how many elements of what it holds for each rank.
@@ -199,16 +210,83 @@ pub(crate) unsafe fn exchange(
     if few(sendbuf, sendcount, sendtype) != Some(bytes) {
         return None;
     }
-    let (start, stride) = (sendbuf.cast::<u8>(), if each { bytes } else { 0 });
-    let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
-    // SAFETY: the caller promised that all blocks can be read and written. A program may have its own block where it goes,
-    // though it must say so by MPI_IN_PLACE.
+    let stride = if each { bytes } else { 0 };
+    let given = Given { start: sendbuf.cast(), stride, bytes };
+    // SAFETY: the caller promised that all blocks can be read and written.
     unsafe {
-        swap(way, comm, Roles::Both, Given { start, stride, bytes }, |rank, theirs| {
-            let (here, there) = (rank.0 as usize, 1 - rank.0 as usize);
-            std::ptr::copy(start.wrapping_add(stride * here), place(here), bytes);
-            put(theirs, place(there).cast());
+        swap(way, comm, Roles::Both, (bytes, Some(given), true), |rank, theirs| {
+            place_both(given, recvbuf, rank, theirs);
         })
+    }
+}
+
+/// `MPI_Gather`. What is said of the room for blocks means something at the root alone.
+///
+/// # Safety
+/// As for its body.
+#[inline(always)]
+pub(crate) unsafe fn gather(
+    way: &Way,
+    (sendbuf, sendcount, sendtype): Blocks<*const c_void>,
+    (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(sendbuf, sendcount, sendtype)?;
+    let takes = few(recvbuf, recvcount, recvtype) == Some(bytes);
+    let given = Given { start: sendbuf.cast(), stride: 0, bytes };
+    // SAFETY: the caller promised that its block can be read, and at the root that there is room for all.
+    unsafe {
+        swap(way, comm, Roles::To(root), (bytes, Some(given), takes), |rank, theirs| {
+            if theirs.is_some() {
+                place_both(given, recvbuf, rank, theirs);
+            }
+        })
+    }
+}
+
+/// `MPI_Scatter`. What is said of the blocks means something at the root alone.
+///
+/// # Safety
+/// As for its body.
+#[inline(always)]
+pub(crate) unsafe fn scatter(
+    way: &Way,
+    (sendbuf, sendcount, sendtype): Blocks<*const c_void>,
+    (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, recvcount, recvtype)?;
+    let blocks = Given { start: sendbuf.cast(), stride: bytes, bytes };
+    let given = (few(sendbuf, sendcount, sendtype) == Some(bytes)).then_some(blocks);
+    // SAFETY: the caller promised that there is room for its block, and at the root that all can be read.
+    unsafe {
+        swap(way, comm, Roles::From(root), (bytes, given, true), |rank, theirs| match theirs {
+            Some(theirs) => put(theirs, recvbuf),
+            None => std::ptr::copy(
+                blocks.start.wrapping_add(blocks.stride * rank.0 as usize),
+                recvbuf.cast(),
+                bytes,
+            ),
+        })
+    }
+}
+
+/// Brings one's own block and the other rank's to their places.
+///
+/// # Safety
+/// All blocks can be read, and there is room for both.
+#[inline(always)]
+unsafe fn place_both(given: Given, recvbuf: *mut c_void, rank: Rank, theirs: Option<&mut [u8]>) {
+    let (here, bytes) = (rank.0 as usize, given.bytes);
+    let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
+    // SAFETY: the caller's promise. A program may have its own block where it goes, though it must say so by MPI_IN_PLACE.
+    unsafe {
+        std::ptr::copy(given.start.wrapping_add(given.stride * here), place(here), bytes);
+        if let Some(theirs) = theirs {
+            put(theirs, place(1 - here).cast());
+        }
     }
 }
 
@@ -232,12 +310,12 @@ impl Combining {
     /// # Safety
     /// `own` and `result` are as long as what has come; they may be the same.
     #[inline(always)]
-    unsafe fn combine(self, rank: Rank, own: *const c_void, theirs: &mut [u8], result: *mut c_void) {
+    unsafe fn combine(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
         let mut ours = Aside::new(theirs.len());
         // SAFETY: the caller's promise; all bytes are written before they are seen.
         let ours = unsafe {
-            std::ptr::copy_nonoverlapping(own.cast::<u8>(), ours.memory.as_mut_ptr().cast(), ours.bytes);
+            std::ptr::copy_nonoverlapping(own, ours.memory.as_mut_ptr().cast(), ours.bytes);
             ours.come()
         };
         let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
@@ -262,10 +340,10 @@ pub(crate) unsafe fn allreduce(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(recvbuf, count, datatype)?;
+    let combining = Combining::of(op, datatype)?;
+    let own = Given { start: own(sendbuf, recvbuf)?, stride: 0, bytes };
     // SAFETY: the caller's promise.
-    unsafe {
-        combined(way, Roles::Both, own(sendbuf, recvbuf)?, recvbuf, bytes, Combining::of(op, datatype)?, comm)
-    }
+    unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
 }
 
 /// `MPI_Reduce`.
@@ -288,33 +366,91 @@ pub(crate) unsafe fn reduce_to(
         return None;
     }
     let bytes = few(sendbuf, count, datatype)?;
+    let combining = Combining::of(op, datatype)?;
+    let own = Given { start: sendbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise.
-    unsafe { combined(way, Roles::To(root), sendbuf, recvbuf, bytes, Combining::of(op, datatype)?, comm) }
+    unsafe { combined(way, Roles::To(root), own, recvbuf, combining, comm) }
+}
+
+/// `MPI_Reduce_scatter_block`.
+///
+/// # Safety
+/// As for its body.
+#[inline(always)]
+pub(crate) unsafe fn reduce_scatter_block(
+    way: &Way,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, count, datatype)?;
+    let combining = Combining::of(op, datatype)?;
+    let own = Given { start: own(sendbuf, recvbuf)?, stride: bytes, bytes };
+    // SAFETY: the caller's promise.
+    unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
+}
+
+/// `MPI_Scan`, and `MPI_Exscan`, where a rank's own elements are not in its result: `exclusive`. Rank 0 gives, the other gets.
+///
+/// # Safety
+/// As for their bodies.
+#[inline(always)]
+pub(crate) unsafe fn scan(
+    way: &Way,
+    exclusive: bool,
+    (sendbuf, recvbuf): (*const c_void, *mut c_void),
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, count, datatype)?;
+    let combining = Combining::of(op, datatype)?;
+    let start = own(sendbuf, recvbuf)?;
+    let given = Some(Given { start, stride: 0, bytes });
+    // SAFETY: the caller's promise, and that both buffers are as long as what comes.
+    unsafe {
+        swap(way, comm, Roles::From(0), (bytes, given, true), |rank, theirs| match theirs {
+            Some(theirs) if exclusive => put(theirs, recvbuf),
+            Some(theirs) => combining.combine(rank, start, theirs, recvbuf),
+            None if exclusive => {}
+            None => std::ptr::copy(start, recvbuf.cast(), bytes),
+        })
+    }
 }
 
 /// Where one's own contribution stands.
 #[inline(always)]
-fn own(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
-    if is_in_place(sendbuf) { Some(recvbuf) } else { is_plain(sendbuf).then_some(sendbuf) }
+fn own(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const u8> {
+    let own =
+        if is_in_place(sendbuf) { Some(recvbuf.cast_const()) } else { is_plain(sendbuf).then_some(sendbuf) };
+    own.map(|own| own.cast())
 }
 
 /// Gives one's own, gets the other's, and combines them.
 ///
 /// # Safety
-/// `own` holds so many bytes, and `result` has room for as many where this rank gets.
+/// `own` can be read, and `result` has room for as many where this rank gets.
 #[inline(always)]
 unsafe fn combined(
     way: &Way,
     roles: Roles,
-    own: *const c_void,
+    own: Given,
     result: *mut c_void,
-    bytes: usize,
     combining: Combining,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let given = Given { start: own.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
-    unsafe { swap(way, comm, roles, given, |rank, theirs| combining.combine(rank, own, theirs, result)) }
+    unsafe {
+        swap(way, comm, roles, (own.bytes, Some(own), true), |rank, theirs| {
+            if let Some(theirs) = theirs {
+                combining.combine(rank, own.start.wrapping_add(own.stride * rank.0 as usize), theirs, result);
+            }
+        })
+    }
 }
 
 /// Writes bytes to the program's memory.

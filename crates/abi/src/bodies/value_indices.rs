@@ -14,12 +14,12 @@ use crate::bodies::datatypes::{adopt_permanent, predefined, refused, resolve};
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::objects::lock;
+use crate::objects::{Meaning, lock};
 use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// The unnamed ones that somebody has asked for, by the handles of value and index.
-static UNNAMED: Mutex<BTreeMap<(usize, usize), (usize, Pair)>> = Mutex::new(BTreeMap::new());
+static UNNAMED: Mutex<BTreeMap<(usize, usize), usize>> = Mutex::new(BTreeMap::new());
 
 /// The datatype for a value with an index, or `MPI_DATATYPE_NULL` where one of them has no order.
 ///
@@ -54,20 +54,14 @@ fn unnamed(
     let Some(pair) = pair else { return Ok(MPI_DATATYPE_NULL) };
     let mut unnamed = lock(&UNNAMED);
     let key = (value.value(), index.value());
-    if let Some(&(handle, _)) = unnamed.get(&key) {
+    if let Some(&handle) = unnamed.get(&key) {
         return Ok(MPI_Datatype::from_value(handle));
     }
     let made = Made::by(MPI_COMBINER_VALUE_INDEX, Form::Int);
     let made = made.of(Part::of(runtime, value)?).of(Part::of(runtime, index)?);
-    let handle = adopt_permanent(runtime, pair.datatype().map_err(refused)?, made)?;
-    unnamed.insert(key, (handle.value(), pair));
+    let handle = adopt_permanent(runtime, pair.datatype().map_err(refused)?, made, Meaning::Pair(pair))?;
+    unnamed.insert(key, handle.value());
     Ok(handle)
-}
-
-/// The pair that an unnamed datatype of this kind stands for.
-#[cold]
-pub(crate) fn pair_of(handle: MPI_Datatype) -> Option<Pair> {
-    lock(&UNNAMED).values().find(|(known, _)| *known == handle.value()).map(|&(_, pair)| pair)
 }
 
 /// Values, indices, and the datatypes of both together.
@@ -88,11 +82,12 @@ mod tests {
     use datatype::Predefined;
 
     use super::*;
+    use crate::bodies::datatypes::meaning;
     use crate::bodies::testing;
 
     #[test]
     fn pairs_are_found_by_value_and_index() {
-        testing::start();
+        let runtime = testing::start();
         let find = |value, index| {
             let mut found = MPI_INT;
             // SAFETY: a writable place.
@@ -111,8 +106,9 @@ mod tests {
             (find(MPI_DOUBLE, MPI_LONG), find(MPI_LONG, MPI_DOUBLE) == Ok(unnamed)),
             (Ok(unnamed), false)
         );
-        assert_eq!(pair_of(unnamed), Pair::new(Predefined::Double, Predefined::Long));
-        assert_eq!(pair_of(MPI_DOUBLE_INT), None);
+        let pair = Pair::new(Predefined::Double, Predefined::Long).map(Meaning::Pair);
+        assert_eq!(meaning(runtime, unnamed), pair);
+        assert_eq!(meaning(runtime, MPI_DOUBLE_INT), None);
         assert_eq!(find(MPI_DATATYPE_NULL, MPI_INT), Err(MPI_ERR_TYPE));
     }
 }

@@ -9,7 +9,7 @@ use weft::claims::{Called, Combine, Reduce};
 use weft::collectives::{
     Across, Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
 };
-use weft::{Communicator, Result};
+use weft::{Communicator, Rank, Result};
 
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
@@ -209,6 +209,15 @@ pub(crate) enum What {
 }
 
 impl What {
+    /// The rank that it begins or ends at, within one group.
+    fn root(&self) -> Option<Rank> {
+        match self {
+            What::Even(collective) => collective.root(),
+            What::Uneven { what, .. } => what.root(),
+            _ => None,
+        }
+    }
+
     fn schedule(&self, comm: &Communicator, input: &Input, output: &Output) -> Result<Schedule> {
         Ok(match self {
             What::Even(collective) => collective.schedule(&comm.shape()),
@@ -248,11 +257,13 @@ impl Described {
 
     /// # Safety
     /// See [`Way::call`].
-    unsafe fn bind(&self) -> Result<(Input, Output)> {
+    unsafe fn bind(&self, comm: &Communicator) -> Result<(Input, Output)> {
         // SAFETY: the caller's promise is handed on.
         unsafe {
             let input = Input::new(self.gives.buffer.0, self.gives.pieces())?;
-            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), self.loaded)?;
+            // The places of blank ranks come out as they went in.
+            let loaded = self.loaded || comm.has_blanks();
+            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), loaded)?;
             if !self.receives {
                 output.keep();
             }
@@ -266,7 +277,7 @@ impl Described {
     /// See [`Way::call`].
     unsafe fn run(&self, comm: &Communicator) -> Result<()> {
         // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind()? };
+        let (input, mut output) = unsafe { self.bind(comm)? };
         let (payload, lent) = (input.payload, output.lend());
         let combine: Reduce<'_> = &mut |left, right| {
             if let Some(operation) = &self.operation {
@@ -280,7 +291,10 @@ impl Described {
                 comm.perform_uneven(listed, payload, lent, combine)?;
             }
             What::Around(around) => comm.perform_around(*around, payload, lent)?,
-            what => comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?,
+            what => {
+                let comm = comm.among_living();
+                comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?;
+            }
         }
         output.finish()
     }
@@ -295,8 +309,10 @@ impl Described {
         errors_to: MPI_Comm,
         called: Option<Called>,
     ) -> Result<RequestObject> {
+        // What was planned may have lost its root since.
+        self.what.root().map_or(Ok(()), |root| comm.check_root(root))?;
         // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind()? };
+        let (input, mut output) = unsafe { self.bind(comm)? };
         let combine = self
             .operation
             .clone()
@@ -306,7 +322,12 @@ impl Described {
             What::Even(collective) if comm.two_groups().is_none() => {
                 comm.start(collective, buffers, combine, self.tag, called)
             }
+            What::Uneven { what, ref sends } => {
+                let listed = listed(what, sends.as_deref(), &input, &output);
+                comm.start_uneven(listed, buffers, combine, self.tag, called)
+            }
             _ => {
+                let comm = comm.among_living();
                 let schedule = self.what.schedule(comm, &input, &output)?;
                 comm.start_schedule(schedule, buffers, combine, self.tag, called)
             }

@@ -22,7 +22,7 @@ impl<L> Core<L> {
             _ => return self.reject(from, STRAY_CLEARANCE),
         };
         let (source, exposed) = match std::mem::replace(state, State::Queued { to: from }) {
-            State::AwaitingReceiver { to, source, exposed } if to == from => (source, exposed),
+            State::AwaitingReceiver { to, source, exposed, .. } if to == from => (source, exposed),
             other => {
                 *state = other;
                 return self.reject(from, STRAY_CLEARANCE);

@@ -6,7 +6,7 @@ use super::{Engine, SENDS_PER_TURN, Sending};
 use crate::arrivals::Core;
 use crate::envelope::Envelope;
 use crate::peers::{Parcel, Pieces};
-use crate::protocol::Kind;
+use crate::protocol::{Kind, eager_header};
 use crate::request::Mode;
 use crate::scattered::{Gather, Source};
 
@@ -23,7 +23,7 @@ impl<F: Fabric> Engine<F> {
         if self.core.begun > SENDS_PER_TURN {
             return false;
         }
-        let header = Kind::Eager(envelope).header();
+        let header = eager_header(envelope);
         let made = self.fabric.post_made(link.lane, &header, bytes, |room| gather.gather(0, room));
         made == Some(Posted::Sent)
     }

@@ -21,9 +21,14 @@ impl<F: Fabric> Engine<F> {
         signature: u32,
     ) -> Result<Sending, Box<FabricError>> {
         self.core.begun += 1;
-        if self.core.begun > SENDS_PER_TURN {
+        if self.core.begun > self.core.begun_before + SENDS_PER_TURN {
             // A program that only sends must hear that its receiver keeps too much already.
             self.progress();
+        }
+        if self.core.is_troubled
+            && let Some(failure) = self.core.obstacle(envelope.context, Some(to))
+        {
+            return Ok(Sending::Pending(self.failed(failure)));
         }
         self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
@@ -36,14 +41,16 @@ impl<F: Fabric> Engine<F> {
             // Nobody can have matched it before it is gone, whatever a peer says.
             let send = self.core.requests.insert(State::Queued { to });
             let parcel = self.core.whole(source);
-            (send, Kind::Synchronous(envelope, send), parcel, Then::AwaitReceiver(send))
+            (send, Kind::Synchronous(envelope, send), parcel, Then::AwaitReceiver(send, envelope.context))
         } else {
             let exposed = match &source {
                 Source::Row(payload) => self.fabric.expose(link.lane, *payload),
                 Source::Made(_) => Exposed::default(),
             };
             let offer = Offer { bytes: source.bytes(), exposed, signature };
-            let send = self.core.requests.insert(State::AwaitingReceiver { to, source, exposed });
+            let context = envelope.context;
+            let waiting = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
+            let send = self.core.requests.insert(waiting);
             (send, Kind::Request(envelope, send), offer.parcel(), Then::Nothing)
         };
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
@@ -150,7 +157,8 @@ fn withhold<F: Fabric>(
     };
     let offer = Offer { bytes: source.bytes(), exposed, signature };
     if let Some(state) = requests.find(send) {
-        *state = State::AwaitingReceiver { to, source, exposed };
+        let context = envelope.context;
+        *state = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
     }
     *outgoing = Outgoing {
         header: Kind::Request(envelope, send).header(),

@@ -102,13 +102,13 @@ impl Counts {
 impl Communicator {
     /// A number that is the same at all members, and another for each communicator that is made from this one.
     pub(super) fn next_seed(&self) -> u64 {
-        let inner = &*self.inner;
+        let inner = &*self.among_living().inner;
         mix(inner.identity ^ inner.children.fetch_add(1, Ordering::Relaxed).rotate_left(32))
     }
 
     /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one reduction
     /// is all that it costs.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
+    pub(super) fn vote(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(&self.inner.process, seed, sum, |ballot| self.reduce_ballot(ballot))
     }
 
@@ -136,14 +136,24 @@ impl Communicator {
         topology: Option<Arc<Arranged>>,
     ) -> Option<Communicator> {
         let (process, identity) = (self.inner.process.clone(), mix(seed));
-        let lease = Kept::Own(lease);
-        Communicator::assemble(Parts { process, group, inter: None, lease, identity, label, topology })
+        let (lease, shared) = match self.has_blanks() {
+            false => (Kept::Own(lease), None),
+            true => {
+                let lease = Arc::new(lease);
+                (Kept::Shared(Arc::clone(&lease)), Some(lease))
+            }
+        };
+        let child =
+            Communicator::assemble(Parts { process, group, inter: None, lease, identity, label, topology })?;
+        self.hand_down(&child, shared, identity).ok()?;
+        Some(child)
     }
 
-    /// What a member adds to the sum of [`Communicator::agree`] so that it is 0 if all give the same number; if one
+    /// What a member adds to the sum of [`Communicator::vote`] so that it is 0 if all give the same number; if one
     /// gives another it is so only by an accident of 1 in 2^64.
     pub(super) fn alike(&self, number: u64) -> u64 {
-        alike_in(number, self.rank(), self.size())
+        let living = self.among_living();
+        alike_in(number, living.rank(), living.size())
     }
 
     pub(super) fn lost_itself(&self) -> Error {

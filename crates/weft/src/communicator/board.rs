@@ -4,27 +4,38 @@
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+mod plan;
 
-use collectives::{Cause, Collective, Reduction, bcast, combining_order};
+use std::sync::atomic::Ordering;
+
+use collectives::{Activity, Block, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
-use messaging::Rank;
+use messaging::{Envelope, Mode, Pattern, Rank, Sending};
 
-use super::{Communicator, Reduce};
-use crate::error::Result;
-use crate::fabrics::Board;
-use crate::lock::{Lock, Threads};
-use crate::memory::{giving, writing};
+use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
+use super::{Communicator, Reduce, collective_failed};
+use crate::error::{Class, Error, Result};
+use crate::fabrics::{Board, Boards, Course, is_before, is_room};
+use crate::lock::{Guard, Lock, Threads};
+use crate::memory::{giving, reading, writing};
 
 /// A board, and how far this member is on it.
 pub(super) struct Bulletin {
     board: Board,
-    /// The number of the last operation.
-    number: AtomicU32,
-    /// All members are through with the entries up to this number.
-    read_by_all: AtomicU32,
+    /// Held by the thread that is in an operation.
+    turn: Lock<Turn>,
+}
+
+/// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
+/// since rank 0 is lost.
+pub(super) type Founded = Result<Option<Box<Bulletin>>>;
+
+/// What is a matter of the one thread that is in an operation.
+#[derive(Default)]
+struct Turn {
+    course: Course,
     /// Where contributions are combined.
-    room: Lock<Option<Heap>>,
+    room: Option<Heap>,
 }
 
 /// How a swap goes.
@@ -42,6 +53,7 @@ pub(super) enum Swapped {
 struct Visit<'a> {
     of: &'a Communicator,
     bulletin: &'a Bulletin,
+    turn: Guard<'a, Turn>,
     number: u32,
 }
 
@@ -55,27 +67,41 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
-        let bytes = entry_bytes(collective, self.size())?;
-        let bulletin = match self.inner.bulletin.get() {
-            Some(known) => known.as_deref()?,
+        let plan = Plan::of(collective, self.inner.rank, self.size())?;
+        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+    }
+
+    /// The same with blocks that differ in length.
+    #[inline]
+    pub(super) fn perform_uneven_by_board(
+        &self,
+        listed: Listed<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Option<Result<()>> {
+        let plan = Plan::listed(listed, self.inner.rank, self.size())?;
+        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+    }
+
+    /// Begins the next operation on the board, if there is one.
+    fn visit(&self) -> Option<Result<Visit<'_>>> {
+        // What has lost a member, or is revoked, says so by messages.
+        if self.inner.standing.is_closed() {
+            return None;
+        }
+        let founded = match self.inner.bulletin.get() {
+            Some(known) => known,
             None => self.found_bulletin()?,
         };
-        let number = bulletin.next();
+        let bulletin = match founded {
+            Ok(bulletin) => bulletin.as_deref()?,
+            Err(lost) => return Some(Err(lost.clone())),
+        };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        bulletin.number.store(number, Ordering::Relaxed);
-        if is_turn_due(number) {
-            self.process().progress();
-        }
-        let visit = Visit { of: self, bulletin, number };
-        Some(match collective {
-            Collective::Barrier => visit.exchange_all(Payload::EMPTY),
-            Collective::Bcast { root, .. } => visit.bcast(root, bytes, output),
-            Collective::Allgather(of) => visit.allgather((bytes, of.in_place), input, output),
-            Collective::Alltoall(of) => visit.alltoall_of_two((bytes, of.in_place), input, output),
-            Collective::Allreduce(of) => visit.allreduce(of, input, output, reduce),
-            Collective::Reduce(root, of) => visit.reduce_of_two((root, of), input, output, reduce),
-            _ => unreachable!("{collective:?} has no entries"),
-        })
+        let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
+        Some(visit.begin().map(|()| visit))
     }
 
     /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`],
@@ -88,16 +114,18 @@ impl Communicator {
         give: Option<Payload<'static>>,
         get: Option<Room>,
     ) -> Option<(u32, Swapped)> {
-        let (number, process) = (bulletin.next(), &self.inner.process);
+        let process = &self.inner.process;
+        let mut turn = bulletin.turn.try_hold()?;
+        let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
         let is_short = gives.max(get.as_ref().map_or(0, |room| room.bytes())) <= Board::PAYLOAD_BYTES_MAX;
-        let has_room = give.is_none() || bulletin.has_room(number);
+        let has_room = give.is_none() || turn.course.has_room(number);
         if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
-        bulletin.number.store(number, Ordering::Relaxed);
+        turn.course.begin();
         if let Some(payload) = give {
-            bulletin.board.put(number, payload);
+            bulletin.board.put(number, [payload, Payload::EMPTY]);
             bulletin.board.wake();
         }
         let Some(room) = get else {
@@ -106,34 +134,48 @@ impl Communicator {
         };
         let other = 1 - self.inner.rank.0;
         if process.is_at_once(|| bulletin.board.has(other, number)) {
-            return Some((number, bulletin.take(other, number, room)));
+            return Some((number, bulletin.take(&mut turn.course, other, room)));
         }
         Some((number, Swapped::Awaited))
     }
 
     /// Waits for the rest of a swap by the board.
     pub(super) fn finish_swap_by_board(&self, number: u32, room: Room) -> Result<()> {
-        let bulletin = self.inner.bulletin.get().and_then(Option::as_deref).expect("a swap was begun on it");
-        let visit = Visit { of: self, bulletin, number };
+        let bulletin = self.inner.bulletin.get().and_then(|founded| founded.as_ref().ok()?.as_deref());
+        let bulletin = bulletin.expect("a swap was begun on it");
+        // What came may be gone when another thread has begun another operation meanwhile.
+        let turn = bulletin.turn.try_hold().filter(|turn| turn.course.number() == number);
+        let Some(turn) = turn else { return Err(self.two_at_once()) };
+        let mut visit = Visit { of: self, bulletin, turn, number };
         let other = Rank(1 - self.rank().0);
         visit.hear(other, room.bytes())?;
-        visit.read(other, room.bytes(), |data| room.memory().write_at(0, data));
-        visit.heard_all();
+        visit.board().read(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
+        visit.turn.course.heard_all();
         Ok(())
+    }
+
+    /// Several threads call collective operations of one communicator at the same time.
+    #[cold]
+    fn two_at_once(&self) -> Error {
+        let what =
+            format!("{}: another thread is in a collective operation of this communicator", self.place());
+        Error::new(Class::Other, what).remedy(
+            "call its collective operations from one thread at a time, or give each thread a duplicate",
+        )
     }
 
     /// The board, if there is to be one: rank 0 takes one and tells the others, when a few operations that could have gone
     /// by it have shown that it is worth its memory.
     #[cold]
-    fn found_bulletin(&self) -> Option<&Bulletin> {
+    fn found_bulletin(&self) -> Option<&Founded> {
         let inner = &*self.inner;
         if !self.may_have_board() {
-            return inner.bulletin.get_or_init(|| None).as_deref();
+            return Some(inner.bulletin.get_or_init(|| Ok(None)));
         }
         if inner.before_bulletin.fetch_add(1, Ordering::Relaxed) < OPERATIONS_BEFORE {
             return None;
         }
-        inner.bulletin.get_or_init(|| self.join_board().map(Box::new)).as_deref()
+        Some(inner.bulletin.get_or_init(|| self.join_board()))
     }
 
     /// Whether a board serves; the same at all members.
@@ -146,150 +188,156 @@ impl Communicator {
             && self.is_on_one_node()
     }
 
-    fn join_board(&self) -> Option<Bulletin> {
-        let boards = self.process().boards()?;
-        let mut number = [NO_BOARD];
-        if self.rank() == Rank(0) {
-            number = [boards.found(self.size()).unwrap_or(NO_BOARD)];
-        }
-        let schedule = bcast(&self.shape(), Rank(0), size_of_val(&number));
-        // Where it goes wrong a member is lost, which the operation itself will tell.
-        self.run(schedule, Payload::EMPTY, writing(&mut number), &mut |_, _| {}).ok()?;
-        let board = boards.join(number[0], self.rank().0, self.group().iter())?;
-        let (number, read_by_all) = (AtomicU32::new(0), AtomicU32::new(0));
+    fn join_board(&self) -> Founded {
+        let Some(boards) = self.process().boards() else { return Ok(None) };
+        let number = self.agree_on_board(boards)?;
+        let Some(board) = boards.join(number, self.rank().0, self.group().iter()) else { return Ok(None) };
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
-        let room = Lock::new(threads, None);
-        Some(Bulletin { board, number, read_by_all, room })
+        Ok(Some(Box::new(Bulletin { board, turn: Lock::new(threads, Turn::default()) })))
+    }
+
+    /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
+    /// who live know of the board, as long as rank 0 does; the operation itself tells of the lost one.
+    fn agree_on_board(&self, boards: &Boards) -> Result<u32> {
+        let (context, tag, source) = (self.context() + 1, self.next_tag(), Rank(0));
+        if self.rank() != source {
+            let mut number = [NO_BOARD];
+            let (pattern, expected) =
+                (Pattern { context, source: Some(source), tag: Some(tag) }, size_of_val(&number));
+            let from = self.group().peer(source);
+            let outcome = self.process().receive_awaited(pattern, from, writing(&mut number));
+            judge(&outcome, source, Activity::Receiving, expected)
+                .map_err(|failed| collective_failed(&failed).during(self.place()))?;
+            return Ok(number[0]);
+        }
+        let number = [boards.found(self.size()).unwrap_or(NO_BOARD)];
+        let tell = |to| {
+            let sent =
+                self.process().send(to, Envelope { context, source, tag }, reading(&number), Mode::Standard);
+            if let Ok(Sending::Pending(request)) = sent { Some(request) } else { None }
+        };
+        let under_way: Vec<_> = self.group().iter().skip(1).filter_map(tell).collect();
+        for request in under_way {
+            self.wait(request);
+        }
+        Ok(number[0])
     }
 }
 
 impl Visit<'_> {
-    fn bcast(&self, root: Rank, bytes: usize, output: &mut UserMemory) -> Result<()> {
-        if root == self.of.rank() {
-            return self.give(output.payload().part(0, bytes));
-        }
-        self.hear(root, bytes)?;
-        self.read(root, bytes, |data| output.write_at(0, data));
-        self.heard_one();
-        Ok(())
-    }
-
-    fn allgather(
-        &self,
-        (bytes, in_place): (usize, bool),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-    ) -> Result<()> {
-        let here = self.of.rank().0 as usize * bytes;
-        if !in_place {
-            output.write_at(here, input.part(0, bytes));
-        }
-        self.exchange_all(output.payload().part(here, bytes))?;
-        for from in self.others() {
-            self.read(from, bytes, |data| output.write_at(from.0 as usize * bytes, data));
+    /// The operation begins.
+    #[inline]
+    fn begin(&mut self) -> Result<()> {
+        self.turn.course.begin();
+        if is_turn_due(self.number) {
+            self.of.process().progress();
+            if Course::is_renewal_due(self.number) {
+                return self.renew();
+            }
         }
         Ok(())
     }
 
-    /// Of more ranks each entry would hold blocks for all.
-    fn alltoall_of_two(
-        &self,
-        (bytes, in_place): (usize, bool),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-    ) -> Result<()> {
-        let here = self.of.rank().0 as usize;
-        let other = 1 - here;
-        if in_place {
-            self.exchange_all(output.payload().part(other * bytes, bytes))?;
-        } else {
-            output.write_at(here * bytes, input.part(here * bytes, bytes));
-            self.exchange_all(input.part(other * bytes, bytes))?;
-        }
-        self.read(Rank(other as u32), bytes, |data| output.write_at(other * bytes, data));
+    #[cold]
+    fn renew(&self) -> Result<()> {
+        let last = self.number.wrapping_sub(1);
+        self.await_all(|through| !is_before(through, last))?;
+        self.board().renew(self.number);
         Ok(())
     }
 
-    /// All members combine all contributions, in one order: so all have the same bits.
-    fn allreduce(
-        &self,
-        of: Reduction,
+    /// Writes this member's entry, and reads those that are for it.
+    fn carry_out(
+        &mut self,
+        plan: &Plan<'_>,
         input: Payload<'_>,
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let own = own(of, input, output);
-        self.exchange_all(own)?;
-        self.combine(own, reduce, |result| output.write_at(0, result));
-        Ok(())
-    }
-
-    /// More ranks combine on their way, so that not one of them does it all.
-    fn reduce_of_two(
-        &self,
-        (root, of): (Rank, Reduction),
-        input: Payload<'_>,
-        output: &mut UserMemory,
-        reduce: Reduce<'_>,
-    ) -> Result<()> {
-        let own = own(of, input, output);
-        if root != self.of.rank() {
-            return self.give(own);
+        let contribution = if plan.is_loaded { giving(output) } else { input };
+        let part = |Block { offset, bytes }| contribution.part(offset, bytes);
+        if plan.gives {
+            self.give(plan.entry().map(part))?;
         }
-        self.hear(Rank(1 - root.0), own.bytes())?;
-        self.heard_one();
-        self.combine(own, reduce, |result| output.write_at(0, result));
+        if let Some(place) = plan.kept() {
+            output.write_at(place, part(plan.own()));
+        }
+        if plan.hears == Hears::Nobody {
+            return Ok(());
+        }
+        if plan.gives {
+            self.board().wake();
+        }
+        plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0))?;
+        match plan.hears {
+            Hears::Others => self.turn.course.heard_all(),
+            _ => self.turn.course.heard_one(),
+        }
+        match plan.then {
+            Then::Combined(sum) => self.combine(plan, sum, part(plan.own()), reduce, output),
+            Then::Taken | Then::Placed => {
+                for from in plan.writers() {
+                    self.read(from, plan, |data| output.write_at(plan.place(from), data));
+                }
+            }
+        }
         Ok(())
     }
 
-    /// Combines this member's contribution with those of all others, which are there.
-    fn combine(&self, own: Payload<'_>, reduce: Reduce<'_>, write: impl FnOnce(Payload<'_>) -> usize) {
-        let (size, bytes) = (self.of.size(), own.bytes());
-        let room = self.bulletin.room.hold().take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
+    /// Combines contributions, which are there.
+    fn combine(
+        &mut self,
+        plan: &Plan<'_>,
+        sum: Sum,
+        own: Payload<'_>,
+        reduce: Reduce<'_>,
+        output: &mut UserMemory,
+    ) {
+        let (here, size, bytes) = (self.of.rank(), self.of.size(), own.bytes());
+        let room = self.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
         let mut places = room.memory();
         let at = |rank: Rank| rank.0 as usize * bytes;
-        places.write_at(at(self.of.rank()), own);
-        for from in self.others() {
-            self.read(from, bytes, |data| places.write_at(at(from), data));
+        for from in sum.of(size) {
+            if from == here {
+                places.write_at(at(from), own);
+            } else {
+                self.read(from, plan, |data| places.write_at(at(from), data));
+            }
         }
-        for (lower, higher) in combining_order(size) {
+        let result = sum.in_order(size, |lower, higher| {
             reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
-        }
-        write(room.payload().part(at(Rank(size - 1)), bytes));
-        *self.bulletin.room.hold() = Some(room);
-    }
-
-    /// Writes this member's entry, and waits for everybody's, as long as it is.
-    fn exchange_all(&self, payload: Payload<'_>) -> Result<()> {
-        let bytes = payload.bytes();
-        self.give(payload)?;
-        self.board().wake();
-        self.others().try_for_each(|from| self.hear(from, bytes))?;
-        self.heard_all();
-        Ok(())
+        });
+        output.write_at(0, room.payload().part(at(result), bytes));
+        self.turn.room = Some(room);
     }
 
     /// Writes this member's entry, when all members are through with the one whose place it takes.
-    fn give(&self, payload: Payload<'_>) -> Result<()> {
+    fn give(&mut self, parts: [Payload<'_>; 2]) -> Result<()> {
         self.await_room()?;
-        self.board().put(self.number, payload);
+        self.board().put(self.number, parts);
         Ok(())
     }
 
-    fn await_room(&self) -> Result<()> {
-        if self.bulletin.has_room(self.number) {
+    fn await_room(&mut self) -> Result<()> {
+        if self.turn.course.has_room(self.number) {
             return Ok(());
         }
+        let least = self.await_all(|through| is_room(self.number, through))?;
+        self.turn.course.all_through(least);
+        Ok(())
+    }
+
+    /// Waits until all others are so far; the number that all are through with then.
+    fn await_all(&self, so: impl Fn(u32) -> bool) -> Result<u32> {
         let mut least = self.number;
         for place in self.others() {
-            self.until(|board| is_room(self.number, board.through(place.0)))?;
+            self.until(|board| so(board.through(place.0)))?;
             let through = self.board().through(place.0);
             if is_before(through, least) {
                 least = through;
             }
         }
-        self.bulletin.read_by_all.store(least, Ordering::Relaxed);
-        Ok(())
+        Ok(least)
     }
 
     /// Waits for an entry, which has to be so long.
@@ -303,19 +351,6 @@ impl Visit<'_> {
         }
     }
 
-    /// Whoever has written an entry knew that all are through with the one whose place it takes.
-    fn heard_one(&self) {
-        let least = self.number.wrapping_sub(Board::DEPTH);
-        if is_before(self.bulletin.read_by_all.load(Ordering::Relaxed), least) {
-            self.bulletin.read_by_all.store(least, Ordering::Relaxed);
-        }
-    }
-
-    /// Who has written an entry is through with all before.
-    fn heard_all(&self) {
-        self.bulletin.read_by_all.store(self.number.wrapping_sub(1), Ordering::Relaxed);
-    }
-
     /// Waits; an error where a member is lost.
     #[inline]
     fn until(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
@@ -326,18 +361,22 @@ impl Visit<'_> {
     fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let lost = comm.process().until_seen(|engine| match so(board) {
+        let closed = comm.process().until_seen(|engine| match so(board) {
             true => Some(None),
-            false => engine.loss_among(comm.group().iter()).map(Some),
+            false => engine.closed(comm.context() + 1).map(Some),
         });
         board.await_no_more();
-        let Some((peer, error)) = lost else { return Ok(()) };
-        Err(comm.swap_failed(comm.group().rank(peer).unwrap_or(comm.rank()), Cause::Lost(error)))
+        match closed {
+            None => Ok(()),
+            Some(failure) => Err(comm.nothing_comes(failure)),
+        }
     }
 
+    /// Lends the part of an entry that is for this member.
     #[inline]
-    fn read(&self, from: Rank, bytes: usize, reader: impl FnOnce(Payload<'_>) -> usize) {
-        self.board().read(from.0, self.number, bytes, reader);
+    fn read(&self, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
+        let (entry, Block { offset, bytes }) = plan.heard(from);
+        self.board().read(from.0, self.number, entry, |data| reader(data.part(offset, bytes)));
     }
 
     /// The other members, beginning behind this one.
@@ -360,27 +399,15 @@ impl Drop for Visit<'_> {
 }
 
 impl Bulletin {
-    /// The number of the next operation.
-    #[inline(always)]
-    fn next(&self) -> u32 {
-        self.number.load(Ordering::Relaxed).wrapping_add(1)
-    }
-
-    /// Whether all members are known to be through with the entry whose place that of this number takes.
-    #[inline(always)]
-    fn has_room(&self, number: u32) -> bool {
-        is_room(number, self.read_by_all.load(Ordering::Relaxed))
-    }
-
     /// Takes the other member's entry, which is there, and leaves.
     #[inline(always)]
-    fn take(&self, other: u32, number: u32, room: Room) -> Swapped {
+    fn take(&self, course: &mut Course, other: u32, room: Room) -> Swapped {
+        let number = course.number();
         let sent = self.board.bytes(other, number);
         let is_taken = sent == room.bytes() && self.board.read(other, number, sent, |data| room.take(data));
-        let swapped = if is_taken { Swapped::Got } else { Swapped::Odd(sent) };
-        self.read_by_all.store(number.wrapping_sub(1), Ordering::Relaxed);
+        course.heard_all();
         self.leave(number);
-        swapped
+        if is_taken { Swapped::Got } else { Swapped::Odd(sent) }
     }
 
     /// This member is through with the operation.
@@ -392,54 +419,13 @@ impl Bulletin {
     }
 }
 
-/// This member's contribution.
-fn own<'a>(of: Reduction, input: Payload<'a>, output: &UserMemory) -> Payload<'a> {
-    let bytes = of.count * of.operator.element_bytes;
-    if of.in_place { giving(output).part(0, bytes) } else { input.part(0, bytes) }
-}
-
-/// Whether an entry may be written, where everybody is through up to a number.
-#[inline(always)]
-fn is_room(number: u32, through: u32) -> bool {
-    !is_before(through, number.wrapping_sub(Board::DEPTH))
-}
-
-/// Numbers grow for ever, and come round.
-#[inline(always)]
-fn is_before(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) < 0
-}
-
 #[inline(always)]
 fn is_turn_due(number: u32) -> bool {
     number.is_multiple_of(VISITS_PER_TURN)
 }
 
-/// The length of an entry of that operation, where it goes by a board among so many members.
-#[inline]
-fn entry_bytes(collective: Collective, size: u32) -> Option<usize> {
-    let bytes = match collective {
-        Collective::Barrier => return Some(0),
-        Collective::Bcast { bytes, .. } => bytes,
-        Collective::Allgather(of) => of.bytes,
-        Collective::Alltoall(of) if size == 2 => of.bytes,
-        Collective::Reduce(_, of) if size == 2 => of.count * of.operator.element_bytes,
-        Collective::Allreduce(of) => {
-            let bytes = of.count * of.operator.element_bytes;
-            if bytes.saturating_mul(size as usize) > ROOM_BYTES {
-                return None;
-            }
-            bytes
-        }
-        _ => return None,
-    };
-    (1..=Board::PAYLOAD_BYTES_MAX).contains(&bytes).then_some(bytes)
-}
-
 /// Before so many operations a board is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
-/// What all contributions may take that each member combines: more are combined faster in parts.
-const ROOM_BYTES: usize = 8 << 10;
 /// A program whose operations all go by boards makes a turn of progress for each so many of them.
 const VISITS_PER_TURN: u32 = 16;
 /// What rank 0 says where no board is to be had.

@@ -53,7 +53,10 @@ impl Communicator {
     fn compare_calls(&self, called: Called) -> Result<()> {
         let process = &self.inner.process;
         let mut comparison = process.with_engine(|engine| Comparison::new(self, called, engine));
-        process.until(|engine| comparison.advance(engine))
+        process.until(|engine| {
+            comparison.want();
+            comparison.advance(engine)
+        })
     }
 }
 
@@ -84,8 +87,29 @@ pub(super) struct Comparison {
     failure: Option<Error>,
     /// What it has come to, where that is known and being told.
     verdict: Option<(String, Heap)>,
-    /// When it began, until it was told that it takes long.
-    since: Option<Instant>,
+    /// How long somebody has waited for it.
+    patience: Patience,
+}
+
+/// How long somebody has waited, as those know who tell of it when they look. What lies between two looks that are far apart
+/// was no waiting: the program did something else.
+#[derive(Default)]
+struct Patience {
+    looked: Option<Instant>,
+    waited: Duration,
+    is_told: bool,
+}
+
+impl Patience {
+    fn look(&mut self, now: Instant) {
+        let since = self.looked.replace(now).map(|looked| now.duration_since(looked));
+        self.waited += since.filter(|since| *since <= LONGEST_BETWEEN_LOOKS).unwrap_or_default();
+    }
+
+    /// Whether it is to be told now: once, when it has taken long.
+    fn is_over(&mut self) -> bool {
+        PATIENCE <= self.waited && !std::mem::replace(&mut self.is_told, true)
+    }
 }
 
 /// Numbers that all members count alike. Each comparison takes its own when it begins, whatever is called and whatever comes of
@@ -111,7 +135,6 @@ impl Comparison {
         let bytes = if rank == JUDGE { size as usize * CARD_BYTES } else { CARD_BYTES + VERDICT_BYTES };
         let room = Heap::new(bytes);
         room.memory().write_at(0, Payload::from(&card(&operation)[..]));
-        let since = Some(Instant::now());
         let numbers = Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
         let (left, failure, verdict) = (Vec::new(), None, None);
         let mut comparison = Comparison {
@@ -124,7 +147,7 @@ impl Comparison {
             left,
             failure,
             verdict,
-            since,
+            patience: Patience::default(),
         };
         let mut memory = comparison.room.memory();
         if rank == JUDGE {
@@ -142,6 +165,11 @@ impl Comparison {
     /// What an operation takes that begins at once.
     pub(super) fn numbers(&self) -> Numbers {
         self.numbers
+    }
+
+    /// Somebody waits for it.
+    pub(super) fn want(&mut self) {
+        self.patience.look(Instant::now());
     }
 
     /// Goes as far as it can without waiting: the outcome, when it is over.
@@ -200,7 +228,8 @@ impl Comparison {
     fn send(&mut self, engine: &mut Engine<Fabrics>, to: Rank, tag: i32, bytes: Payload<'static>) {
         let inner = &*self.meeting.inner;
         let Some(peer) = inner.group.peer(to) else { return };
-        let envelope = Envelope { context: inner.context * 2 + 1, source: inner.rank, tag };
+        let envelope =
+            Envelope { context: inner.context.load(Ordering::Relaxed) * 2 + 1, source: inner.rank, tag };
         match engine.send(peer, envelope, bytes, Mode::Standard) {
             Ok(Sending::Done) => {}
             Ok(Sending::Pending(request)) => self.left.push((to, request)),
@@ -213,7 +242,11 @@ impl Comparison {
     fn receive(&mut self, engine: &mut Engine<Fabrics>, from: Rank, tag: i32, room: UserMemory) {
         let inner = &*self.meeting.inner;
         let Some(peer) = inner.group.peer(from) else { return };
-        let pattern = Pattern { context: inner.context * 2 + 1, source: Some(from), tag: Some(tag) };
+        let pattern = Pattern {
+            context: inner.context.load(Ordering::Relaxed) * 2 + 1,
+            source: Some(from),
+            tag: Some(tag),
+        };
         match engine.receive(pattern, Some(peer), room) {
             Receiving::Done(outcome) => {
                 note(&mut self.failure, &self.meeting, &self.operation, &outcome);
@@ -222,10 +255,9 @@ impl Comparison {
         }
     }
 
-    /// When it takes long, tells once who has not come.
+    /// When somebody has waited for long, tells once who has not come.
     fn tell(&mut self) {
-        if self.since.is_some_and(|since| PATIENCE <= since.elapsed()) {
-            self.since = None;
+        if self.patience.is_over() {
             let (place, seconds) = (self.meeting.place(), PATIENCE.as_secs());
             let missing = ranks(self.left.iter().map(|(rank, _)| rank.0));
             let operation = &self.operation;
@@ -238,7 +270,7 @@ impl Comparison {
 fn note(failure: &mut Option<Error>, meeting: &Communicator, operation: &str, outcome: &Outcome) {
     if let Some(lost) = &outcome.failure {
         let what = format!("{}: {operation}: {}", meeting.place(), failure_text(lost));
-        failure.get_or_insert(Error::new(Class::ProcessAborted, what));
+        failure.get_or_insert(Error::new(Class::ProcFailed, what));
     }
 }
 
@@ -316,6 +348,8 @@ const CARD_BYTES: usize = 256;
 const VERDICT_BYTES: usize = 2048;
 /// How long members may keep others waiting before that is told.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Who waits in a call looks more often than that.
+const LONGEST_BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
@@ -336,6 +370,21 @@ mod tests {
         let long = "x".repeat(1000);
         let cards: Vec<_> = (0..50).map(|rank| card(&format!("{rank} {long}"))).collect();
         assert_eq!(verdict(&cards, 0).len(), VERDICT_BYTES - 1);
+    }
+
+    #[test]
+    fn who_looks_now_and_then_does_not_wait() {
+        let begin = Instant::now();
+        let told = |interval: Duration, looks: u32| {
+            let mut patience = Patience::default();
+            let told = (0..looks).filter(|look| {
+                patience.look(begin + interval * *look);
+                patience.is_over()
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(told(Duration::from_secs(60), 10), [], "nine looks in nine minutes");
+        assert_eq!(told(Duration::from_millis(100), 100), [50], "once, after five seconds");
     }
 
     fn checked() -> Config {

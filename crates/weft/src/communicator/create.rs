@@ -22,7 +22,7 @@ impl Communicator {
         let part = self.check_part(group);
         let seed = self.next_seed();
         let word = if part.is_ok() { self.consent(group) } else { mix(seed) };
-        let (lease, sum) = self.agree(seed, word)?;
+        let (lease, sum) = self.vote(seed, word)?;
         part?;
         if sum != 0 {
             let what = format!("{}: the members do not agree on the groups of MPI_Comm_create", self.place());
@@ -36,8 +36,10 @@ impl Communicator {
     /// A number. Over all members they sum up to 0 if each member of each group has given that group; if one has
     /// not, they do so only by an accident of 1 in 2^64.
     fn consent(&self, group: &Group) -> u64 {
-        let rank = group.rank(self.inner.process.here());
-        rank.map_or(0, |rank| alike_in(group.fingerprint() | 1, rank, group.size()))
+        // Who is blank says nothing.
+        let living = group & self.live();
+        let rank = living.rank(self.inner.process.here());
+        rank.map_or(0, |rank| alike_in(group.fingerprint() | 1, rank, living.size()))
     }
 
     /// Whether all of the group are members.

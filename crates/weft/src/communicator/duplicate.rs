@@ -33,7 +33,7 @@ impl Communicator {
     pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
-        let (lease, _) = meeting.agree(seed, 0)?;
+        let (lease, _) = meeting.vote(seed, 0)?;
         let copy = self.copy(lease, seed, made)?;
         // Members have come to know it in one call and make the copy in another, so they know it alike.
         if let Some(placement) = self.inner.placement.get() {
@@ -60,7 +60,7 @@ impl Communicator {
         let duplication =
             Duplication { original, checking, tag, seed, attempts: 1, attempt, id, ended: ended_by };
         process.entrust(Box::new(duplication));
-        Duplicating { original: self.clone(), id, ended }
+        Duplicating { original: self.clone(), id, ended, inherits: true }
     }
 
     /// Stands for a communicator that is still being made: the same group, and no way to send anything.
@@ -92,7 +92,9 @@ impl Communicator {
     /// any (MPI 5.0 §6.13). Collective.
     #[must_use]
     pub fn plan_tag(&self) -> i32 {
-        let number = self.meeting().inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
+        // Counted once for all that it recovers to: what was planned before may be begun beside what is planned later.
+        let counts = self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge);
+        let number = counts.inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
         (TAGS + NONBLOCKING_TAGS + number) as i32
     }
 }
@@ -105,11 +107,18 @@ pub struct Duplicating {
     original: Communicator,
     id: RequestId,
     ended: Arc<Ended>,
+    /// Whether it gets the attributes of what it is made from.
+    inherits: bool,
 }
 
-type Ended = Mutex<Option<Result<Communicator>>>;
+pub(super) type Ended = Mutex<Option<Result<Communicator>>>;
 
 impl Duplicating {
+    /// Something else that is made while other things go on, without attributes.
+    pub(super) fn bare(original: Communicator, id: RequestId, ended: Arc<Ended>) -> Duplicating {
+        Duplicating { original, id, ended, inherits: false }
+    }
+
     /// The communicator that it will be a copy of.
     #[must_use]
     pub fn original(&self) -> &Communicator {
@@ -145,7 +154,9 @@ impl Duplicating {
         let ended = lock(&self.ended).take();
         let made = ended
             .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
-        made.attributes().inherit(self.original.attributes());
+        if self.inherits {
+            made.attributes().inherit(self.original.attributes());
+        }
         Ok(made)
     }
 }
@@ -165,7 +176,8 @@ impl Attempt {
         let inner = &*meeting.inner;
         let schedule = Ballot::COMBINE.schedule(&meeting.shape());
         let buffers = Buffers { input: sending(&mine), output: all.memory() };
-        let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
+        let execution =
+            Execution::new(schedule, buffers, inner.context.load(Ordering::Relaxed) * 2 + 1, tag, inner.rank);
         Attempt { proposal, execution, _mine: mine, all }
     }
 }
@@ -216,6 +228,14 @@ impl Operation for Duplication {
                 }
             };
             return self.end(engine, ended);
+        }
+    }
+
+    fn want(&mut self, request: RequestId) {
+        if request == self.id
+            && let Some(checking) = &mut self.checking
+        {
+            checking.want();
         }
     }
 }

@@ -134,9 +134,12 @@ impl Communicator {
         self.inner.inter.as_ref().map(|inter| &inter.remote)
     }
 
-    /// Where all members meet: the bridge, or this communicator itself.
+    /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who live.
     pub(super) fn meeting(&self) -> &Communicator {
-        self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge)
+        match &self.inner.inter {
+            Some(inter) => &inter.bridge,
+            None => self.among_living(),
+        }
     }
 
     /// See [`Intercommunicator::connect`].
@@ -224,7 +227,7 @@ impl Communicator {
         let vote = if high { if first { 1 } else { 1 << 32 } } else { 0 };
         let bridge = &inter.bridge;
         let seed = bridge.next_seed();
-        let (lease, sum) = bridge.agree(seed, vote)?;
+        let (lease, sum) = bridge.vote(seed, vote)?;
         let (low, other) = if first { (&inter.local, &inter.remote) } else { (&inter.remote, &inter.local) };
         let said = |votes: u64, group: &Group| match votes {
             0 => Some(false),
@@ -290,7 +293,7 @@ impl Communicator {
         let parts: Option<Vec<Group>> =
             told.iter().map(|numbers| Group::decode(numbers, self.inner.process.peers())).collect();
         let agrees = parts.as_ref().is_some_and(|parts| part.is_ok() && parts[0] == *group);
-        let (lease, objections) = bridge.agree(seed, u64::from(!agrees))?;
+        let (lease, objections) = bridge.vote(seed, u64::from(!agrees))?;
         part?;
         let parts = parts.filter(|_| objections == 0);
         let Some([local, remote]) = parts.and_then(|parts| <[Group; 2]>::try_from(parts).ok()) else {
@@ -310,7 +313,7 @@ impl Communicator {
         let bridge = &inter.bridge;
         let choices = bridge.gather_choices(color, key)?;
         let seed = bridge.next_seed();
-        let (lease, _) = bridge.agree(seed, 0)?;
+        let (lease, _) = bridge.vote(seed, 0)?;
         let Some(mine) = color else { return Ok(None) };
         let (first, second) = choices.split_at(self.first_part() as usize);
         let (here, there) = if self.is_first() { (first, second) } else { (second, first) };
@@ -417,7 +420,7 @@ impl Both<'_> {
         let missing = || Error::new(Class::Internal, "this process is not in its own group");
         let rank = group.rank(self.process.here()).ok_or_else(missing)?;
         let purpose = Purpose { kind: Kind::Join, base: seed, group: group.fingerprint(), tag: 0 };
-        let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.agree(seed, 0)?;
+        let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.vote(seed, 0)?;
         self.assemble(lease, seed, label).ok_or_else(missing)
     }
 
@@ -512,7 +515,7 @@ impl Line<'_> {
         match received.and_then(|outcome| outcome.failure).or(sent) {
             Some(failure) => {
                 let what = format!("the other leader: {}", crate::process::failure_text(&failure));
-                Err(Error::new(Class::ProcessAborted, what))
+                Err(Error::new(Class::ProcFailed, what))
             }
             None if bytes != 8 * count => {
                 Err(Error::new(Class::Internal, "the other leader tells something else"))

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fabric::{Heap, Payload, Peer};
-use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
+use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
 use super::strangers::numbers_of;
 use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
 use crate::memory::sending;
 use crate::process::Process;
 
@@ -31,7 +32,7 @@ impl<'a> Mail<'a> {
     }
 
     fn context(&self) -> u32 {
-        self.from.inner.context * 2 + 1
+        self.from.context() + 1
     }
 
     fn peer(&self, rank: Rank) -> Result<Peer> {
@@ -66,7 +67,11 @@ impl<'a> Mail<'a> {
     pub(super) fn receive_any(&self) -> Result<Vec<i64>> {
         let pattern = Pattern { context: self.context(), source: None, tag: Some(self.tag) };
         let process = self.from.process();
-        let message = process.until(|engine| engine.take(&pattern));
+        let taken = process.until(|engine| {
+            let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, None).map(Err);
+            engine.take(&pattern).map(Ok).or_else(|| lost(engine))
+        });
+        let message = taken.map_err(|failure| self.from.nothing_comes(failure))?;
         let room = Heap::new(message.probed().bytes);
         let outcome = match process.receive_matched(message, room.memory()) {
             Receiving::Done(outcome) => outcome,
@@ -79,7 +84,7 @@ impl<'a> Mail<'a> {
         match &outcome.failure {
             Some(failure) => {
                 let what = format!("{}: {}", self.from.place(), crate::process::failure_text(failure));
-                Err(Error::new(Class::ProcessAborted, what))
+                Err(Error::new(Class::ProcFailed, what))
             }
             None => Ok(numbers_of(room.payload())),
         }
@@ -92,7 +97,7 @@ impl Parcel {
         let Some(request) = self.request.take() else { return Ok(()) };
         match self.process.wait(request).failure {
             None => Ok(()),
-            Some(failure) => Err(Error::new(Class::ProcessAborted, crate::process::failure_text(&failure))),
+            Some(failure) => Err(Error::new(Class::ProcFailed, crate::process::failure_text(&failure))),
         }
     }
 }

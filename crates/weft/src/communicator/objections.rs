@@ -433,7 +433,7 @@ const CLASSES: [Class; 8] = [
     Class::Group,
     Class::Communicator,
     Class::Rank,
-    Class::ProcessAborted,
+    Class::ProcFailed,
     Class::Internal,
 ];
 

@@ -1,9 +1,10 @@
 //! Collective operations that go on while the program does something else.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use collectives::{Advance, Buffers, Collective, Execution, Schedule};
-use fabric::{Payload, UserMemory};
+use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
+use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
 use super::check::{Called, Comparison};
@@ -22,7 +23,7 @@ pub struct Ongoing {
     ended: Arc<Ended>,
 }
 
-type Ended = Mutex<Option<Result<()>>>;
+pub(super) type Ended = Mutex<Option<Result<()>>>;
 
 /// What combines the elements of an operation that goes on by itself: the second claim becomes the first combined with it.
 pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
@@ -43,11 +44,39 @@ impl Communicator {
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
+        self.start_keeping(schedule, buffers, (combine, tag, called), None)
+    }
+
+    /// The same with blocks that differ in length. Not over two groups.
+    pub fn start_uneven(
+        &self,
+        listed: Listed<'_>,
+        buffers: Buffers,
+        combine: Option<Combine>,
+        tag: Option<i32>,
+        called: Option<Called>,
+    ) -> Ongoing {
+        if let Some(recovered) = self.recovered() {
+            let masked = listed.masked(&recovered.ranks, self.size());
+            return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+        }
+        self.start_schedule(listed.schedule(&self.shape()), buffers, combine, tag, called)
+    }
+
+    /// As [`Communicator::start_schedule`], with what it reads where that is the library's own.
+    pub(super) fn start_keeping(
+        &self,
+        schedule: Schedule,
+        buffers: Buffers,
+        (combine, tag, called): (Option<Combine>, Option<i32>, Option<Called>),
+        keeps: Option<Heap>,
+    ) -> Ongoing {
         let meeting = self.meeting();
         let inner = &*meeting.inner;
         let (tag, checking) = self.tag_of(meeting, tag, called);
-        let execution = Execution::new(schedule, buffers, inner.context * 2 + 1, tag, inner.rank);
-        self.go_on(meeting, Box::new(execution), combine, None, checking)
+        let execution =
+            Execution::new(schedule, buffers, inner.context.load(Ordering::Relaxed) * 2 + 1, tag, inner.rank);
+        self.go_on(meeting, Box::new(execution), (combine, keeps), None, checking)
     }
 
     /// The same for an operation within one group. One that was done lately needs no new schedule.
@@ -59,6 +88,10 @@ impl Communicator {
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
+        if let Some(recovered) = self.recovered() {
+            let masked = collective.masked(&recovered.ranks);
+            return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+        }
         let inner = &*self.inner;
         let (tag, checking) = self.tag_of(self, tag, called);
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
@@ -71,11 +104,11 @@ impl Communicator {
             }
             None => {
                 let (kind, schedule) = (Kind::All(collective), collective.schedule(&self.shape()));
-                let context = inner.context * 2 + 1;
+                let context = inner.context.load(Ordering::Relaxed) * 2 + 1;
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };
-        self.go_on(self, execution, combine, Some(kind), checking)
+        self.go_on(self, execution, (combine, None), Some(kind), checking)
     }
 
     /// The tag of an operation that begins, and the comparison of what was called.
@@ -97,7 +130,7 @@ impl Communicator {
         &self,
         meeting: &Communicator,
         execution: Box<Execution>,
-        combine: Option<Combine>,
+        (combine, keeps): (Option<Combine>, Option<Heap>),
         kind: Option<Kind>,
         checking: Option<Comparison>,
     ) -> Ongoing {
@@ -111,6 +144,7 @@ impl Communicator {
             execution: Some(execution),
             kind,
             combine,
+            _keeps: keeps,
             failure: None,
             id,
             ended: Arc::clone(&ended),
@@ -120,6 +154,11 @@ impl Communicator {
 }
 
 impl Ongoing {
+    /// One that ends with that request.
+    pub(super) fn new(of: Communicator, id: RequestId, ended: Arc<Ended>) -> Ongoing {
+        Ongoing { of, id, ended }
+    }
+
     /// Whose operation it is.
     #[must_use]
     pub fn communicator(&self) -> &Communicator {
@@ -166,6 +205,8 @@ struct Underway {
     /// What it is kept as when it has ended well, if at all.
     kind: Option<Kind>,
     combine: Option<Combine>,
+    /// What it reads, where that is the library's own.
+    _keeps: Option<Heap>,
     /// Why it failed; it is over when nothing uses its buffers any more.
     failure: Option<Error>,
     id: RequestId,
@@ -204,6 +245,14 @@ impl Operation for Underway {
         }
         let failure = self.failure.take();
         self.end(engine, failure.map_or(Ok(()), Err))
+    }
+
+    fn want(&mut self, request: RequestId) {
+        if request == self.id
+            && let Some(checking) = &mut self.checking
+        {
+            checking.want();
+        }
     }
 }
 

@@ -156,7 +156,7 @@ impl Communicator {
     }
 
     fn partition_envelope(&self, source: Rank, tag: i32) -> Envelope {
-        Envelope { context: self.inner.context * 2 + 1, source, tag }
+        Envelope { context: self.context() + 1, source, tag }
     }
 }
 

@@ -82,6 +82,10 @@ impl Communicator {
             return self.perform_across(&across, collective);
         }
         let mut output = output;
+        if let Some(recovered) = self.recovered() {
+            let masked = collective.masked(&recovered.ranks);
+            return self.perform_masked(recovered, masked, (input, output), reduce);
+        }
         if let Some(done) = self.perform_by_board(collective, input, &mut output, reduce) {
             return done;
         }
@@ -102,6 +106,14 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
+        if let Some(recovered) = self.recovered() {
+            let masked = listed.masked(&recovered.ranks, self.size());
+            return self.perform_masked(recovered, masked, (input, output), reduce);
+        }
+        let mut output = output;
+        if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, reduce) {
+            return done;
+        }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
         self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce)
     }
@@ -154,7 +166,7 @@ impl Communicator {
 
     /// A collective schedule that has not moved yet.
     pub(super) fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
-        let (context, rank) = (self.inner.context * 2 + 1, self.inner.rank);
+        let (context, rank) = (self.context() + 1, self.inner.rank);
         self.tell_of_passed_over();
         Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }
@@ -242,7 +254,8 @@ pub(super) fn settle(process: &Process, execution: &mut Execution) {
 pub(super) fn collective_failed(failed: &Failed) -> Error {
     let class = match failed.cause {
         Cause::Mismatch { .. } => Class::Truncated,
-        Cause::Lost(_) => Class::ProcessAborted,
+        Cause::Lost(_) => Class::ProcFailed,
+        Cause::Revoked => Class::Revoked,
     };
     Error::of_text(class, &failed.to_string())
 }

@@ -54,12 +54,15 @@ impl Communicator {
         if self.is_inter() {
             return self.split_across(color, key);
         }
+        if let Some(recovered) = self.recovered() {
+            return recovered.living.split(color, key);
+        }
         let group = match self.size() <= GATHERED_MAX {
             true => self.part_by_all(color, key)?,
             false => self.part_by_root(color, key)?,
         };
         let seed = self.next_seed();
-        let (lease, _) = self.agree(seed, 0)?;
+        let (lease, _) = self.vote(seed, 0)?;
         let (Some(mine), Some(group)) = (color, group) else { return Ok(None) };
         let label = Label::own(&format!("part {mine} of {}", self.label()));
         Ok(self.child(group, lease, seed, label))

@@ -60,7 +60,7 @@ impl Strangers<'_> {
     }
 
     /// Agrees on a context number; the answer also has the sum of what all gave.
-    pub(super) fn agree(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
+    pub(super) fn vote(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(self.process, seed, sum, |ballot| {
             if self.group.size() == 1 {
                 return Ok(ballot);
@@ -138,7 +138,7 @@ impl Communicator {
         let number = purpose.number();
         let seed = mix(number ^ self.inner.partial.of(number));
         let process = &self.inner.process;
-        let agreed = Strangers { process, group, rank, purpose }.agree(seed, 0);
+        let agreed = Strangers { process, group, rank, purpose }.vote(seed, 0);
         let (lease, _) = agreed.map_err(|error| error.during(self.place()))?;
         self.inner.partial.add(number);
         let label = self.label_of_child("group of ");
@@ -158,7 +158,7 @@ impl Process {
         let purpose = Purpose { kind: Kind::Found, base: 0, group: group.fingerprint(), tag: mix_text(tag) };
         let number = purpose.number();
         let seed = mix(number ^ self.made().of(number));
-        let (lease, _) = Strangers { process: self, group, rank, purpose }.agree(seed, 0)?;
+        let (lease, _) = Strangers { process: self, group, rank, purpose }.vote(seed, 0)?;
         self.made().add(number);
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };

@@ -50,16 +50,16 @@ impl Communicator {
     #[must_use]
     pub fn swap_at_once(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<Swapping> {
         let inner = &*self.inner;
-        let peer = inner.pair?;
+        let peer = inner.standing.pair()?;
         // Whether there is a board, the first operations find out.
-        if let Some(bulletin) = inner.bulletin.get()? {
+        if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
             let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
             return Some(Swapping { rank: inner.rank, by: By::Board(number), theirs });
         }
         if !inner.process.is_built_in_guide() {
             return None;
         }
-        let (rank, context) = (inner.rank, inner.context * 2 + 1);
+        let (rank, context) = (inner.rank, inner.context.load(Ordering::Relaxed) * 2 + 1);
         let number = inner.sequence.load(Ordering::Relaxed);
         let tag = (number % TAGS) as i32;
         let mut sending = None;
@@ -99,8 +99,8 @@ impl Communicator {
                     Swapped::Got => Ok(()),
                     Swapped::Odd(sent_bytes) => Err(odd(sent_bytes)),
                     Swapped::Awaited => {
-                        let outcome =
-                            self.process().receive_awaited(*pattern, self.inner.pair, room.memory());
+                        let peer = self.inner.group.peer(with);
+                        let outcome = self.process().receive_awaited(*pattern, peer, room.memory());
                         judge(&outcome, with, Activity::Receiving, expected_bytes).map_err(|f| self.told(&f))
                     }
                 };

@@ -32,9 +32,9 @@ pub enum Topology {
 
 /// A topology, and whom this rank exchanges with in it.
 pub(crate) struct Arranged {
-    topology: Topology,
+    pub(super) topology: Topology,
     /// None where only one end of an edge knows of it, so that one would wait for what the other does not send.
-    neighbourhood: Option<Neighbourhood>,
+    pub(super) neighbourhood: Option<Neighbourhood>,
 }
 
 impl Topology {
@@ -177,7 +177,7 @@ impl Communicator {
     /// Agrees on what a new communicator needs, and on whether the words that all give sum up to 0.
     fn agree_on(&self, word: u64) -> Result<Agreed> {
         let seed = self.next_seed();
-        let (lease, sum) = self.agree(seed, word)?;
+        let (lease, sum) = self.vote(seed, word)?;
         Ok(Agreed { lease, seed, is_so: sum == 0 })
     }
 
@@ -257,6 +257,9 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
     pub fn perform_around(&self, around: Around, input: Payload<'static>, output: UserMemory) -> Result<()> {
+        if let Some(recovered) = self.recovered() {
+            return recovered.living.perform_around(around, input, output);
+        }
         let neighbourhood = self.neighbourhood()?;
         let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
         let new = || (Kind::Around(around), around.schedule(neighbourhood));

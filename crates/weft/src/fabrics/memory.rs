@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use fabric::Peer;
 
 use super::{
-    Common, HANDOUT_TIMEOUT, HandoutError, Offer, Place, Segment, SegmentError, anew, fetch, refused,
+    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Segment, SegmentError, anew, fetch, refused,
 };
 use crate::config::{Config, FabricName};
 use crate::error::{Class, Error, Result};
@@ -32,6 +32,15 @@ pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
         Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
             .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
     })
+}
+
+/// The launcher's ledger of failures, by the descriptor that it left open for us.
+pub(crate) fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
+    let file = anew(number).map_err(|errno| {
+        Error::new(Class::Other, format!("descriptor {number} of WEFT_FAILURES_FD cannot be opened: {errno}"))
+            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+    })?;
+    Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
 /// The lowest of those who share makes the segment and hands it to the others.

@@ -50,6 +50,7 @@ impl Process {
             }
             if let Some(happened) = happened {
                 waiting.patience.looked(happened);
+                self.read_ledger(&mut engine);
                 engine = self.pause(engine, &mut waiting);
             }
             if self.is_shared() && !waiting.makes_turns() && interest != Interest::Memory {
@@ -147,7 +148,7 @@ impl Process {
             Next::Sleep(Some(armed)) => {
                 waiting.drops_off();
                 drop(engine);
-                self.bell.sleep(armed, SLEEP_MAX);
+                self.bell.sleep(armed, self.sleep_max());
                 self.disarm();
                 let engine = self.hold();
                 waiting.is_up();
@@ -199,6 +200,11 @@ impl Process {
             waiting.patience = Patience::new(waiting.policy);
         }
         engine
+    }
+
+    /// The launcher's ledger rings the bells of shared memory only.
+    fn sleep_max(&self) -> Duration {
+        if self.ledger.is_some() && self.heap.is_none() { NAP } else { SLEEP_MAX }
     }
 
     #[cold]
@@ -296,3 +302,5 @@ const LOOKS_BEFORE_TURN: u32 = 8;
 const LOOKS_STANDING_BY: u32 = 256;
 /// The longest sleep without a look at the process manager.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// The longest sleep without a look at the ledger, where nobody rings.
+const NAP: Duration = Duration::from_millis(1);

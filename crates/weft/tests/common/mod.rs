@@ -12,7 +12,12 @@ pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
 
 /// The same for ranks that begin threads of their own.
 pub fn on_each_fabric_for(threads: Threads, ranks: u32, body: impl Fn(&Session) + Sync) {
-    for fabric in [FabricName::Shm, FabricName::Tcp, FabricName::Libfabric] {
+    on_fabrics_for(&[FabricName::Shm, FabricName::Tcp, FabricName::Libfabric], threads, ranks, body);
+}
+
+/// The same over these.
+pub fn on_fabrics_for(fabrics: &[FabricName], threads: Threads, ranks: u32, body: impl Fn(&Session) + Sync) {
+    for &fabric in fabrics {
         let config = Config {
             fabrics: vec![fabric],
             libfabric_provider: Some("tcp;ofi_rxm".to_owned()),

@@ -1,6 +1,7 @@
 //! The suite of every fabric: on the providers that this machine has, and on one that demands what these do not.
 
 use super::*;
+use crate::packets::PACKET_BYTES;
 use crate::wire::FRAME_BYTES;
 use fabric::conformance::Pair;
 use libfabric_sys::mock::{self, Rules};

@@ -9,7 +9,7 @@ use weft::collectives::{Around, Block, Neighbourhood};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
-use crate::bodies::collectives::{listed, listed_with_types, refuse_in_place, side};
+use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_place, side};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
@@ -35,7 +35,7 @@ pub unsafe fn mpi_neighbor_allgather(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let sources = &comm.neighbourhood()?.sources;
+        let sources = &comm.among_living().neighbourhood()?.sources;
         let (gives, sent) = side(runtime, sendbuf, sendcount, sendtype, false)?;
         let room = Room::new(runtime, sources, recvcount, recvtype)?;
         let what = match room.is_even() && sent == room.bytes {
@@ -67,9 +67,9 @@ pub unsafe fn mpi_neighbor_allgatherv(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let sources = &comm.neighbourhood()?.sources;
+        let sources = &comm.among_living().neighbourhood()?.sources;
         // SAFETY: the program promised an entry for every source.
-        let pieces = unsafe { listed(runtime, sources.len(), recvcounts, displs, recvtype)? };
+        let pieces = unsafe { listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)? };
         let (gives, _) = side(runtime, sendbuf, sendcount, sendtype, false)?;
         way.check(comm, || way.name().to_owned())?;
         let gets = Side::listed(recvbuf, present(pieces, sources));
@@ -96,7 +96,7 @@ pub unsafe fn mpi_neighbor_alltoall(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let neighbourhood = comm.neighbourhood()?;
+        let neighbourhood = comm.among_living().neighbourhood()?;
         let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
         let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
         let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
@@ -127,11 +127,11 @@ pub unsafe fn mpi_neighbor_alltoallv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+        let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
         // SAFETY: the program promised an entry for every destination and source.
         let (gives, gets) = unsafe {
-            let gives = listed(runtime, destinations.len(), sendcounts, sdispls, sendtype)?;
-            (gives, listed(runtime, sources.len(), recvcounts, rdispls, recvtype)?)
+            let gives = listed(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtype)?;
+            (gives, listed(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtype)?)
         };
         of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
@@ -156,12 +156,13 @@ pub unsafe fn mpi_neighbor_alltoallw(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+        let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
         let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
         // SAFETY: the program promised an entry for every destination and source.
         let (gives, gets) = unsafe {
-            let gives = listed_with_types(runtime, destinations.len(), sendcounts, sdispls, sendtypes)?;
-            (gives, listed_with_types(runtime, sources.len(), recvcounts, rdispls, recvtypes)?)
+            let gives =
+                listed_with_types(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtypes)?;
+            (gives, listed_with_types(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtypes)?)
         };
         of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
@@ -178,7 +179,7 @@ fn of_each(
 ) -> Result<Described> {
     refuse_in_place(sendbuf)?;
     refuse_in_place(recvbuf)?;
-    let Neighbourhood { sources, destinations, .. } = comm.neighbourhood()?;
+    let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
     way.check(comm, || way.name().to_owned())?;
     let gives = Side::listed(sendbuf, present(gives, destinations));
     let gets = Side::listed(recvbuf, present(gets, sources));

@@ -1,0 +1,100 @@
+/* mpix_ft.h of weft: going on when processes fail. MPI has no such functions yet; the names are those of "User Level
+ * Failure Mitigation", which Open MPI has, too.
+ *
+ * A job whose survivors shall live is started by `weftrun --ft`. The communicators that are to tell of failures need another
+ * error handler than MPI_ERRORS_ARE_FATAL.
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR MIT
+ */
+#ifndef WEFT_MPIX_FT_H
+#define WEFT_MPIX_FT_H
+
+#include <mpi.h>
+
+#define WEFT_MPIX_FT 1
+
+/* Error classes. A process has failed that the operation needs; one has failed that the message of a receive from
+ * MPI_ANY_SOURCE might have come from, and the request goes on; the communicator was revoked. */
+#define MPIX_ERR_PROC_FAILED 4097
+#define MPIX_ERR_PROC_FAILED_PENDING 4098
+#define MPIX_ERR_REVOKED 4099
+
+/* What becomes of a communicator that has lost members: nothing by itself; the job ends; their places stay blank; a new
+ * communicator has the others; new processes come into their places (not there yet). */
+#define MPIX_FT_MODE_NONE 0
+#define MPIX_FT_MODE_ABORT 1
+#define MPIX_FT_MODE_BLANK 2
+#define MPIX_FT_MODE_SHRINK 3
+#define MPIX_FT_MODE_REBUILD 4
+/* What becomes of its messages. RESET: what was sent before a recovery is not received after it, and from a failure until the
+ * recovery nobody sends or receives. CONT: what goes between two who live goes on. */
+#define MPIX_FT_MSG_RESET 0
+#define MPIX_FT_MSG_CONT 1
+/* Each member learns by itself whether a collective operation succeeded; or all learn the same (not there yet). */
+#define MPIX_FT_COLL_LOCAL 0
+#define MPIX_FT_COLL_ATOMIC 1
+/* A blank rank is for messages as MPI_PROC_NULL; or an error, MPI_ERR_RANK. */
+#define MPIX_FT_P2P_PROC_NULL 0
+#define MPIX_FT_P2P_ERROR 1
+
+/* What a recovery has come to: how often the communicator has recovered; by what mode; and who was taken out or became blank
+ * now, a group that is to be freed. */
+typedef struct {
+    int generation;
+    int mode;
+    MPI_Group failed;
+} MPIX_Recover_info;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The members of comm that this process knows to have failed, in the order in which it has learned of them: each answer
+ * begins as those before it. Local. */
+int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failed);
+
+/* Acknowledges the first num_to_ack of them; num_acked says how many are. Receives from MPI_ANY_SOURCE wait among the living
+ * again where all are. Local. */
+int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+
+/* The same for all of them, and those that are acknowledged: as they were called first. */
+int MPIX_Comm_failure_ack(MPI_Comm comm);
+int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failed);
+
+/* Makes comm useless at all its members, whatever they do and whoever fails meanwhile: what is under way in it ends with
+ * MPIX_ERR_REVOKED, and so does what begins, but for MPIX_Comm_agree and MPIX_Comm_shrink. One member calls, or several. */
+int MPIX_Comm_revoke(MPI_Comm comm);
+int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+
+/* Agrees on the bits of flag that all living members give. All of them get the same bits and the same error:
+ * MPIX_ERR_PROC_FAILED where one has failed whom not all have acknowledged. Collective over those who live. */
+int MPIX_Comm_agree(MPI_Comm comm, int *flag);
+
+/* A communicator of the living members, in the order of their ranks. Collective over those who live. */
+int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+
+/* The same two, to be waited for; flag is read at once and written at the end. */
+int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+
+/* How comm recovers; all members say the same. Those that are made from it begin with that. Local. */
+int MPIX_Comm_set_ft_mode(MPI_Comm comm, int comm_mode, int msg_mode, int coll_mode, int p2p_policy);
+int MPIX_Comm_get_ft_mode(MPI_Comm comm, int *comm_mode, int *msg_mode, int *coll_mode, int *p2p_policy);
+
+/* Makes comm usable again when members have failed or it was revoked, by its mode, whoever fails meanwhile; all who live get
+ * the same answer. newcomm is the new communicator (SHRINK) or comm itself (BLANK, where it may be NULL); info may be NULL.
+ * Where nothing has happened, nothing changes. Collective over those who live. flags is 0. */
+int MPIX_Comm_recover(MPI_Comm comm, int flags, MPI_Comm *newcomm, MPIX_Recover_info *info);
+
+/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Local. */
+int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);
+int MPIX_Comm_live_group(MPI_Comm comm, MPI_Group *live);
+int MPIX_Comm_is_blank(MPI_Comm comm, int rank, int *flag);
+int MPIX_Comm_live_size(MPI_Comm comm, int *size);
+int MPIX_Comm_generation(MPI_Comm comm, int *generation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEFT_MPIX_FT_H */

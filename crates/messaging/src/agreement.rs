@@ -1,0 +1,359 @@
+//! How the living members of a communicator come to one decision, whoever fails meanwhile (decision 0028).
+//!
+//! A state machine: failures and messages go in, messages and the decision come out. Members are ranks here.
+//!
+//! **The tree.** Contributions go up a binomial tree of those whom the last decision left alive, and the decision comes down:
+//! all have the same tree without a word. **The leader.** Who knows of a newer failure, or is asked, leaves the tree for good,
+//! and turns to the lowest member alive. That one asks all, waits for all who live, and takes the decision that one of them has,
+//! or else makes it.
+//!
+//! Why all who stay alive decide alike: a leader decides when it has heard of each of them, or has the decision of one. Whoever
+//! had decided by then has said so. Whoever had not has promised to take no decision but that of this leader or of a
+//! higher one, which asks it again; and there is a higher one only when this one is dead. That nobody who lives is
+//! taken for dead, others see to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a member brings.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Contribution {
+    /// Bits, of which those stay that all have brought.
+    pub flags: u64,
+    /// The failures that it has acknowledged, as ranks.
+    pub acknowledged: BTreeSet<u32>,
+}
+
+/// What was decided; the same at all who stay alive.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Decision {
+    /// The bits that all have brought.
+    pub flags: u64,
+    /// Those who have failed, as ranks: whoever has not contributed is among them.
+    pub failed: BTreeSet<u32>,
+    /// Whether all who have contributed have acknowledged all of these.
+    pub is_acknowledged: bool,
+}
+
+/// What members tell each other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Word {
+    /// Up the tree: the bits that a whole branch has brought, and whether all in it have acknowledged the earlier failures.
+    Up { flags: u64, is_acknowledged: bool },
+    /// Down the tree.
+    Down(Decision),
+    /// From a leader: what do you have?
+    Ask,
+    /// To a leader: this is what I bring, and whom I know to have failed.
+    Bring(Contribution, BTreeSet<u32>),
+    /// It is decided. To a leader from a member that has a decision, or from a leader.
+    Decided(Decision),
+}
+
+/// One agreement, as one of its members sees it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Agreement {
+    size: u32,
+    here: u32,
+    /// Whom an earlier decision has left behind: they are not in the tree.
+    before: BTreeSet<u32>,
+    /// Who is known to have failed.
+    failed: BTreeSet<u32>,
+    mine: Option<Contribution>,
+    way: Way,
+    decision: Option<Decision>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Way {
+    /// Up and down the tree; what branches have brought.
+    Tree { brought: BTreeMap<u32, (u64, bool)>, is_up: bool },
+    /// By a leader.
+    Led {
+        /// Decisions of lower ones are not taken any more.
+        promised: u32,
+        /// Whom this member has told what it brings.
+        told: Option<u32>,
+        /// Whom it has asked, being the leader.
+        asked: BTreeSet<u32>,
+        /// What it has heard, being the leader, or about to be.
+        heard: BTreeMap<u32, (Contribution, BTreeSet<u32>)>,
+    },
+}
+
+/// What is to be sent, and to whom.
+pub(crate) type Outbox = Vec<(u32, Word)>;
+
+impl Agreement {
+    /// An agreement of `size` members, of whom those in `before` were left behind by an earlier decision.
+    pub(crate) fn new(size: u32, here: u32, before: BTreeSet<u32>) -> Agreement {
+        let failed = before.clone();
+        let way = Way::Tree { brought: BTreeMap::new(), is_up: false };
+        Agreement { size, here, before, failed, mine: None, way, decision: None }
+    }
+
+    /// The decision, once there is one.
+    pub(crate) fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// Who is known to have failed.
+    pub(crate) fn failed(&self) -> &BTreeSet<u32> {
+        &self.failed
+    }
+
+    /// This member takes part.
+    pub(crate) fn contribute(&mut self, mine: Contribution, out: &mut Outbox) {
+        self.mine.get_or_insert(mine);
+        self.advance(out);
+    }
+
+    /// A member has failed.
+    pub(crate) fn lose(&mut self, rank: u32, out: &mut Outbox) {
+        if self.failed.insert(rank) {
+            if let Way::Led { heard, .. } = &mut self.way {
+                heard.remove(&rank);
+            }
+            self.advance(out);
+        }
+    }
+
+    /// A member has said something. The dead say nothing any more.
+    pub(crate) fn hear(&mut self, from: u32, word: Word, out: &mut Outbox) {
+        if self.failed.contains(&from) || from >= self.size || from == self.here {
+            return;
+        }
+        if let Some(decision) = &self.decision {
+            if matches!(word, Word::Ask | Word::Bring(..)) {
+                out.push((from, Word::Decided(decision.clone())));
+            }
+            return;
+        }
+        match word {
+            Word::Up { flags, is_acknowledged } => {
+                if let Way::Tree { brought, .. } = &mut self.way {
+                    brought.insert(from, (flags, is_acknowledged));
+                }
+            }
+            Word::Down(decision) => {
+                if matches!(self.way, Way::Tree { .. }) {
+                    return self.decide(decision, out);
+                }
+            }
+            // All below a leader are dead, or it would not be one.
+            Word::Ask => {
+                self.turn_to(from);
+                if let Way::Led { told, .. } = &mut self.way {
+                    *told = None;
+                }
+            }
+            Word::Bring(brings, knows) => {
+                self.turn_to(self.here);
+                if let Way::Led { heard, .. } = &mut self.way {
+                    heard.insert(from, (brings, knows));
+                }
+            }
+            Word::Decided(decision) => {
+                let is_welcome = match &self.way {
+                    Way::Tree { .. } => true,
+                    // One who answers this leader is not bound to be a leader itself.
+                    Way::Led { promised, .. } => from >= *promised,
+                };
+                if is_welcome {
+                    return self.decide(decision, out);
+                }
+            }
+        }
+        self.advance(out);
+    }
+
+    /// Leaves the tree, and takes no decision of leaders below this one any more.
+    fn turn_to(&mut self, leader: u32) {
+        match &mut self.way {
+            Way::Led { promised, .. } => *promised = leader.max(*promised),
+            Way::Tree { .. } => {
+                let (asked, heard) = (BTreeSet::new(), BTreeMap::new());
+                self.way = Way::Led { promised: leader, told: None, asked, heard };
+            }
+        }
+    }
+
+    /// Goes as far as it can.
+    fn advance(&mut self, out: &mut Outbox) {
+        if self.decision.is_some() {
+            return;
+        }
+        if self.failed != self.before || matches!(self.way, Way::Led { .. }) {
+            let lowest = self.living().next().unwrap_or(self.here);
+            self.turn_to(lowest);
+            self.follow(out);
+        } else {
+            self.climb(out);
+        }
+    }
+
+    /// A member of the tree goes on when all of its branches have brought what they have.
+    fn climb(&mut self, out: &mut Outbox) {
+        let (parent, children) = self.place();
+        let Way::Tree { brought, is_up } = &mut self.way else { return };
+        let Some(mine) = self.mine.as_ref().filter(|_| !*is_up) else { return };
+        if !children.iter().all(|child| brought.contains_key(child)) {
+            return;
+        }
+        let acknowledged = self.before.is_subset(&mine.acknowledged);
+        let (flags, is_acknowledged) = children
+            .iter()
+            .filter_map(|child| brought.get(child))
+            .fold((mine.flags, acknowledged), |(flags, all), (more, also)| (flags & more, all && *also));
+        *is_up = true;
+        match parent {
+            Some(parent) => out.push((parent, Word::Up { flags, is_acknowledged })),
+            None => self.decide(Decision { flags, failed: self.before.clone(), is_acknowledged }, out),
+        }
+    }
+
+    /// A member that has left the tree tells its leader what it brings, or leads.
+    fn follow(&mut self, out: &mut Outbox) {
+        let living: Vec<u32> = self.living().collect();
+        let (here, failed) = (self.here, self.failed.clone());
+        let Way::Led { promised, told, asked, heard } = &mut self.way else { return };
+        let Some(mine) = self.mine.clone() else { return };
+        let leader = *promised;
+        if leader != here {
+            if *told != Some(leader) {
+                *told = Some(leader);
+                out.push((leader, Word::Bring(mine, failed)));
+            }
+            return;
+        }
+        for &member in &living {
+            if member != here && !heard.contains_key(&member) && asked.insert(member) {
+                out.push((member, Word::Ask));
+            }
+        }
+        if living.iter().all(|member| *member == here || heard.contains_key(member)) {
+            let all = heard.values().cloned().chain([(mine, failed)]);
+            let decision = combined(all);
+            self.decide(decision, out);
+        }
+    }
+
+    fn decide(&mut self, decision: Decision, out: &mut Outbox) {
+        match &self.way {
+            Way::Tree { .. } => {
+                let children = self.place().1.into_iter();
+                out.extend(children.map(|child| (child, Word::Down(decision.clone()))));
+            }
+            Way::Led { promised, .. } if *promised == self.here => {
+                let others = self.living().filter(|member| *member != self.here);
+                out.extend(others.map(|member| (member, Word::Decided(decision.clone()))));
+            }
+            Way::Led { .. } => {}
+        }
+        self.decision = Some(decision);
+    }
+
+    fn living(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.size).filter(|rank| !self.failed.contains(rank))
+    }
+
+    /// Parent and children in the binomial tree of those who were alive at the last decision.
+    fn place(&self) -> (Option<u32>, Vec<u32>) {
+        let base: Vec<u32> = (0..self.size).filter(|rank| !self.before.contains(rank)).collect();
+        let at = base.iter().position(|&rank| rank == self.here).unwrap_or(0);
+        let below = if at == 0 { base.len().next_power_of_two() } else { 1 << at.trailing_zeros() };
+        let parent = (at != 0).then(|| base[at & (at - 1)]);
+        let steps =
+            std::iter::successors(Some(below / 2), |step| Some(step / 2)).take_while(|step| *step > 0);
+        (parent, steps.filter_map(|step| base.get(at + step).copied()).collect())
+    }
+}
+
+/// What a leader decides of what all living have brought.
+fn combined(all: impl Iterator<Item = (Contribution, BTreeSet<u32>)>) -> Decision {
+    let (mut flags, mut failed, mut acknowledged) = (u64::MAX, BTreeSet::new(), None::<BTreeSet<u32>>);
+    for (brings, knows) in all {
+        flags &= brings.flags;
+        failed.extend(knows);
+        acknowledged = Some(match acknowledged {
+            None => brings.acknowledged,
+            Some(others) => &others & &brings.acknowledged,
+        });
+    }
+    let is_acknowledged = failed.is_subset(&acknowledged.unwrap_or_default());
+    Decision { flags, failed, is_acknowledged }
+}
+
+/// Words as bytes: what, flags, whether acknowledged, then lists of ranks, each behind its length.
+impl Word {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (what, flags, acknowledged, lists): (u32, u64, bool, [Option<&BTreeSet<u32>>; 2]) = match self {
+            Word::Up { flags, is_acknowledged } => (UP, *flags, *is_acknowledged, [None, None]),
+            Word::Down(Decision { flags, failed, is_acknowledged }) => {
+                (DOWN, *flags, *is_acknowledged, [Some(failed), None])
+            }
+            Word::Ask => (ASK, 0, false, [None, None]),
+            Word::Bring(Contribution { flags, acknowledged }, knows) => {
+                (BRING, *flags, false, [Some(acknowledged), Some(knows)])
+            }
+            Word::Decided(Decision { flags, failed, is_acknowledged }) => {
+                (DECIDED, *flags, *is_acknowledged, [Some(failed), None])
+            }
+        };
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&what.to_le_bytes());
+        bytes.extend_from_slice(&u32::from(acknowledged).to_le_bytes());
+        bytes.extend_from_slice(&flags.to_le_bytes());
+        for list in lists.into_iter().flatten() {
+            bytes.extend_from_slice(&(list.len() as u32).to_le_bytes());
+            list.iter().for_each(|rank| bytes.extend_from_slice(&rank.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// `None` for what no member of `size` writes.
+    pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Word> {
+        let mut reader = Reader { bytes };
+        let (what, acknowledged) = (reader.word()?, reader.word()?);
+        let flags = u64::from(reader.word()?) | u64::from(reader.word()?) << 32;
+        let is_acknowledged = acknowledged == 1;
+        let word = match what {
+            UP => Word::Up { flags, is_acknowledged },
+            DOWN => Word::Down(Decision { flags, failed: reader.list(size)?, is_acknowledged }),
+            ASK => Word::Ask,
+            BRING => {
+                let brings = Contribution { flags, acknowledged: reader.list(size)? };
+                Word::Bring(brings, reader.list(size)?)
+            }
+            DECIDED => Word::Decided(Decision { flags, failed: reader.list(size)?, is_acknowledged }),
+            _ => return None,
+        };
+        (reader.bytes.is_empty() && acknowledged <= 1).then_some(word)
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.bytes.split_first_chunk::<4>()?;
+        self.bytes = rest;
+        Some(u32::from_le_bytes(*word))
+    }
+
+    /// Ranks below `size`.
+    fn list(&mut self, size: u32) -> Option<BTreeSet<u32>> {
+        let length = self.word()?;
+        (0..length).map(|_| self.word().filter(|rank| *rank < size)).collect()
+    }
+}
+
+const UP: u32 = 1;
+const DOWN: u32 = 2;
+const ASK: u32 = 3;
+const BRING: u32 = 4;
+const DECIDED: u32 = 5;
+
+#[cfg(test)]
+mod tests;

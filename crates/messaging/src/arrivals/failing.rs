@@ -1,0 +1,256 @@
+//! What failures and revocations end, and what members of a communicator tell each other of them (decision 0028).
+
+use std::sync::Arc;
+
+use fabric::{Heap, Payload, Peer};
+
+use super::Core;
+use crate::awaited::Awaited;
+use crate::councils::{Letter, What};
+use crate::envelope::{Envelope, Pattern, Rank};
+use crate::failures::Standing;
+use crate::peers::{Parcel, Then};
+use crate::protocol::Kind;
+use crate::request::{Failure, Outcome, RequestId, State};
+
+impl<L> Core<L> {
+    /// Ends what is under way in those contexts: whoever takes part has given up, or will when it hears of it, and who waits for
+    /// one that has would wait for ever. What a receive has matched reaches it.
+    pub(super) fn close(&mut self, concerns: &dyn Fn(u32) -> bool, failure: &Failure) {
+        if matches!(&self.awaited, Awaited::Posted { pattern, .. } if concerns(pattern.context)) {
+            self.end_awaited(Outcome::failed(failure.clone()));
+        }
+        enum Ends {
+            Receive(Pattern),
+            Send(Peer),
+        }
+        let ends: Vec<(RequestId, Ends)> = self
+            .requests
+            .pending()
+            .filter_map(|(request, state)| match state {
+                State::Posted { pattern, .. } if concerns(pattern.context) => {
+                    Some((request, Ends::Receive(*pattern)))
+                }
+                State::AwaitingReceiver { to, context, retracted: None, .. } if concerns(*context) => {
+                    Some((request, Ends::Send(*to)))
+                }
+                _ => None,
+            })
+            .collect();
+        for (request, end) in ends {
+            match end {
+                Ends::Receive(pattern) => {
+                    self.matching.withdraw(&pattern, request);
+                    self.requests.complete(request, Outcome::failed(failure.clone()));
+                }
+                Ends::Send(to) => {
+                    if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
+                        *retracted = Some(Box::new(failure.clone()));
+                    }
+                    self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
+                }
+            }
+        }
+    }
+
+    /// Receives from anybody in these communicators have something to tell: who waits for a thread's own ends, and who asks
+    /// for a request's learns of it.
+    pub(super) fn tell_of_failure(&mut self, contexts: &[u32], failure: &Failure) {
+        if matches!(&self.awaited, Awaited::Posted { pattern, from: None, .. } if contexts.contains(&pattern.context))
+        {
+            self.end_awaited(Outcome::failed(failure.clone()));
+        }
+        self.requests.completions += 1;
+    }
+
+    /// A failure keeps the members of a strict communicator from everything.
+    pub(super) fn shut_strict(&mut self, contexts: &[u32], failure: &Failure) {
+        for &context in contexts {
+            if let Some(standing) = self.failures.standing(context).filter(|standing| standing.is_strict()) {
+                self.shut(&standing, failure);
+            }
+        }
+    }
+
+    fn shut(&mut self, standing: &Standing, failure: &Failure) {
+        self.set_guard(true);
+        let own = standing.context();
+        self.close(&|context| context & !1 == own, failure);
+        self.requests.completions += 1;
+    }
+
+    /// A communicator has become strict, or not: what has failed before may keep its members from everything.
+    pub(crate) fn look_at_strict(&mut self, standing: &Standing) {
+        if !standing.is_strict() {
+            return;
+        }
+        if let Some(error) = self.failures.broken(standing.context()) {
+            self.shut(standing, &Failure::Lost(error));
+        }
+    }
+
+    /// Another communicator has come into the place of this one: what is under way in it ends.
+    pub(crate) fn retire(&mut self, standing: &Standing) {
+        let own = standing.context();
+        let failure = self.failures.broken(own | 1).map_or(Failure::Revoked, Failure::Lost);
+        self.close(&|context| context & !1 == own, &failure);
+        self.requests.completions += 1;
+        standing.retire();
+        self.lower_guard();
+    }
+
+    /// Calls take the shortest ways again where nothing is left to look out for.
+    fn lower_guard(&mut self) {
+        if !self.failures.any_guarded() && !self.councils.any_unknown() {
+            self.set_guard(false);
+        }
+    }
+
+    /// Revokes a communicator here, and tells the others of it. What is known already is no news.
+    pub(crate) fn revoke(&mut self, standing: &Arc<Standing>) {
+        let mut letters = Vec::new();
+        let failed = self.failures.all();
+        let is_news = self.councils.revoke(standing, &failed, &mut letters);
+        self.post(letters);
+        if !is_news {
+            return;
+        }
+        standing.set_revoked();
+        self.shut(standing, &Failure::Revoked);
+    }
+
+    /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are
+    /// what makes them do so, and cost nothing where there are none.
+    fn set_guard(&mut self, on: bool) {
+        if on == (self.begun_before > 0) {
+            return;
+        }
+        self.is_troubled = true;
+        self.begun_before = if on { u32::MAX / 2 } else { 0 };
+        self.begun = self.begun_before;
+        match on {
+            true => self.matching.post_exact(NOWHERE, GUARD),
+            false => {
+                let pattern = Pattern {
+                    context: NOWHERE.context,
+                    source: Some(NOWHERE.source),
+                    tag: Some(NOWHERE.tag),
+                };
+                self.matching.withdraw(&pattern, GUARD);
+            }
+        }
+    }
+
+    /// Hands letters to the next turn.
+    pub(crate) fn post(&mut self, letters: Vec<Letter>) {
+        for Letter { to, identity, what } in letters {
+            match what {
+                What::Agree { number, word } => {
+                    let bytes = word.encode();
+                    let heap = Heap::new(bytes.len());
+                    heap.memory().write_at(0, Payload::from(&bytes[..]));
+                    self.reply(to, Kind::Agree { number, identity }, Parcel::Packed(heap), Then::Nothing);
+                }
+                What::Revoke { context } => {
+                    self.reply(to, Kind::Revoke { context, identity }, Parcel::small(&[]), Then::Nothing);
+                }
+            }
+        }
+    }
+
+    /// A word of an agreement.
+    #[cold]
+    pub(super) fn hear_word(&mut self, from: Peer, number: u32, identity: u64, payload: Payload<'_>) {
+        let mut letters = Vec::new();
+        if self.councils.hear(from, identity, number, &payload.to_vec(), &mut letters) {
+            self.requests.completions += 1;
+        }
+        self.post(letters);
+    }
+
+    /// A communicator is revoked, says another member.
+    #[cold]
+    pub(super) fn hear_revocation(&mut self, context: u32, identity: u64) {
+        match self.failures.standing(context).filter(|standing| standing.identity() == identity) {
+            Some(standing) => self.revoke(&standing),
+            None if self.failures.knew(context, identity) => {}
+            None => {
+                self.councils.revoke_unknown(identity);
+                // Whoever receives in it once it is there has to ask.
+                self.set_guard(true);
+            }
+        }
+    }
+
+    /// Why nothing can be done in a communicator any more: it is revoked; or, for its collective operations, a member has failed.
+    #[cold]
+    pub(crate) fn closed(&mut self, context: u32) -> Option<Failure> {
+        self.asked += 1;
+        if self.asked.is_multiple_of(ASKED_PER_LOOK) {
+            self.lower_guard();
+        }
+        let standing = self.failures.standing(context)?;
+        if self.councils.was_revoked(standing.identity()) {
+            self.revoke(&standing);
+        }
+        if standing.is_revoked() {
+            return Some(Failure::Revoked);
+        }
+        self.failures.broken(context).map(Failure::Lost)
+    }
+
+    /// Why a send or a receive that is about to begin cannot.
+    #[cold]
+    pub(crate) fn obstacle(&mut self, context: u32, with: Option<Peer>) -> Option<Failure> {
+        self.closed(context).or_else(|| with.and_then(|peer| self.lost(peer)).map(Failure::Lost))
+    }
+
+    /// How a request ended, if it did, and it is gone then; or what there is to tell of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_in_trouble(&mut self, request: RequestId) -> Option<Outcome> {
+        self.take_back(request);
+        self.requests.end(request).or_else(|| self.unacknowledged(request))
+    }
+
+    /// A send that was still queued here when its communicator was closed is taken back as those are that were under way.
+    fn take_back(&mut self, request: RequestId) {
+        let Some(State::AwaitingReceiver { to, context, retracted: None, .. }) = self.requests.find(request)
+        else {
+            return;
+        };
+        let (to, context) = (*to, *context);
+        let Some(failure) = self.closed(context) else { return };
+        if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
+            *retracted = Some(Box::new(failure));
+        }
+        self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
+    }
+
+    /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.
+    #[cold]
+    pub(crate) fn unacknowledged(&mut self, request: RequestId) -> Option<Outcome> {
+        let Some(State::Posted { pattern, from: None, .. }) = self.requests.find(request) else {
+            return None;
+        };
+        let context = pattern.context;
+        let error = self.failures.unacknowledged(context)?;
+        Some(Outcome::failed(Failure::Unacknowledged(error)))
+    }
+
+    /// The sender takes a message back. One that a receive has matched goes its way.
+    pub(super) fn retract(&mut self, from: Peer, send: RequestId) {
+        if let Some(unexpected) = self.matching.waiting_from(from, send) {
+            self.matching.take(unexpected);
+            self.relax();
+            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+        }
+    }
+}
+
+/// No message has this envelope: no communicator has that context.
+const NOWHERE: Envelope = Envelope { context: u32::MAX, source: Rank(0), tag: 0 };
+/// The name of the receive that nothing matches; there is no request behind it.
+const GUARD: RequestId = RequestId { index: u32::MAX, generation: 0 };
+/// After so many questions it is worth to look whether what was revoked is still there.
+const ASKED_PER_LOOK: u32 = 4096;

@@ -1,0 +1,296 @@
+//! Agreements and revocations of communicators: what members tell each other beside all matching, in any call.
+//!
+//! Both go by the identity of a communicator, which is never given twice: what is left over from one that is gone means nothing
+//! to the next that has its context.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+
+use fabric::Peer;
+
+use crate::agreement::{Agreement, Contribution, Decision, Outbox, Word};
+use crate::envelope::Rank;
+use crate::failures::{Members, Standing};
+
+/// A message, and for whom.
+pub(crate) struct Letter {
+    pub to: Peer,
+    pub identity: u64,
+    pub what: What,
+}
+
+/// What members tell each other.
+pub(crate) enum What {
+    /// A word of the agreement with that number.
+    Agree { number: u32, word: Word },
+    /// The communicator is revoked.
+    Revoke { context: u32 },
+}
+
+/// All of them at a process.
+#[derive(Default)]
+pub(crate) struct Councils {
+    all: HashMap<u64, Council>,
+    /// How many were opened.
+    opened: u64,
+    /// Words for communicators in which this process has not agreed on anything yet.
+    strays: VecDeque<(u64, u32, Peer, Vec<u8>)>,
+    revoked: HashMap<u64, Revoked>,
+    /// Those that are revoked, and not known here yet.
+    unknown: HashSet<u64>,
+}
+
+/// The agreements of one communicator. It outlives the communicator for a while: others may ask how the last one ended.
+struct Council {
+    of: Weak<Standing>,
+    /// How many were opened before it, and it.
+    opened: u64,
+    members: Arc<dyn Members>,
+    here: u32,
+    /// The number of the current agreement; that of the last one is one lower.
+    number: u32,
+    current: Agreement,
+    last: Option<Agreement>,
+    /// Decisions of agreements that this process has taken part in, and not asked about yet.
+    outcomes: Vec<(u32, Decision)>,
+    /// Words for the agreement behind the current one.
+    early: Vec<(u32, Word)>,
+}
+
+/// A revocation that is known here, and whom this process has told.
+struct Revoked {
+    context: u32,
+    members: Arc<dyn Members>,
+    here: u32,
+    told: BTreeSet<u32>,
+    failed: BTreeSet<u32>,
+}
+
+impl Councils {
+    /// Takes part in the next agreement of a communicator; the answer is its number.
+    pub(crate) fn contribute(
+        &mut self,
+        standing: &Arc<Standing>,
+        mine: Contribution,
+        failed: &[Peer],
+        letters: &mut Vec<Letter>,
+    ) -> u32 {
+        let identity = standing.identity();
+        if !self.all.contains_key(&identity) {
+            self.open(standing, failed, letters);
+        }
+        let council = self.all.get_mut(&identity).expect("it was opened just now, or before");
+        let (number, mut out) = (council.number, Outbox::new());
+        council.current.contribute(mine, &mut out);
+        council.mail(identity, number, out, letters);
+        council.go_on(identity, letters);
+        number
+    }
+
+    /// How an agreement ended, if it did; it is told once.
+    pub(crate) fn take_decision(&mut self, standing: &Standing, number: u32) -> Option<Decision> {
+        let outcomes = &mut self.all.get_mut(&standing.identity())?.outcomes;
+        let at = outcomes.iter().position(|(known, _)| *known == number)?;
+        Some(outcomes.swap_remove(at).1)
+    }
+
+    /// The number of the agreement that a communicator's members take part in next, or are in.
+    pub(crate) fn current(&self, standing: &Standing) -> u32 {
+        self.all.get(&standing.identity()).map_or(0, |council| council.number)
+    }
+
+    /// A word from a member; true when it has brought a decision about.
+    pub(crate) fn hear(
+        &mut self,
+        from: Peer,
+        identity: u64,
+        number: u32,
+        word: &[u8],
+        letters: &mut Vec<Letter>,
+    ) -> bool {
+        let Some(council) = self.all.get_mut(&identity) else {
+            if self.strays.len() == STRAYS_MAX {
+                self.strays.pop_front();
+            }
+            self.strays.push_back((identity, number, from, word.to_vec()));
+            return false;
+        };
+        let before = council.number;
+        council.hear(from, identity, number, word, letters);
+        council.number != before
+    }
+
+    /// A process has failed; true when that has brought a decision about.
+    pub(crate) fn lose(&mut self, peer: Peer, letters: &mut Vec<Letter>) -> bool {
+        let mut decided = false;
+        for (&identity, council) in &mut self.all {
+            let Some(Rank(rank)) = council.members.rank(peer) else { continue };
+            let before = council.number;
+            let (number, mut out) = (council.number, Outbox::new());
+            council.current.lose(rank, &mut out);
+            council.mail(identity, number, out, letters);
+            if let Some(last) = &mut council.last {
+                last.lose(rank, &mut Outbox::new());
+            }
+            council.go_on(identity, letters);
+            decided |= council.number != before;
+        }
+        for (&identity, revoked) in &mut self.revoked {
+            if let Some(Rank(rank)) = revoked.members.rank(peer) {
+                revoked.failed.insert(rank);
+                revoked.spread(identity, letters);
+            }
+        }
+        decided
+    }
+
+    /// A communicator is revoked, here or by a message; true where that is news. All members are told, as far as this one is
+    /// the one to do so.
+    pub(crate) fn revoke(
+        &mut self,
+        standing: &Arc<Standing>,
+        failed: &[Peer],
+        letters: &mut Vec<Letter>,
+    ) -> bool {
+        let identity = standing.identity();
+        self.unknown.remove(&identity);
+        if self.revoked.contains_key(&identity) {
+            return false;
+        }
+        let (members, here) = (standing.members_kept(), standing.here());
+        let failed = failed.iter().filter_map(|peer| members.rank(*peer)).map(|rank| rank.0).collect();
+        let mut revoked =
+            Revoked { context: standing.context(), members, here, told: BTreeSet::new(), failed };
+        revoked.spread(identity, letters);
+        self.revoked.insert(identity, revoked);
+        true
+    }
+
+    /// A communicator is revoked that is not known here yet, or not any more.
+    pub(crate) fn revoke_unknown(&mut self, identity: u64) {
+        if !self.revoked.contains_key(&identity) && self.unknown.len() < STRAYS_MAX {
+            self.unknown.insert(identity);
+        }
+    }
+
+    /// Whether a communicator that has become known was revoked before.
+    pub(crate) fn was_revoked(&self, identity: u64) -> bool {
+        self.unknown.contains(&identity)
+    }
+
+    /// Whether a communicator was revoked that is not known here yet.
+    pub(crate) fn any_unknown(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
+    fn open(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
+        self.forget();
+        let (members, here, identity) = (standing.members_kept(), standing.here(), standing.identity());
+        self.opened += 1;
+        let mut council = Council {
+            opened: self.opened,
+            of: Arc::downgrade(standing),
+            here,
+            number: 0,
+            current: Agreement::new(members.size(), here, BTreeSet::new()),
+            last: None,
+            outcomes: Vec::new(),
+            early: Vec::new(),
+            members,
+        };
+        let mut out = Outbox::new();
+        for rank in failed.iter().filter_map(|peer| council.members.rank(*peer)) {
+            council.current.lose(rank.0, &mut out);
+        }
+        council.mail(identity, 0, out, letters);
+        let (mine, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.strays).into_iter().partition(|stray| stray.0 == identity);
+        self.strays = others;
+        for (_, number, from, word) in mine {
+            council.hear(from, identity, number, &word, letters);
+        }
+        self.all.insert(identity, council);
+    }
+
+    /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are kept for them.
+    fn forget(&mut self) {
+        let mut gone: Vec<(u64, u64)> = self
+            .all
+            .iter()
+            .filter(|(_, council)| council.of.strong_count() == 0)
+            .map(|(&identity, council)| (council.opened, identity))
+            .collect();
+        if gone.len() > GONE_MAX {
+            // Those that were made last may still be asked about.
+            gone.sort_unstable();
+            for (_, identity) in gone.drain(..GONE_MAX / 2) {
+                self.all.remove(&identity);
+            }
+        }
+    }
+}
+
+impl Council {
+    fn hear(&mut self, from: Peer, identity: u64, number: u32, word: &[u8], letters: &mut Vec<Letter>) {
+        let Some(Rank(rank)) = self.members.rank(from) else { return };
+        let Some(word) = Word::decode(word, self.members.size()) else { return };
+        let mut out = Outbox::new();
+        if number == self.number {
+            self.current.hear(rank, word, &mut out);
+        } else if number == self.number.wrapping_add(1) {
+            self.early.push((rank, word));
+        } else if let Some(last) = self.last.as_mut().filter(|_| number.wrapping_add(1) == self.number) {
+            last.hear(rank, word, &mut out);
+        }
+        self.mail(identity, number, out, letters);
+        self.go_on(identity, letters);
+    }
+
+    /// What comes after a decision: the next agreement, for which there may be words already.
+    fn go_on(&mut self, identity: u64, letters: &mut Vec<Letter>) {
+        while let Some(decision) = self.current.decision() {
+            let (before, failed) = (decision.failed.clone(), self.current.failed().clone());
+            self.outcomes.push((self.number, decision.clone()));
+            let next = Agreement::new(self.members.size(), self.here, before);
+            self.last = Some(std::mem::replace(&mut self.current, next));
+            self.number = self.number.wrapping_add(1);
+            let mut out = Outbox::new();
+            failed.into_iter().for_each(|rank| self.current.lose(rank, &mut out));
+            for (from, word) in std::mem::take(&mut self.early) {
+                self.current.hear(from, word, &mut out);
+            }
+            self.mail(identity, self.number, out, letters);
+        }
+    }
+
+    fn mail(&self, identity: u64, number: u32, out: Outbox, letters: &mut Vec<Letter>) {
+        for (rank, word) in out {
+            if let Some(to) = self.members.peer(Rank(rank)) {
+                letters.push(Letter { to, identity, what: What::Agree { number, word } });
+            }
+        }
+    }
+}
+
+impl Revoked {
+    /// Tells the next living members 1, 2, 4, … places on; also those that have come into the place of one that is dead. That
+    /// the next one always knows is what lets all know.
+    fn spread(&mut self, identity: u64, letters: &mut Vec<Letter>) {
+        let size = self.members.size();
+        let distances = std::iter::successors(Some(1u32), |distance| distance.checked_mul(2));
+        for distance in distances.take_while(|distance| *distance < size) {
+            let place = |step: u32| ((u64::from(self.here) + u64::from(step)) % u64::from(size)) as u32;
+            let next = (distance..size).map(place).find(|rank| !self.failed.contains(rank));
+            if let Some(rank) = next.filter(|rank| self.told.insert(*rank))
+                && let Some(to) = self.members.peer(Rank(rank))
+            {
+                letters.push(Letter { to, identity, what: What::Revoke { context: self.context } });
+            }
+        }
+    }
+}
+
+/// Words and revocations for communicators that are not known here, at most.
+const STRAYS_MAX: usize = 4096;
+/// Communicators that are gone and whose last decision is still kept.
+const GONE_MAX: usize = 64;

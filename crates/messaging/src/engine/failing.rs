@@ -1,0 +1,137 @@
+//! Failures, revocations and agreements, for who asks the engine (decision 0028).
+
+use std::sync::Arc;
+
+use fabric::{Fabric, FabricError, Peer};
+
+use super::Engine;
+use crate::agreement::{Contribution, Decision};
+use crate::arrivals::Told;
+use crate::envelope::Pattern;
+use crate::failures::{Failures, Standing};
+use crate::request::{Failure, Outcome, RequestId, State};
+
+impl<F: Fabric> Engine<F> {
+    /// As [`Engine::test`], for who will not ask again: a receive from anybody that could go on ends, since a member has
+    /// failed whom nobody has acknowledged.
+    #[inline]
+    pub fn conclude(&mut self, request: RequestId) -> Option<Outcome> {
+        if self.core.is_troubled {
+            return self.conclude_in_trouble(request);
+        }
+        self.core.requests.end(request)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn conclude_in_trouble(&mut self, request: RequestId) -> Option<Outcome> {
+        let mut outcome = self.test(request)?;
+        if let Some(Failure::Unacknowledged(error)) = outcome.failure.as_deref() {
+            outcome = Outcome::failed(Failure::Lost(error.clone()));
+            self.cancel(request);
+            self.core.requests.remove(request);
+        }
+        Some(outcome)
+    }
+
+    /// A receive that cannot begin, as a request that has failed: its communicator is closed; or its source is gone and has left
+    /// nothing for it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hindrance(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<RequestId> {
+        let failure = match self.core.closed(pattern.context) {
+            None if self.core.matching.find(pattern).is_none() => self.core.obstacle(pattern.context, from),
+            closed => closed,
+        };
+        failure.map(|failure| self.failed(failure))
+    }
+
+    /// A request that has failed before it began: who asks how it ended learns why.
+    #[cold]
+    pub(super) fn failed(&mut self, failure: Failure) -> RequestId {
+        let request = self.core.requests.insert(State::Queued { to: Peer(0) });
+        self.core.requests.complete(request, Outcome::failed(failure));
+        request
+    }
+
+    /// What is known of failures here.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.core.failures
+    }
+
+    /// Why nothing can be done under that context, if so: its communicator is revoked; or it is that of collective operations,
+    /// and a member has failed.
+    #[inline]
+    pub fn closed(&mut self, context: u32) -> Option<Failure> {
+        if self.core.is_troubled { self.core.closed(context) } else { None }
+    }
+
+    /// Why what `pattern` asks for may never come, though it is not here: its source is gone, a member whose part the
+    /// operation needs, or one from whom it might come.
+    #[inline]
+    pub fn obstacle(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<Failure> {
+        if self.core.is_troubled { self.find_obstacle(pattern, from) } else { None }
+    }
+
+    #[cold]
+    fn find_obstacle(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<Failure> {
+        match self.core.obstacle(pattern.context, from) {
+            None if from.is_none() => self.core.failures.unacknowledged(pattern.context).map(Failure::Lost),
+            obstacle => obstacle,
+        }
+    }
+
+    /// Revokes a communicator: all members learn of it, whoever fails meanwhile, and whatever they do in it ends.
+    pub fn revoke(&mut self, standing: &Arc<Standing>) {
+        self.core.revoke(standing);
+        self.act_on_notes();
+    }
+
+    /// [`Standing::set_strict`] was called for a communicator that may have lost members already.
+    pub fn look_at_strict(&mut self, standing: &Standing) {
+        self.core.look_at_strict(standing);
+        self.act_on_notes();
+    }
+
+    /// Another communicator has come into the place of this one: what is under way in it ends, and it hinders nobody.
+    pub fn retire(&mut self, standing: &Standing) {
+        self.core.retire(standing);
+        self.act_on_notes();
+    }
+
+    /// Takes part in the next agreement of the members of a communicator. The answer is its number, by which
+    /// [`Engine::take_decision`] is asked; a member takes part in one after the other.
+    pub fn agree(&mut self, standing: &Arc<Standing>, mine: Contribution) -> u32 {
+        let (failed, mut letters) = (self.core.failures.all(), Vec::new());
+        let number = self.core.councils.contribute(standing, mine, &failed, &mut letters);
+        self.core.post(letters);
+        self.act_on_notes();
+        number
+    }
+
+    /// How the agreement with that number ended, if it did; it is told once.
+    pub fn take_decision(&mut self, standing: &Standing, number: u32) -> Option<Decision> {
+        self.core.councils.take_decision(standing, number)
+    }
+
+    /// The number of the agreement of a communicator that is the next one, or is under way.
+    #[must_use]
+    pub fn current_agreement(&self, standing: &Standing) -> u32 {
+        self.core.councils.current(standing)
+    }
+
+    /// Somebody who knows it says that the process has ended. What it has sent is to be received first: by some turns, of
+    /// which the caller makes enough.
+    pub fn bury(&mut self, peer: Peer, error: FabricError) {
+        let is_known = !self.core.peers.knows(peer) || self.core.lost(peer).is_some();
+        if !is_known && !self.fabric.bury(peer, error.clone()) {
+            self.core.lose(peer, error, Told::Here);
+        }
+    }
+
+    /// Whether the process is lost.
+    pub fn is_lost(&mut self, peer: Peer) -> bool {
+        self.core.lost(peer).is_some()
+    }
+}

@@ -1,0 +1,389 @@
+//! Processes that have failed, and the communicators that they were members of (decision 0028).
+//!
+//! The engine notes who is lost; whoever makes communicators says who their members are. Both look here, and only when
+//! something has failed, or a communicator comes or is asked about: no message that goes its way does.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use fabric::{FabricError, Peer};
+
+use crate::envelope::Rank;
+
+/// The members of a communicator; of both groups, where there are two.
+pub trait Members: Send + Sync {
+    /// How many there are.
+    fn size(&self) -> u32;
+    /// The process of a rank.
+    fn peer(&self, rank: Rank) -> Option<Peer>;
+    /// The rank of a process, if it is a member.
+    fn rank(&self, peer: Peer) -> Option<Rank>;
+}
+
+/// What failures have made of a communicator. Who has the communicator keeps this; with the last of them it is gone.
+pub struct Standing {
+    /// The even one of its two contexts: that of messages between two. The odd one is that of collective operations.
+    context: u32,
+    /// The same at all members, and never given twice.
+    identity: u64,
+    /// This process among the members.
+    here: Rank,
+    members: Arc<dyn Members>,
+    /// The other one of two members, while nothing stands in the way.
+    pair: AtomicU32,
+    is_closed: AtomicBool,
+    is_revoked: AtomicBool,
+    /// Where a member has failed, nobody sends or receives either.
+    is_strict: AtomicBool,
+    /// Another one has come into its place.
+    is_retired: AtomicBool,
+}
+
+impl Standing {
+    /// The process of the other one of two members; none where there are not two, nor where it is closed. So who asks for the
+    /// one needs not ask for the other.
+    #[inline(always)]
+    #[must_use]
+    pub fn pair(&self) -> Option<Peer> {
+        match self.pair.load(Ordering::Relaxed) {
+            NO_PAIR => None,
+            peer => Some(Peer(peer)),
+        }
+    }
+
+    /// The two are of two groups, and no pair.
+    pub fn part_pair(&self) {
+        self.pair.store(NO_PAIR, Ordering::Relaxed);
+    }
+
+    /// Whether it is revoked.
+    #[inline]
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.is_revoked.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing that all members do together can succeed any more: a member has failed, or it is revoked.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// What all members do together goes another way from now on, or none.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.part_pair();
+    }
+
+    /// Whether messages between two are hindered as well.
+    fn is_shut(&self) -> bool {
+        self.is_revoked() || self.is_strict.load(Ordering::Relaxed) && self.is_closed()
+    }
+
+    /// Whether calls must be kept from the shortest ways for its sake.
+    fn is_guarded(&self) -> bool {
+        self.is_shut() && !self.is_retired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.is_strict.load(Ordering::Relaxed)
+    }
+
+    /// Whether a failure of a member keeps the others from messages between two as well, and not from collective operations
+    /// only.
+    pub fn set_strict(&self, is_strict: bool) {
+        self.is_strict.store(is_strict, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// The members.
+    #[must_use]
+    pub fn members(&self) -> &dyn Members {
+        &*self.members
+    }
+
+    /// The even one of its two contexts.
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    pub(crate) fn here(&self) -> u32 {
+        self.here.0
+    }
+
+    pub(crate) fn members_kept(&self) -> Arc<dyn Members> {
+        Arc::clone(&self.members)
+    }
+
+    pub(crate) fn set_revoked(&self) {
+        self.is_revoked.store(true, Ordering::Relaxed);
+        self.close();
+    }
+}
+
+/// What a process knows of failures. Cheap to clone; all clones are the same one.
+#[derive(Clone, Default)]
+pub struct Failures {
+    book: Arc<Mutex<Book>>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// In the order in which this process has learned of them; nobody is ever taken away.
+    failed: Vec<(Peer, FabricError)>,
+    watched: HashMap<u32, Watch>,
+    /// The watches of communicators that are gone are looked for once there are so many.
+    forget_at: usize,
+}
+
+struct Watch {
+    standing: Weak<Standing>,
+    identity: u64,
+    /// The places of failed members in the list of all.
+    failed: Vec<usize>,
+    /// So many of them are acknowledged.
+    acknowledged: usize,
+}
+
+impl Failures {
+    /// From now on failures of these members concern the communicator with that context; those that are known already do.
+    /// `identity` is the same at all members, and no other communicator ever has it; `here` is this process's rank.
+    #[must_use]
+    pub fn watch(&self, context: u32, identity: u64, here: Rank, members: Arc<dyn Members>) -> Arc<Standing> {
+        let mut book = self.hold();
+        let is_member = |(_, (peer, _)): &(usize, &(Peer, FabricError))| members.rank(*peer).is_some();
+        let failed: Vec<usize> = book.failed.iter().enumerate().filter(is_member).map(|(at, _)| at).collect();
+        let other = 1u32.checked_sub(here.0).filter(|_| members.size() == 2);
+        let other = other.and_then(|rank| members.peer(Rank(rank)));
+        let standing = Arc::new(Standing {
+            context,
+            identity,
+            here,
+            pair: AtomicU32::new(other.map_or(NO_PAIR, |peer| peer.0)),
+            members,
+            is_closed: AtomicBool::new(false),
+            is_revoked: AtomicBool::new(false),
+            is_strict: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
+        });
+        if !failed.is_empty() {
+            standing.close();
+        }
+        book.forget();
+        book.watched.insert(
+            context,
+            Watch { standing: Arc::downgrade(&standing), identity, failed, acknowledged: 0 },
+        );
+        standing
+    }
+
+    /// All that this process knows of, in the order in which it has learned of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Peer> {
+        self.hold().failed.iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// The failed members of a communicator, in the same order: what was answered once is how each later answer begins.
+    #[must_use]
+    pub fn of(&self, standing: &Standing) -> Vec<Peer> {
+        let book = self.hold();
+        let Some(watch) = book.watched.get(&standing.context) else { return Vec::new() };
+        watch.failed.iter().map(|&at| book.failed[at].0).collect()
+    }
+
+    /// Acknowledges the first `count` failures of members, unless more are; the answer is how many are now. Receives
+    /// from anybody go on as before where all are.
+    pub fn acknowledge(&self, standing: &Standing, count: usize) -> usize {
+        let mut book = self.hold();
+        let Some(watch) = book.watched.get_mut(&standing.context) else { return 0 };
+        watch.acknowledged = watch.acknowledged.max(count.min(watch.failed.len()));
+        watch.acknowledged
+    }
+
+    /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with the same processes.
+    pub fn acknowledge_alike(&self, known: &Standing, alike: &Standing) {
+        let mut book = self.hold();
+        let Some(watch) = book.watched.get(&known.context) else { return };
+        let acknowledged = watch.failed[..watch.acknowledged].to_vec();
+        let Some(watch) = book.watched.get_mut(&alike.context) else { return };
+        let count = watch.failed.iter().take_while(|at| acknowledged.contains(at)).count();
+        watch.acknowledged = watch.acknowledged.max(count);
+    }
+
+    /// Notes a failure; the answer is the contexts of the communicators that it concerns. One that is known concerns none.
+    pub(crate) fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
+        let mut book = self.hold();
+        if book.failed.iter().any(|(known, _)| *known == peer) {
+            return Vec::new();
+        }
+        let at = book.failed.len();
+        book.failed.push((peer, error.clone()));
+        let mut concerned = Vec::new();
+        for (&context, watch) in &mut book.watched {
+            let Some(standing) = watch.standing.upgrade() else { continue };
+            if standing.members.rank(peer).is_some() {
+                watch.failed.push(at);
+                standing.close();
+                concerned.push(context);
+            }
+        }
+        // Tables have no order, and what happens has one.
+        concerned.sort_unstable();
+        concerned
+    }
+
+    /// Why nothing can be received from anybody under that context: a failure that is not acknowledged.
+    pub(crate) fn unacknowledged(&self, context: u32) -> Option<FabricError> {
+        let book = self.hold();
+        let watch = book.watched.get(&context)?;
+        watch.standing.upgrade()?;
+        let &at = watch.failed.get(watch.acknowledged)?;
+        Some(book.failed[at].1.clone())
+    }
+
+    /// Why nothing can be done under that context, where a member has failed: collective operations, or everything.
+    pub(crate) fn broken(&self, context: u32) -> Option<FabricError> {
+        let book = self.hold();
+        let is_strict = || book.standing(context).is_some_and(|standing| standing.is_strict());
+        if is_collective(context) || is_strict() { book.first_in(context & !1) } else { None }
+    }
+
+    /// The communicator that has that context, if it is there.
+    pub(crate) fn standing(&self, context: u32) -> Option<Arc<Standing>> {
+        self.hold().standing(context)
+    }
+
+    /// Whether that communicator was here, and is gone.
+    pub(crate) fn knew(&self, context: u32, identity: u64) -> bool {
+        let book = self.hold();
+        let watch = book.watched.get(&(context & !1));
+        watch.is_some_and(|watch| watch.identity == identity && watch.standing.strong_count() == 0)
+    }
+
+    /// Whether a communicator is there for whose sake calls must be kept from the shortest ways.
+    pub(crate) fn any_guarded(&self) -> bool {
+        let book = self.hold();
+        book.watched
+            .values()
+            .filter_map(|watch| watch.standing.upgrade())
+            .any(|standing| standing.is_guarded())
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Book> {
+        // Nothing is left half done where somebody panics.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn standing(&self, context: u32) -> Option<Arc<Standing>> {
+        self.watched.get(&(context & !1))?.standing.upgrade()
+    }
+
+    fn first_in(&self, context: u32) -> Option<FabricError> {
+        let watch = self.watched.get(&context)?;
+        watch.standing.upgrade()?;
+        watch.failed.first().map(|&at| self.failed[at].1.clone())
+    }
+
+    fn forget(&mut self) {
+        if self.watched.len() >= self.forget_at {
+            self.watched.retain(|_, watch| watch.standing.strong_count() > 0);
+            self.forget_at = (2 * self.watched.len()).max(WATCHED_MIN);
+        }
+    }
+}
+
+/// Whether that is the context of a communicator's collective operations.
+pub(crate) fn is_collective(context: u32) -> bool {
+    context & 1 == 1
+}
+
+/// Where there is no pair.
+const NO_PAIR: u32 = u32::MAX;
+/// With fewer of them nobody is looked for who is gone.
+const WATCHED_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use fabric::Fault;
+
+    use super::*;
+
+    pub(super) struct Listed(pub Vec<u32>);
+
+    impl Members for Listed {
+        fn size(&self) -> u32 {
+            self.0.len() as u32
+        }
+        fn peer(&self, rank: Rank) -> Option<Peer> {
+            self.0.get(rank.0 as usize).copied().map(Peer)
+        }
+        fn rank(&self, peer: Peer) -> Option<Rank> {
+            self.0.iter().position(|&member| member == peer.0).map(|at| Rank(at as u32))
+        }
+    }
+
+    fn died(peer: u32) -> FabricError {
+        FabricError { fabric: "test", fault: Fault::Died, what: format!("process {peer} has died") }
+    }
+
+    #[test]
+    fn a_failure_concerns_those_that_it_was_a_member_of_and_is_noted_once() {
+        let failures = Failures::default();
+        let (two, other) = (
+            failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![7, 8]))),
+            failures.watch(6, 0, Rank(0), Arc::new(Listed(vec![7]))),
+        );
+        assert_eq!(failures.note(Peer(8), &died(8)), [4]);
+        assert_eq!(failures.note(Peer(8), &died(8)), []);
+        assert!(two.is_closed() && !other.is_closed());
+        assert_eq!(failures.note(Peer(7), &died(7)), [4, 6]);
+        assert_eq!(
+            (failures.all(), failures.of(&two), failures.of(&other)),
+            (vec![Peer(8), Peer(7)], vec![Peer(8), Peer(7)], vec![Peer(7)])
+        );
+        assert_eq!(failures.broken(5), Some(died(8)));
+        assert_eq!(failures.broken(4), None, "that is the context of messages between two");
+        let late = failures.watch(10, 0, Rank(0), Arc::new(Listed(vec![1, 8])));
+        assert!(late.is_closed() && failures.of(&late) == [Peer(8)]);
+    }
+
+    #[test]
+    fn acknowledging_covers_what_was_known_and_no_more() {
+        let failures = Failures::default();
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![7, 8, 9])));
+        failures.note(Peer(9), &died(9));
+        assert_eq!(failures.acknowledge(&standing, 0), 0);
+        assert_eq!(failures.unacknowledged(4), Some(died(9)));
+        assert_eq!(failures.acknowledge(&standing, 5), 1);
+        assert_eq!(failures.unacknowledged(4), None);
+        failures.note(Peer(7), &died(7));
+        assert_eq!(failures.unacknowledged(4), Some(died(7)));
+        assert_eq!(failures.acknowledge(&standing, 1), 1, "what is acknowledged stays so");
+        assert!(failures.broken(5).is_some(), "acknowledging mends no collective operation");
+    }
+
+    #[test]
+    fn communicators_that_are_gone_are_forgotten() {
+        let failures = Failures::default();
+        for context in 0..10_000 {
+            drop(failures.watch(2 * context, 0, Rank(0), Arc::new(Listed(vec![1]))));
+        }
+        assert!(failures.hold().watched.len() <= WATCHED_MIN);
+        let kept = failures.watch(2, 0, Rank(0), Arc::new(Listed(vec![1])));
+        drop(failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![1]))));
+        assert_eq!(failures.note(Peer(1), &died(1)), [2]);
+        assert!(kept.is_closed());
+    }
+}

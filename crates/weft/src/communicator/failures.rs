@@ -1,0 +1,298 @@
+//! Members that have failed (decision 0028).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fabric::{Payload, UserMemory};
+use messaging::{Contribution, Decision, Engine, Rank, RequestId};
+
+use super::Communicator;
+use super::agree::attempt_of;
+use super::duplicate::Duplicating;
+use super::ongoing::Ongoing;
+use crate::background::Operation;
+use crate::contexts::{Lease, Proposal, mix};
+use crate::error::{Class, Error, Result};
+use crate::fabrics::Fabrics;
+use crate::group::Group;
+use crate::lock::lock;
+use crate::memory::giving;
+
+/// What the living members have agreed on; the same at all of them.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// The bits that all have given.
+    pub flags: u32,
+    /// Those who have failed; who has given nothing is among them.
+    pub failed: Group,
+    /// Whether all have acknowledged all of these.
+    pub is_acknowledged: bool,
+}
+
+impl Communicator {
+    /// The members that this process knows to have failed, in the order in which it has learned of them: each answer begins
+    /// as those before it did. Of both groups, where there are two.
+    #[must_use]
+    pub fn failed(&self) -> Group {
+        let process = self.process();
+        process.notice_failures();
+        Group::of(process.failures().of(&self.inner.standing))
+    }
+
+    /// Acknowledges the first `count` of them; all, if they are fewer. The answer is how many are acknowledged. Where all are,
+    /// receives from anybody wait among the living again; collective operations are not mended.
+    pub fn acknowledge_failed(&self, count: u32) -> u32 {
+        let (failures, own) = (self.process().failures(), &self.inner.standing);
+        let acknowledged = failures.acknowledge(own, count as usize);
+        let living = &self.among_living().inner.standing;
+        if !Arc::ptr_eq(own, living) {
+            failures.acknowledge_alike(own, living);
+        }
+        acknowledged as u32
+    }
+
+    /// Those that are acknowledged.
+    #[must_use]
+    pub fn acknowledged_failed(&self) -> Group {
+        let failures = self.process().failures();
+        let acknowledged = failures.acknowledge(&self.inner.standing, 0);
+        Group::of(failures.of(&self.inner.standing).into_iter().take(acknowledged))
+    }
+
+    /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it ends with
+    /// [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
+    pub fn revoke(&self) {
+        let living = &self.among_living().inner.standing;
+        self.process().act(|engine| {
+            engine.revoke(living);
+            // Where messages keep their context, they go by the old one.
+            if self.context() == self.inner.standing.context() {
+                engine.revoke(&self.inner.standing);
+            }
+        });
+    }
+
+    /// Whether this process knows that it is revoked.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.process().notice_failures();
+        self.among_living().inner.standing.is_revoked()
+    }
+
+    /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;
+    /// all who live get the same answer. Collective.
+    #[must_use]
+    pub fn agree(&self, flags: u32) -> Agreed {
+        let of = self.among_living();
+        let decision = of.decide(u64::from(flags) | !u64::from(u32::MAX), of.next_agreement());
+        let failed = of.members_of(&decision.failed);
+        // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
+        self.process().learn(&failed);
+        Agreed {
+            flags: decision.flags as u32,
+            failed,
+            is_acknowledged: decision.is_acknowledged,
+        }
+    }
+
+    /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and in a revoked
+    /// communicator; all who live get the same one. Collective.
+    ///
+    /// # Errors
+    /// [`Class::Communicator`] for an inter-communicator.
+    pub fn shrink(&self) -> Result<Communicator> {
+        if self.is_inter() {
+            return Err(self.not_for_inter("MPIX_Comm_shrink"));
+        }
+        let of = self.among_living();
+        loop {
+            let mut go = of.shrinking();
+            if let Some(made) = self.process().until(|engine| go.advance(engine)) {
+                return made;
+            }
+        }
+    }
+
+    /// The barrier with which a job ends. Who has failed is not waited for.
+    ///
+    /// # Errors
+    /// When a member does something else.
+    pub fn part(&self) -> Result<()> {
+        if self.process().is_told_of_failures() {
+            let _ = self.agree(0);
+            return Ok(());
+        }
+        match self.barrier() {
+            Err(error) if error.class == Class::ProcFailed => Ok(()),
+            parted => parted,
+        }
+    }
+
+    pub(super) fn next_agreement(&self) -> u32 {
+        self.inner.agreements.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The agreement with that number, when those before it are over.
+    pub(super) fn decide(&self, flags: u64, number: u32) -> Decision {
+        let mut deciding = self.deciding(flags, number);
+        self.process().until(|engine| deciding.advance(engine))
+    }
+
+    fn deciding(&self, flags: u64, number: u32) -> Deciding {
+        let standing = &self.inner.standing;
+        let (failures, members) = (self.process().failures(), standing.members());
+        let acknowledged = failures.acknowledge(standing, 0);
+        let known = failures.of(standing).into_iter().take(acknowledged);
+        let acknowledged = known.filter_map(|peer| Some(members.rank(peer)?.0)).collect();
+        Deciding { of: self.clone(), number, mine: Some(Contribution { flags, acknowledged }) }
+    }
+
+    /// Begins to agree on the four bytes of `flags`, which get what was agreed on. It goes on with whatever this process does
+    /// next, and fails where a failure was not acknowledged by all.
+    pub fn start_agree(&self, flags: UserMemory) -> Ongoing {
+        let mut mine = [0; 4];
+        giving(&flags).copy_to(&mut mine);
+        let of = self.among_living();
+        let bits = u64::from(u32::from_ne_bytes(mine)) | !u64::from(u32::MAX);
+        let deciding = of.deciding(bits, of.next_agreement());
+        let process = self.process();
+        let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
+        process.entrust(Box::new(Agreeing { deciding, flags, id, ended: Arc::clone(&ended) }));
+        Ongoing::new(self.clone(), id, ended)
+    }
+
+    /// Begins to shrink; it goes on with whatever this process does next.
+    ///
+    /// # Errors
+    /// [`Class::Communicator`] for an inter-communicator.
+    pub fn start_shrink(&self) -> Result<Duplicating> {
+        if self.is_inter() {
+            return Err(self.not_for_inter("MPIX_Comm_ishrink"));
+        }
+        let process = self.process();
+        let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
+        let shrinking = Shrinking { go: self.among_living().shrinking(), id, ended: Arc::clone(&ended) };
+        process.entrust(Box::new(shrinking));
+        Ok(Duplicating::bare(self.clone(), id, ended))
+    }
+
+    /// One go at shrinking.
+    fn shrinking(&self) -> Go {
+        let (number, process) = (self.next_agreement(), self.process());
+        // How many communicators a member has made before its failure was noticed differs; this does not.
+        let seed = mix(self.inner.identity ^ mix(SHRUNK ^ u64::from(number)));
+        let proposal = process.contexts().propose(attempt_of(seed, 0));
+        let flags = u64::from(proposal.free) | !u64::from(u8::MAX);
+        Go { deciding: self.deciding(flags, number), proposal, seed }
+    }
+
+    /// The error of an agreement; the same at all who live.
+    #[must_use]
+    pub fn not_acknowledged(&self, failed: &Group) -> Error {
+        let ranks: Vec<u32> = failed.iter().filter_map(|peer| Some(self.group().rank(peer)?.0)).collect();
+        let what =
+            format!("{}: not all have acknowledged that these ranks have failed: {ranks:?}", self.place());
+        Error::new(Class::ProcFailed, what).remedy("the flag is agreed on; MPIX_Comm_ack_failed acknowledges")
+    }
+
+    /// The processes of members by their ranks; of both groups, where there are two.
+    pub(super) fn members_of(&self, ranks: &BTreeSet<u32>) -> Group {
+        let members = self.inner.standing.members();
+        Group::of(ranks.iter().filter_map(|rank| members.peer(Rank(*rank))))
+    }
+}
+
+/// An agreement that a member takes part in, when those before it are over.
+struct Deciding {
+    of: Communicator,
+    number: u32,
+    /// Nothing once it is brought.
+    mine: Option<Contribution>,
+}
+
+impl Deciding {
+    /// Goes as far as it can without waiting.
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Decision> {
+        let standing = &self.of.inner.standing;
+        if self.mine.is_some() && engine.current_agreement(standing) != self.number {
+            return None;
+        }
+        if let Some(mine) = self.mine.take() {
+            engine.agree(standing, mine);
+        }
+        engine.take_decision(standing, self.number)
+    }
+}
+
+/// An agreement on bits that goes on by itself.
+struct Agreeing {
+    deciding: Deciding,
+    flags: UserMemory,
+    id: RequestId,
+    ended: Arc<super::ongoing::Ended>,
+}
+
+impl Operation for Agreeing {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        let Some(decision) = self.deciding.advance(engine) else { return false };
+        self.flags.write_at(0, Payload::from(&(decision.flags as u32).to_ne_bytes()[..]));
+        let of = &self.deciding.of;
+        let failed = of.members_of(&decision.failed);
+        of.process().learn_at(engine, &failed);
+        let ended = match decision.is_acknowledged {
+            true => Ok(()),
+            false => Err(of.not_acknowledged(&failed)),
+        };
+        *lock(&self.ended) = Some(ended);
+        engine.fulfil(self.id);
+        true
+    }
+}
+
+/// One go at shrinking: an agreement on who has failed, and on a context number.
+struct Go {
+    deciding: Deciding,
+    proposal: Proposal,
+    seed: u64,
+}
+
+impl Go {
+    /// Goes as far as it can. Of what it came to, none is that no number was free at all of them, who try again then.
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Option<Result<Communicator>>> {
+        let decision = self.deciding.advance(engine)?;
+        let of = &self.deciding.of;
+        let process = of.process();
+        let settled = process.contexts().settle(&self.proposal, decision.flags as u8);
+        Some(settled.map(|context| {
+            let lease = Lease::new(Arc::clone(process), context);
+            let group = of.group() - &of.members_of(&decision.failed);
+            let label = of.label_of_child("survivors of ");
+            of.child(group, lease, self.seed, label).ok_or_else(|| of.lost_itself())
+        }))
+    }
+}
+
+/// Shrinking that goes on by itself.
+struct Shrinking {
+    go: Go,
+    id: RequestId,
+    ended: Arc<super::duplicate::Ended>,
+}
+
+impl Operation for Shrinking {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        loop {
+            let Some(came) = self.go.advance(engine) else { return false };
+            if let Some(made) = came {
+                *lock(&self.ended) = Some(made);
+                engine.fulfil(self.id);
+                return true;
+            }
+            self.go = self.go.deciding.of.shrinking();
+        }
+    }
+}
+
+/// Keeps the numbers of shrunk communicators apart from those of others.
+const SHRUNK: u64 = 0x7368_7275_6e6b;

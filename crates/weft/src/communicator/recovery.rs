@@ -1,0 +1,490 @@
+//! Recovery: members that have failed are taken out of a communicator, or their places are kept blank (decision 0028).
+//!
+//! A communicator that keeps the places of the dead has its blank ranks, and another communicator behind it: that of the
+//! members who live. What all members do together, those do among themselves, with blocks at the places of their ranks; and
+//! messages between two go by its context, or by the old one where what was sent before is still to be received.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::{Rank, Standing};
+
+use super::agree::attempt_of;
+use super::ongoing::{Combine, Ongoing};
+use super::topologies::Arranged;
+use super::{Called, Communicator, Kept, Parts, Reduce};
+use crate::contexts::{Lease, mix};
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::memory::{giving, sending};
+
+/// What becomes of a communicator that has lost members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FtMode {
+    /// Nothing by itself: the program acknowledges, agrees and shrinks.
+    None,
+    /// The job ends.
+    Abort,
+    /// Their places stay, with nobody in them.
+    Blank,
+    /// A new communicator has the others, in their order.
+    Shrink,
+    /// New processes come into their places.
+    Rebuild,
+}
+
+impl FtMode {
+    /// By its name in lower case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<FtMode> {
+        ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Its name in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FtMode::None => "none",
+            FtMode::Abort => "abort",
+            FtMode::Blank => "blank",
+            FtMode::Shrink => "shrink",
+            FtMode::Rebuild => "rebuild",
+        }
+    }
+}
+
+/// What becomes of messages when a communicator recovers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageMode {
+    /// Nothing that was sent before is received afterwards; and from a failure until the recovery nobody sends or receives.
+    Reset,
+    /// What goes between two who live goes on.
+    Continue,
+}
+
+/// What a send to a blank rank, or a receive from it, comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlankPartner {
+    /// Nothing: it is over at once.
+    Nobody,
+    /// An error.
+    Error,
+}
+
+/// How a communicator recovers; the same at all members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FtModes {
+    /// What becomes of it.
+    pub comm: FtMode,
+    /// What becomes of its messages.
+    pub messages: MessageMode,
+    /// What its blank ranks are for messages.
+    pub blanks: BlankPartner,
+}
+
+/// What a recovery has come to; the same at all who live.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// The communicator to go on with.
+    pub communicator: Communicator,
+    /// How often it has lost something.
+    pub generation: u32,
+    /// By what mode.
+    pub mode: FtMode,
+    /// Who was taken out, or became blank.
+    pub failed: Group,
+}
+
+/// One recovery that has kept the places of the dead, and the next.
+pub(super) struct Recovered {
+    /// Those who live.
+    pub living: Communicator,
+    /// Their ranks in the communicator that has recovered, in ascending order.
+    pub ranks: Vec<Rank>,
+    generation: u32,
+    next: OnceLock<Box<Recovered>>,
+}
+
+/// What a communicator needs to recover.
+#[derive(Default)]
+pub(super) struct Recoveries {
+    modes: AtomicU32,
+    first: OnceLock<Box<Recovered>>,
+}
+
+impl FtModes {
+    /// Nothing happens by itself.
+    pub const NONE: FtModes =
+        FtModes { comm: FtMode::None, messages: MessageMode::Reset, blanks: BlankPartner::Nobody };
+
+    fn encode(self) -> u32 {
+        let of_messages = u32::from(self.messages == MessageMode::Continue) << 3;
+        let of_blanks = u32::from(self.blanks == BlankPartner::Error) << 4;
+        self.comm as u32 | of_messages | of_blanks
+    }
+
+    fn decode(bits: u32) -> FtModes {
+        FtModes {
+            comm: ALL[(bits & 7) as usize],
+            messages: if bits & 8 == 0 { MessageMode::Reset } else { MessageMode::Continue },
+            blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
+        }
+    }
+}
+
+/// What a member says in the agreement that a recovery is, as bits of which those stay that all say.
+struct Said {
+    /// Which contexts are free.
+    free: u8,
+    modes: u32,
+    /// Whether messages may keep their context: the communicator is not revoked.
+    keeps: bool,
+}
+
+impl Said {
+    fn encode(&self) -> u64 {
+        let modes = u64::from(self.modes & 0xff);
+        // What all say alike comes out as said, and its opposite as that.
+        u64::from(self.free) | modes << 8 | (!modes & 0xff) << 16 | u64::from(self.keeps) << 24 | !0 << 32
+    }
+
+    /// What all have said; none where they have not said the same modes.
+    fn agreed(flags: u64) -> Option<Said> {
+        let (modes, opposite) = (flags >> 8 & 0xff, flags >> 16 & 0xff);
+        let free = flags as u8;
+        (modes ^ opposite == 0xff).then_some(Said { free, modes: modes as u32, keeps: flags >> 24 & 1 == 1 })
+    }
+}
+
+impl Communicator {
+    /// How it recovers.
+    #[must_use]
+    pub fn ft_modes(&self) -> FtModes {
+        FtModes::decode(self.inner.recoveries.modes.load(Ordering::Relaxed))
+    }
+
+    /// Says how it recovers; all members say the same. Those that are made from it begin with that.
+    pub fn set_ft_modes(&self, modes: FtModes) {
+        let living = self.among_living();
+        living.take_ft_modes(modes);
+        self.take_ft_modes(modes);
+        self.process().act(|engine| engine.look_at_strict(&living.inner.standing));
+    }
+
+    /// The same for one that is just made.
+    pub(super) fn take_ft_modes(&self, modes: FtModes) {
+        self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
+        let is_strict = modes.comm != FtMode::None && modes.messages == MessageMode::Reset;
+        self.inner.standing.set_strict(is_strict);
+    }
+
+    /// The members of one that is made from this one keep their blank places.
+    pub(super) fn hand_down(&self, child: &Communicator, lease: Option<Arc<Lease>>, seed: u64) -> Result<()> {
+        child.take_ft_modes(self.ft_modes());
+        let (Some(recovered), Some(lease)) = (self.recovered(), lease) else { return Ok(()) };
+        let living = child.group() & recovered.living.group();
+        if living.size() != child.size() {
+            child.keep_places(&living, Kept::Shared(lease), seed)?;
+        }
+        Ok(())
+    }
+
+    /// What it has become by the last recovery; none before there was one that has kept places.
+    #[inline]
+    pub(super) fn recovered(&self) -> Option<&Recovered> {
+        // Who has blank ranks has lost members.
+        if self.inner.standing.is_closed() { self.last_recovered() } else { None }
+    }
+
+    #[cold]
+    fn last_recovered(&self) -> Option<&Recovered> {
+        let mut last = self.inner.recoveries.first.get()?;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        Some(last)
+    }
+
+    /// The communicator of those who live; this one where no rank is blank.
+    #[must_use]
+    pub fn among_living(&self) -> &Communicator {
+        self.recovered().map_or(self, |recovered| &recovered.living)
+    }
+
+    /// The members whose places are not blank.
+    #[must_use]
+    pub fn live(&self) -> &Group {
+        self.among_living().group()
+    }
+
+    /// The members whose places are blank.
+    #[must_use]
+    pub fn blank(&self) -> Group {
+        self.group() - self.live()
+    }
+
+    /// Whether any place is blank.
+    #[inline]
+    #[must_use]
+    pub fn has_blanks(&self) -> bool {
+        self.recovered().is_some()
+    }
+
+    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss.
+    #[inline]
+    #[must_use]
+    pub fn is_blank(&self, rank: Rank) -> bool {
+        match self.recovered() {
+            Some(recovered) => rank.0 < self.size() && recovered.ranks.binary_search(&rank).is_err(),
+            None => false,
+        }
+    }
+
+    /// Sees to it that a rank can be the root of an operation.
+    ///
+    /// # Errors
+    /// [`Class::Root`] where there is no such rank, or its place is blank.
+    #[inline]
+    pub fn check_root(&self, root: Rank) -> Result<()> {
+        if root.0 < self.size() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
+    }
+
+    #[cold]
+    fn no_root(&self, root: Rank) -> Error {
+        let (place, Rank(root), size) = (self.place(), root, self.size());
+        if root < size {
+            let what = format!("{place}: the root is {root}, which is blank: its process has failed");
+            return Error::new(Class::Root, what).remedy("MPIX_Comm_is_blank tells which ranks are");
+        }
+        Error::new(Class::Root, format!("{place}: the root is {root}, ranks are 0 to {}", size - 1))
+    }
+
+    /// How often it has recovered from something, in place.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.recovered().map_or(0, |recovered| recovered.generation)
+    }
+
+    /// Makes it usable again when members have failed or it was revoked, by its mode. It succeeds whoever fails meanwhile, and all
+    /// who live get the same answer. Where nothing has happened, nothing does. Collective over those who live.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all alike, and nothing has
+    /// changed. [`Class::Communicator`] for an inter-communicator. [`Class::Unsupported`] for [`FtMode::Rebuild`].
+    pub fn recover(&self) -> Result<Recovery> {
+        if self.is_inter() {
+            return Err(self.not_for_inter("MPIX_Comm_recover"));
+        }
+        let (process, modes) = (self.process(), self.ft_modes());
+        let current = self.among_living();
+        loop {
+            let number = current.next_agreement();
+            let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
+            let proposal = process.propose_context(attempt_of(seed, 0));
+            let said =
+                Said { free: proposal.free, modes: modes.encode(), keeps: !self.is_revoked_anywhere() };
+            let decision = current.decide(said.encode(), number);
+            let failed = current.members_of(&decision.failed);
+            process.learn(&failed);
+            let agreed = Said::agreed(decision.flags);
+            let refused = match (&agreed, modes.comm) {
+                (None, _) => Some(self.modes_differ()),
+                (_, FtMode::None) => Some(self.no_mode()),
+                (_, FtMode::Rebuild) => Some(self.no_rebuilding()),
+                _ => None,
+            };
+            let is_as_before = failed.is_empty() && agreed.as_ref().is_some_and(|all| all.keeps);
+            if refused.is_some() || is_as_before && modes.comm != FtMode::Shrink {
+                process.contexts().settle(&proposal, 0);
+                return refused.map_or_else(|| Ok(self.recovery(modes.comm, failed)), Err);
+            }
+            let Some(all) = agreed else { continue };
+            let Some(context) = process.contexts().settle(&proposal, all.free) else { continue };
+            let lease = Lease::new(Arc::clone(process), context);
+            return self.go_on_without(current, failed, modes, (lease, seed, all.keeps));
+        }
+    }
+
+    fn recovery(&self, mode: FtMode, failed: Group) -> Recovery {
+        Recovery { communicator: self.clone(), generation: self.generation(), mode, failed }
+    }
+
+    /// The last step of a recovery, in which nobody has to ask anybody.
+    fn go_on_without(
+        &self,
+        current: &Communicator,
+        failed: Group,
+        modes: FtModes,
+        (lease, seed, keeps): (Lease, u64, bool),
+    ) -> Result<Recovery> {
+        match modes.comm {
+            FtMode::Shrink => {
+                let label = self.label_of_child("survivors of ");
+                let group = current.group() - &failed;
+                let child = current.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())?;
+                child.take_ft_modes(modes);
+                let generation = self.generation() + u32::from(!failed.is_empty());
+                Ok(Recovery { communicator: child, generation, mode: modes.comm, failed })
+            }
+            FtMode::Abort => self.process().abort(1),
+            _ => {
+                let keeps = keeps && modes.messages == MessageMode::Continue;
+                let before = self.keep_places(&(current.group() - &failed), Kept::Own(lease), seed)?;
+                self.change_context(&before, keeps);
+                Ok(self.recovery(modes.comm, failed))
+            }
+        }
+    }
+
+    /// From now on only these live. The answer is what was there before.
+    pub(super) fn keep_places(&self, living: &Group, lease: Kept, identity: u64) -> Result<Arc<Standing>> {
+        let lives = |rank: &Rank| self.group().peer(*rank).is_some_and(|peer| living.contains(peer));
+        let ranks: Vec<Rank> = (0..self.size()).map(Rank).filter(lives).collect();
+        let topology = self.inner.topology.as_ref().map(|arranged| Arc::new(arranged.masked(&ranks)));
+        let parts = Parts {
+            process: Arc::clone(self.process()),
+            group: living.clone(),
+            inter: None,
+            lease,
+            identity,
+            label: self.label_of_child("living of "),
+            topology,
+        };
+        let living = Communicator::assemble(parts).ok_or_else(|| self.lost_itself())?;
+        living.take_ft_modes(self.ft_modes());
+        let before = Arc::clone(&self.among_living().inner.standing);
+        let generation = self.generation() + 1;
+        let recovered = Box::new(Recovered { living, ranks, generation, next: OnceLock::new() });
+        let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);
+        if place.set(recovered).is_err() {
+            let what = format!("{}: two threads recover it at once", self.place());
+            return Err(Error::new(Class::Communicator, what));
+        }
+        self.inner.standing.close();
+        Ok(before)
+    }
+
+    /// The context of its messages becomes that of those who live, or stays.
+    fn change_context(&self, before: &Standing, stays: bool) {
+        let own = &self.inner.standing;
+        let is_first_own = std::ptr::eq(before, &**own);
+        if !stays {
+            self.inner
+                .context
+                .store(self.among_living().inner.context.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.process().act(|engine| {
+            if !stays {
+                engine.retire(own);
+            }
+            // A copy's messages go under the context of those who lived when it was made, and go on where they stay.
+            let goes_on = is_first_own || (stays && before.context() == own.context());
+            if !goes_on {
+                engine.retire(before);
+            }
+        });
+        if stays {
+            self.process().failures().acknowledge(own, usize::MAX);
+        }
+    }
+
+    fn is_revoked_anywhere(&self) -> bool {
+        let is_own = self.generation() == 0 || self.context() == self.inner.standing.context();
+        self.among_living().inner.standing.is_revoked() || is_own && self.inner.standing.is_revoked()
+    }
+
+    /// Does what those who live do together.
+    #[cold]
+    pub(super) fn perform_masked(
+        &self,
+        recovered: &Recovered,
+        masked: Masked,
+        (input, output): (Payload<'static>, UserMemory),
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let packed = masked.pack.map(|packed| together(&packed, input, &output));
+        let input = packed.as_ref().map_or(input, sending);
+        match masked.what {
+            Among::Even(collective) => recovered.living.perform(collective, input, output, reduce),
+            Among::Uneven { what, sends, receives } => {
+                let listed = Listed { what, sends: &sends, receives: &receives };
+                recovered.living.perform_uneven(listed, input, output, reduce)
+            }
+        }
+    }
+
+    /// Begins what those who live do together.
+    #[cold]
+    pub(super) fn start_masked(
+        &self,
+        recovered: &Recovered,
+        masked: Masked,
+        buffers: Buffers,
+        (combine, tag, called): (Option<Combine>, Option<i32>, Option<Called>),
+    ) -> Ongoing {
+        let living = &recovered.living;
+        let packed = masked.pack.map(|packed| together(&packed, buffers.input, &buffers.output));
+        let input = packed.as_ref().map_or(buffers.input, sending);
+        let schedule = match masked.what {
+            Among::Even(collective) => collective.schedule(&living.shape()),
+            Among::Uneven { what, sends, receives } => {
+                Listed { what, sends: &sends, receives: &receives }.schedule(&living.shape())
+            }
+        };
+        let buffers = Buffers { input, output: buffers.output };
+        living.start_keeping(schedule, buffers, (combine, tag, called), packed)
+    }
+
+    #[cold]
+    fn modes_differ(&self) -> Error {
+        let what = format!("{}: not all members want to recover by the same modes", self.place());
+        Error::new(Class::Argument, what)
+            .remedy("give the same to MPIX_Comm_set_ft_mode everywhere; nothing has changed")
+    }
+
+    #[cold]
+    fn no_mode(&self) -> Error {
+        let what = format!("{}: its mode is that nothing is done by itself", self.place());
+        Error::new(Class::Argument, what)
+            .remedy("say what is to be done by MPIX_Comm_set_ft_mode, or shrink it")
+    }
+
+    #[cold]
+    fn no_rebuilding(&self) -> Error {
+        let what = format!("{}: processes cannot be started again yet", self.place());
+        Error::new(Class::Unsupported, what).remedy("choose MPIX_FT_MODE_BLANK or MPIX_FT_MODE_SHRINK")
+    }
+}
+
+impl Arranged {
+    /// The same for those who live, by their new numbers: nobody is where a neighbour was who is blank.
+    fn masked(&self, living: &[Rank]) -> Arranged {
+        let number = |rank: Rank| living.binary_search(&rank).ok().map(|at| Rank(at as u32));
+        let all = |ranks: &[Option<Rank>]| ranks.iter().map(|rank| rank.and_then(number)).collect();
+        let neighbourhood = self.neighbourhood.as_ref().map(|before| Neighbourhood {
+            here: number(before.here).unwrap_or(before.here),
+            sources: all(&before.sources),
+            destinations: all(&before.destinations),
+            is_paired: before.is_paired,
+        });
+        Arranged { topology: self.topology.clone(), neighbourhood }
+    }
+}
+
+/// Parts of a contribution, one behind the other.
+fn together(packed: &Packed, input: Payload<'static>, output: &UserMemory) -> Heap {
+    let from = if packed.in_place { giving(output) } else { input };
+    let room = Heap::new(packed.parts.iter().map(|part| part.bytes).sum());
+    let (mut memory, mut at) = (room.memory(), 0);
+    for part in &packed.parts {
+        memory.write_at(at, from.part(part.offset, part.bytes));
+        at += part.bytes;
+    }
+    room
+}
+
+const ALL: [FtMode; 5] = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
+/// Keeps the numbers of communicators that have recovered apart from those of others.
+const RECOVERED: u64 = 0x0072_6563_6f76_6572;

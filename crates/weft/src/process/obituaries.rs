@@ -1,0 +1,117 @@
+//! What the launcher tells of processes that have failed.
+
+use std::sync::atomic::Ordering;
+
+use fabric::{FabricError, Fault, Peer};
+use messaging::{Engine, Failure, Failures};
+
+use super::Process;
+use crate::error::Class;
+use crate::fabrics::{Fabrics, Ledger};
+use crate::group::Group;
+
+impl Process {
+    /// From now on the launcher's ledger is looked at by who waits.
+    pub(crate) fn read_from(&mut self, ledger: Ledger) {
+        self.ledger = Some(ledger);
+    }
+
+    /// What is known of failures here.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Whether the launcher leaves those alive who survive, and tells who has failed; alike at all processes.
+    #[inline]
+    #[must_use]
+    pub fn is_told_of_failures(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// One call of the engine that others may wait for.
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
+        self.with(act)
+    }
+
+    /// Learns what there is to know of failures just now.
+    pub(crate) fn notice_failures(&self) {
+        let mut engine = self.hold();
+        self.turn(&mut engine);
+        self.read_ledger(&mut engine);
+    }
+
+    /// Looks at the ledger, for who has waited or asked in vain.
+    #[inline]
+    pub(super) fn read_ledger(&self, engine: &mut Engine<Fabrics>) {
+        if let Some(ledger) = &self.ledger
+            && ledger.count() != self.read.load(Ordering::Relaxed)
+        {
+            self.read_on(engine, ledger);
+        }
+    }
+
+    #[cold]
+    fn read_on(&self, engine: &mut Engine<Fabrics>, ledger: &Ledger) {
+        let count = ledger.count();
+        let first = self.read.swap(count, Ordering::Relaxed);
+        let failed: Vec<Peer> = (first..count).filter_map(|at| ledger.peer(at)).collect();
+        self.receive_what_is_left(engine);
+        for peer in failed {
+            let what = format!(
+                "process {} has ended\nThe launcher has told how it ended, and its own messages may say why.",
+                peer.0
+            );
+            engine.bury(peer, FabricError { fabric: "weftrun", fault: Fault::Died, what });
+        }
+        engine.progress();
+        if self.is_shared() {
+            self.rouse(engine);
+        }
+    }
+
+    /// Learns of failures from the others.
+    pub(crate) fn learn(&self, failed: &Group) {
+        self.act(|engine| self.learn_at(engine, failed));
+    }
+
+    /// The same by who has the engine in hand.
+    pub(crate) fn learn_at(&self, engine: &mut Engine<Fabrics>, failed: &Group) {
+        let news: Vec<Peer> = failed.iter().filter(|peer| !engine.is_lost(*peer)).collect();
+        if news.is_empty() {
+            return;
+        }
+        self.receive_what_is_left(engine);
+        for peer in news {
+            let what = format!("process {} has ended\nOther processes have learned of it first.", peer.0);
+            engine.bury(peer, FabricError { fabric: "weft", fault: Fault::Died, what });
+        }
+        engine.progress();
+    }
+
+    /// What a process has sent before it ended is here by now, and is received before anybody hears of its end.
+    fn receive_what_is_left(&self, engine: &mut Engine<Fabrics>) {
+        let mut in_vain = 0;
+        for _ in 0..TURNS_MAX {
+            in_vain = if engine.progress() == 0 { in_vain + 1 } else { 0 };
+            if in_vain == TURNS_IN_VAIN {
+                return;
+            }
+        }
+    }
+}
+
+/// The kind of error that a failure is.
+pub(crate) fn failure_class(failure: &Failure) -> Class {
+    match failure {
+        Failure::Truncated { .. } => Class::Truncated,
+        Failure::Lost(_) => Class::ProcFailed,
+        Failure::Unacknowledged(_) => Class::ProcFailedPending,
+        Failure::Revoked => Class::Revoked,
+    }
+}
+
+/// A turn may look at some ways only; so many look at all.
+const TURNS_IN_VAIN: u32 = 64;
+/// The living may always have something to say.
+const TURNS_MAX: u32 = 4096;

@@ -1,0 +1,202 @@
+//! The ledger: where a launcher that leaves survivors alive writes which processes have ended.
+//!
+//! It is memory of its own, for jobs over any fabric. The launcher alone writes, and only what it knows for sure, having
+//! seen the end of the process; the ranks map it for reading, and the kernel holds them to it.
+//!
+//! ```text
+//! word 0      how many have ended
+//! word 1 ..   their numbers, in the order in which they have
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fabric::Peer;
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::SealFlags;
+
+use crate::bell;
+use crate::layout::PAGE;
+use crate::memory::{Mapped, Memory};
+use crate::seat::Seat;
+use crate::segment::{self, Segment, SegmentError};
+use crate::sync::Ordering;
+
+/// What a rank reads.
+pub struct Ledger {
+    memory: Mapped,
+    peers: u32,
+}
+
+/// What the launcher writes.
+pub struct LedgerWriter {
+    ledger: Ledger,
+    file: OwnedFd,
+    /// The seats of those who share memory, whose bells are rung.
+    segment: Option<Segment>,
+}
+
+impl Ledger {
+    /// Maps the ledger of a job of so many processes, after checking that it is one: a descriptor comes from outside.
+    ///
+    /// # Errors
+    /// [`SegmentError::Foreign`], [`SegmentError::Resources`].
+    pub fn adopt(file: &OwnedFd, peers: u32) -> Result<Ledger, SegmentError> {
+        let foreign = |what: String| SegmentError::Foreign(what);
+        let there = rustix::fs::fstat(file).map_err(|errno| foreign(errno.to_string()))?.st_size as u64;
+        let bytes = ledger_bytes(peers);
+        if there != bytes as u64 {
+            return Err(foreign(format!(
+                "it holds {there} bytes, and the ledger of {peers} ranks has {bytes}"
+            )));
+        }
+        let seals = rustix::fs::fcntl_get_seals(file).map_err(|errno| foreign(errno.to_string()))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(foreign("it could be cut short while it is in use".into()));
+        }
+        let mapping = MmapOptions::new().len(bytes).map_raw_read_only(file);
+        Ok(Ledger { memory: Mapped::new(mapped(mapping)?), peers })
+    }
+
+    /// How many have ended.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.memory.word(0).load(Ordering::Acquire)
+    }
+
+    /// The process that was the `at`th to end; none where there is no such.
+    #[must_use]
+    pub fn peer(&self, at: u32) -> Option<Peer> {
+        if at >= self.count().min(self.peers) {
+            return None;
+        }
+        let peer = self.memory.word(4 + 4 * at as usize).load(Ordering::Relaxed);
+        (peer < self.peers).then_some(Peer(peer))
+    }
+}
+
+impl LedgerWriter {
+    /// Makes the ledger of a job of so many processes. Those who share `segment` are woken by what is written.
+    ///
+    /// # Errors
+    /// [`SegmentError::Resources`], [`SegmentError::System`].
+    pub fn create(peers: u32, segment: Option<OwnedFd>) -> Result<LedgerWriter, SegmentError> {
+        let (bytes, doing) = (ledger_bytes(peers), "reserving the ledger of failures");
+        let file = segment::anonymous(c"weft-failures")
+            .map_err(|errno| segment::exhausted("making the ledger of failures", bytes as u64, errno))?;
+        segment::resize(&file, bytes as u64)?;
+        segment::reserve(&file, 0, bytes as u64)
+            .map_err(|errno| segment::exhausted(doing, bytes as u64, errno))?;
+        let mapping = mapped(MmapOptions::new().len(bytes).map_raw(&file))?;
+        let shut = SealFlags::SHRINK | SealFlags::GROW;
+        // Older kernels (before 5.1) cannot shut others out from writing.
+        rustix::fs::fcntl_add_seals(&file, shut | SealFlags::FUTURE_WRITE)
+            .or_else(|_| rustix::fs::fcntl_add_seals(&file, shut))
+            .map_err(|errno| segment::system("sealing the ledger of failures", errno))?;
+        let segment = segment.map(|file| Segment::adopt(file, peers)).transpose()?;
+        Ok(LedgerWriter { ledger: Ledger { memory: Mapped::new(mapping), peers }, file, segment })
+    }
+
+    /// The descriptor, to be handed to the ranks.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written again.
+    pub fn write(&mut self, peer: Peer) {
+        let memory = &self.ledger.memory;
+        let count = self.ledger.count();
+        let is_known = (0..count).any(|at| self.ledger.peer(at) == Some(peer));
+        if is_known || count >= self.ledger.peers {
+            return;
+        }
+        memory.word(4 + 4 * count as usize).store(peer.0, Ordering::Relaxed);
+        memory.word(0).store(count + 1, Ordering::Release);
+        let Some(segment) = &self.segment else { return };
+        for number in 0..segment.seats() {
+            let seat = Seat::at(segment.layout().seat_at(number));
+            seat.strike(segment.memory());
+            bell::wake(segment.memory(), seat);
+        }
+    }
+}
+
+impl std::fmt::Debug for LedgerWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LedgerWriter({} of {} have ended)", self.ledger.count(), self.ledger.peers)
+    }
+}
+
+fn mapped(mapping: std::io::Result<MmapRaw>) -> Result<MmapRaw, SegmentError> {
+    mapping.map_err(|error| segment::no_address_space("mapping the ledger of failures", PAGE as u64, &error))
+}
+
+fn ledger_bytes(peers: u32) -> usize {
+    (4 + 4 * peers as usize).next_multiple_of(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use fabric::{Bell, Fabric};
+
+    use super::*;
+    use crate::segment::anew;
+    use crate::{Settings, Shm};
+    use std::os::fd::AsRawFd;
+
+    fn readers(writer: &LedgerWriter, peers: u32) -> Result<Ledger, SegmentError> {
+        Ledger::adopt(&writer.file().try_clone_to_owned().unwrap(), peers)
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_its_order_and_once() {
+        let mut writer = LedgerWriter::create(3, None).unwrap();
+        let ledger = readers(&writer, 3).unwrap();
+        assert_eq!((ledger.count(), ledger.peer(0)), (0, None));
+        for peer in [2, 0, 2] {
+            writer.write(Peer(peer));
+        }
+        let read: Vec<_> = (0..4).map(|at| ledger.peer(at)).collect();
+        assert_eq!((ledger.count(), &read[..]), (2, &[Some(Peer(2)), Some(Peer(0)), None, None][..]));
+    }
+
+    #[test]
+    fn only_the_launcher_can_write() {
+        let writer = LedgerWriter::create(3, None).unwrap();
+        let seals = rustix::fs::fcntl_get_seals(writer.file()).unwrap();
+        if seals.contains(SealFlags::FUTURE_WRITE) {
+            assert!(
+                MmapOptions::new().len(PAGE).map_raw(&writer.file().try_clone_to_owned().unwrap()).is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn something_else_is_no_board() {
+        let writer = LedgerWriter::create(3, None).unwrap();
+        let error = readers(&writer, 5000).map(|ledger| ledger.count()).unwrap_err();
+        assert!(error.to_string().contains("the ledger of 5000 ranks"), "{error}");
+        let cut = segment::anonymous(c"weft-test").unwrap();
+        segment::resize(&cut, PAGE as u64).unwrap();
+        assert!(Ledger::adopt(&cut, 3).is_err(), "it could be cut short");
+    }
+
+    #[test]
+    fn who_sleeps_is_woken() {
+        let file = Segment::create(2).unwrap();
+        let rank = Segment::adopt(anew(file.as_raw_fd()).unwrap(), 2).unwrap();
+        let shm = Shm::open(rank, 1, vec![Peer(0), Peer(1)], Settings::default()).unwrap();
+        let mut writer = LedgerWriter::create(2, Some(file)).unwrap();
+        let (bell, since) = (shm.bell(), Instant::now());
+        let armed = bell.arm();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| bell.sleep(armed, Duration::from_secs(60)));
+            writer.write(Peer(0));
+            sleeper.join().unwrap();
+        });
+        assert!(since.elapsed() < Duration::from_secs(60), "nobody was woken");
+    }
+}

@@ -1,0 +1,176 @@
+//! Operations of two members on a board one behind another, so many that entries come to stand where others stood. (Three that wait
+//! for each other have more orders than can be tried.)
+
+use fabric::Payload;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Futex, model};
+use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS};
+use crate::memory::Lines;
+use crate::places::{Course, Places, is_room};
+use crate::seat::Seat;
+
+/// What the members do: everybody writes and reads all, or one writes and the others read.
+#[derive(Clone, Copy)]
+enum Step {
+    Exchange,
+    Bcast(u32),
+}
+
+#[test]
+fn exchanges_of_two_are_whole_round_all_entries() {
+    operations(2, &[Step::Exchange; BOARD_DEPTH as usize + 1]);
+}
+
+#[test]
+fn a_root_ahead_writes_over_nothing_unread() {
+    operations(2, &[Step::Bcast(0); BOARD_DEPTH as usize + 2]);
+}
+
+#[test]
+fn roots_in_turn_write_over_nothing_unread() {
+    operations(2, &[Step::Bcast(0), Step::Bcast(1), Step::Bcast(0), Step::Exchange, Step::Bcast(1)]);
+}
+
+/// A member that sleeps is woken by the entry it waits for.
+#[test]
+fn nobody_sleeps_through_an_entry() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let futex = Arc::new(Futex::default());
+        let (theirs, waker, writer) = (memory.clone(), futex.clone(), members[0]);
+        let number = Course::default().next();
+        let writing = thread::spawn(move || {
+            writer.put(&*theirs, number, [Payload::EMPTY; 2]);
+            if writer.is_awaited(&*theirs) && seat(1).must_wake(&*theirs) {
+                waker.wake();
+            }
+        });
+        let has = || members[1].has(&*memory, 0, number);
+        members[1].await_others(&*memory);
+        while !has() {
+            let armed = seat(1).arm(&*memory);
+            let is_late = has();
+            if !is_late {
+                futex.wait(seat(1).bell(&*memory), armed);
+            }
+            seat(1).disarm(&*memory);
+        }
+        members[1].await_no_more(&*memory);
+        writing.join().unwrap();
+    });
+}
+
+/// The last who leaves a board makes it clean: nobody else still looks at it.
+#[test]
+fn one_member_is_the_last_on_a_board() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, other) = (memory.clone(), members[1]);
+        let first = members[0].through(&*memory, 1);
+        let leaving = thread::spawn(move || {
+            other.put(&*theirs, first, [Payload::from(&[1u8; 4][..]), Payload::EMPTY]);
+            leave(other, &theirs)
+        });
+        let last = leave(members[0], &memory);
+        assert!(last != leaving.join().unwrap(), "one of both");
+    });
+}
+
+fn leave(places: Places, memory: &Arc<Lines>) -> bool {
+    let last = places.leave(&**memory);
+    if last {
+        Places::found(&**memory, BOARD, 1);
+        Places::new(BOARD, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);
+    }
+    last
+}
+
+/// All members do these, by the rules of the caller above.
+fn operations(members: u32, steps: &'static [Step]) {
+    model(move || {
+        let (memory, places) = founded(members);
+        let others: Vec<_> = places[1..]
+            .iter()
+            .map(|&places| {
+                let memory = memory.clone();
+                thread::spawn(move || run(places, &memory, steps))
+            })
+            .collect();
+        run(places[0], &memory, steps);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
+    let mut course = Course::default();
+    let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
+    for step in steps {
+        let number = course.begin();
+        match *step {
+            Step::Exchange => {
+                give(places, memory, &mut course);
+                others(places, here).for_each(|place| hear(places, memory, (place, number)));
+                course.heard_all();
+            }
+            Step::Bcast(root) if root == here => give(places, memory, &mut course),
+            Step::Bcast(root) => {
+                hear(places, memory, (root, number));
+                course.heard_one();
+            }
+        }
+        places.pass(&**memory, number);
+    }
+}
+
+/// The same as in the crate above, but that it looks for ever.
+fn give(places: Places, memory: &Arc<Lines>, course: &mut Course) {
+    let number = course.number();
+    if !course.has_room(number) {
+        let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
+        let mut least = number;
+        for place in others(places, here) {
+            until(|| is_room(number, places.through(&**memory, place)));
+            let through = places.through(&**memory, place);
+            if crate::places::is_before(through, least) {
+                least = through;
+            }
+        }
+        course.all_through(least);
+    }
+    places.put(&**memory, number, [Payload::from(&[number as u8; 3][..]), Payload::EMPTY]);
+}
+
+fn hear(places: Places, memory: &Arc<Lines>, (place, number): (u32, u32)) {
+    until(|| places.has(&**memory, place, number));
+    let bytes = places.bytes(&**memory, place, number);
+    let come = places.read(&**memory, (place, number), bytes, |payload| payload.to_vec());
+    assert_eq!(come, [number as u8; 3]);
+}
+
+fn others(places: Places, here: u32) -> impl Iterator<Item = u32> {
+    (0..places.members()).filter(move |&place| place != here)
+}
+
+fn until(so: impl Fn() -> bool) {
+    while !so() {
+        thread::yield_now();
+    }
+}
+
+/// A board in fresh memory, as all its members see it, behind a seat for each.
+fn founded(members: u32) -> (Arc<Lines>, Vec<Places>) {
+    let memory = Lines::shared(BOARD + BOARD_PLACES + members as usize * BOARD_PLACE_BYTES);
+    Places::found(&*memory, BOARD, members);
+    (memory, (0..members).map(|here| Places::new(BOARD, here, members)).collect())
+}
+
+fn seat(place: u32) -> Seat {
+    Seat::at(place as usize * (SEAT_KNOCKS + LINE))
+}
+
+/// Behind two seats.
+const BOARD: usize = 2 * (SEAT_KNOCKS + LINE);

@@ -1,0 +1,321 @@
+//! The places of a board: what its members write and read there, and the numbers by which they know what is whose turn.
+//!
+//! **Numbers.** Operations are counted alike by all members, round and round: from a little before the numbers come round, so
+//! that every program is past that soon. What a member wrote long ago has the number of an operation to come, once they
+//! have; so each member [renews](Places::renew) its place [now and then](Course::is_renewal_due), whether it
+//! has written meanwhile or not.
+
+use fabric::Payload;
+
+use crate::layout::{
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
+    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
+};
+use crate::memory::Memory;
+use crate::sync::{Ordering, light_barrier};
+
+/// The places of a board, as one of its members sees them.
+#[derive(Clone, Copy)]
+pub struct Places {
+    /// Where the board stands.
+    at: usize,
+    /// This member's place.
+    here: u32,
+    members: u32,
+}
+
+/// How far a member is on a board, and how far it knows all members to be. It is told of each operation.
+#[derive(Debug)]
+pub struct Course {
+    /// The number of the last operation that has begun here.
+    number: u32,
+    /// All members are through with the entries up to this number.
+    read_by_all: u32,
+}
+
+impl Places {
+    pub fn new(at: usize, here: u32, members: u32) -> Places {
+        Places { at, here, members }
+    }
+
+    /// Makes the places of so many members ready for the first operation, and counts these.
+    pub fn found(memory: &impl Memory, at: usize, members: u32) {
+        for here in 0..members {
+            let places = Places::new(at, here, members);
+            memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
+            places.renew(memory, BEFORE_ALL.wrapping_add(1));
+        }
+        memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
+        memory.word(at).store(members, Ordering::Release);
+    }
+
+    /// Leaves the board; true for the last member.
+    pub fn leave(&self, memory: &impl Memory) -> bool {
+        memory.word(self.at).fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    #[inline]
+    pub fn members(&self) -> u32 {
+        self.members
+    }
+
+    #[inline]
+    pub fn is_here(&self, place: u32) -> bool {
+        self.here == place
+    }
+
+    #[inline]
+    pub fn put(&self, memory: &impl Memory, number: u32, [front, back]: [Payload<'_>; 2]) {
+        debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
+        let entry = self.entry_at(self.here, number);
+        let front = front.part(0, BOARD_PAYLOAD_BYTES_MAX);
+        let back = back.part(0, BOARD_PAYLOAD_BYTES_MAX - front.bytes());
+        memory.put(entry + BOARD_PAYLOAD, front);
+        if back.bytes() > 0 {
+            memory.put(entry + BOARD_PAYLOAD + front.bytes(), back);
+        }
+        memory.put_words(entry + BOARD_BYTES_WORD, [(front.bytes() + back.bytes()) as u32]);
+        memory.word(entry).store(number, Ordering::Release);
+    }
+
+    #[inline]
+    pub fn has(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
+        place < self.members && memory.word(self.entry_at(place, number)).load(Ordering::Acquire) == number
+    }
+
+    #[inline]
+    pub fn bytes(&self, memory: &impl Memory, place: u32, number: u32) -> usize {
+        let [bytes] = memory.take_words::<1>(self.entry_at(place, number) + BOARD_BYTES_WORD);
+        (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
+    }
+
+    #[inline]
+    pub fn read<R>(
+        &self,
+        memory: &impl Memory,
+        (place, number): (u32, u32),
+        bytes: usize,
+        reader: impl FnOnce(Payload<'_>) -> R,
+    ) -> R {
+        let at = self.entry_at(place, number) + BOARD_PAYLOAD;
+        memory.read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    }
+
+    #[inline]
+    pub fn pass(&self, memory: &impl Memory, number: u32) {
+        memory.word(self.through_at(self.here)).store(number, Ordering::Release);
+    }
+
+    #[inline]
+    pub fn through(&self, memory: &impl Memory, place: u32) -> u32 {
+        memory.word(self.through_at(place)).load(Ordering::Acquire)
+    }
+
+    /// Gives all of this member's entries the numbers before `number`, as if they had been written and read.
+    pub fn renew(&self, memory: &impl Memory, number: u32) {
+        for before in (1..=BOARD_DEPTH).map(|back| number.wrapping_sub(back)) {
+            memory.word(self.entry_at(self.here, before)).store(before, Ordering::Relaxed);
+        }
+    }
+
+    pub fn await_others(&self, memory: &impl Memory) {
+        memory.word(self.at + BOARD_WAITING).fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn await_no_more(&self, memory: &impl Memory) {
+        memory.word(self.at + BOARD_WAITING).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether a member waits that may sleep; to be asked after something was written for it.
+    #[inline]
+    pub fn is_awaited(&self, memory: &impl Memory) -> bool {
+        // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
+        // it waits.
+        light_barrier();
+        memory.word(self.at + BOARD_WAITING).load(Ordering::Relaxed) != 0
+    }
+
+    /// Where the line stands that says how far a member is; that of the last one for those that do not exist.
+    #[inline(always)]
+    fn through_at(&self, place: u32) -> usize {
+        self.at + BOARD_PLACES + place.min(self.members - 1) as usize * BOARD_PLACE_BYTES
+    }
+
+    /// Where its entry of that number stands.
+    #[inline(always)]
+    fn entry_at(&self, place: u32, number: u32) -> usize {
+        self.through_at(place) + 2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
+    }
+}
+
+impl Default for Course {
+    fn default() -> Course {
+        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL }
+    }
+}
+
+impl Course {
+    /// The number of the last operation that has begun here.
+    #[inline(always)]
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The number of the next one.
+    #[inline(always)]
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.number.wrapping_add(1)
+    }
+
+    /// The next one begins; its number.
+    #[inline(always)]
+    pub fn begin(&mut self) -> u32 {
+        self.number = self.next();
+        self.number
+    }
+
+    /// Whether all members are known to be through with the entry whose place that of this number takes.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_room(&self, number: u32) -> bool {
+        is_room(number, self.read_by_all)
+    }
+
+    /// All members have said that they are through with the entries up to that number.
+    pub fn all_through(&mut self, number: u32) {
+        self.read_by_all = number;
+    }
+
+    /// Another member's entry of the last operation is there: it knew that all are through with the one whose place it takes.
+    pub fn heard_one(&mut self) {
+        let least = self.number.wrapping_sub(BOARD_DEPTH);
+        if is_before(self.read_by_all, least) {
+            self.read_by_all = least;
+        }
+    }
+
+    /// All entries of the last operation are there: who has written one is through with all before.
+    #[inline(always)]
+    pub fn heard_all(&mut self) {
+        self.read_by_all = self.number.wrapping_sub(1);
+    }
+
+    /// Whether members [renew](Places::renew) their places before they begin the operation of that number; when all are
+    /// through with the one before.
+    #[inline]
+    #[must_use]
+    pub fn is_renewal_due(number: u32) -> bool {
+        number.is_multiple_of(RENEWAL_INTERVAL)
+    }
+}
+
+/// Whether an entry may be written, where everybody is through up to a number.
+#[inline(always)]
+#[must_use]
+pub fn is_room(number: u32, through: u32) -> bool {
+    !is_before(through, number.wrapping_sub(BOARD_DEPTH))
+}
+
+/// Of two numbers that are less than half a round apart.
+#[inline(always)]
+#[must_use]
+pub fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
+/// The number before the first: a hundred before they come round.
+const BEFORE_ALL: u32 = 0u32.wrapping_sub(101);
+/// A quarter of a round, so that no entry is as old as half of one.
+const RENEWAL_INTERVAL: u32 = 1 << 30;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::layout::PAGE;
+    use crate::memory::Mapped;
+
+    fn founded(members: u32) -> (Mapped, Vec<Places>) {
+        let memory = Mapped::heap(2 * PAGE + members as usize * BOARD_PLACE_BYTES);
+        Places::found(&memory, PAGE, members);
+        (memory, (0..members).map(|here| Places::new(PAGE, here, members)).collect())
+    }
+
+    /// Waits for another thread.
+    fn until(so: impl Fn() -> bool) {
+        while !so() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Exchanges and broadcasts in turn, some of them before the numbers come round and some afterwards.
+    fn operations(places: Places, memory: &Mapped, operations: u32) {
+        let mut course = Course::default();
+        let others: Vec<u32> = (0..places.members()).filter(|&place| !places.is_here(place)).collect();
+        for _ in 0..operations {
+            let number = course.begin();
+            let root = number % places.members();
+            let writes = |place: &u32| number.is_multiple_of(2) || *place == root;
+            if Course::is_renewal_due(number) {
+                let before = number.wrapping_sub(1);
+                others.iter().for_each(|&place| until(|| !is_before(places.through(memory, place), before)));
+                places.renew(memory, number);
+            }
+            if writes(&places.here) {
+                others.iter().for_each(|&place| until(|| is_room(number, places.through(memory, place))));
+                places.put(memory, number, [Payload::from(&[number as u8; 37][..]), Payload::EMPTY]);
+            }
+            for &place in others.iter().filter(|place| writes(place)) {
+                until(|| places.has(memory, place, number));
+                assert_eq!(places.bytes(memory, place, number), 37, "operation {number:#x}, place {place}");
+                let come = places.read(memory, (place, number), 37, |payload| payload.to_vec());
+                assert_eq!(come, [number as u8; 37]);
+            }
+            places.pass(memory, number);
+        }
+    }
+
+    #[test]
+    fn operations_go_on_where_numbers_come_round() {
+        let (memory, members) = founded(3);
+        let rounds = if cfg!(miri) { 110 } else { 1000 };
+        assert!(Course::default().number() > u32::MAX - rounds);
+        std::thread::scope(|scope| {
+            for &places in &members {
+                let memory = &memory;
+                scope.spawn(move || operations(places, memory, rounds));
+            }
+        });
+    }
+
+    /// Nobody waits for everybody's numbers to come round in a test: their end is played.
+    #[test]
+    fn what_was_written_a_round_ago_is_no_entry_to_come() {
+        let (memory, members) = founded(2);
+        members[1].put(&memory, 5, [Payload::from(&[1u8; 3][..]), Payload::EMPTY]);
+        assert!(members[0].has(&memory, 1, 5));
+        let due: Vec<u32> = (0..4u32).map(|quarter| (quarter + 1).wrapping_mul(1 << 30)).collect();
+        assert!(due.iter().all(|&number| Course::is_renewal_due(number)), "{due:x?}");
+        for &number in &due {
+            members[1].renew(&memory, number);
+            assert!(
+                (0..1000).all(|ahead| !members[0].has(&memory, 1, number.wrapping_add(ahead))),
+                "{number:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_board_is_ready_for_its_first_operation() {
+        let (memory, members) = founded(2);
+        let mut course = Course::default();
+        assert!((1..=BOARD_DEPTH).all(|ahead| course.has_room(course.number().wrapping_add(ahead))));
+        assert!(!course.has_room(course.number().wrapping_add(BOARD_DEPTH + 1)));
+        assert_eq!(members[0].through(&memory, 1), course.number());
+        let first = course.begin();
+        assert!((0..8).all(|ahead| !members[0].has(&memory, 1, first.wrapping_add(ahead))));
+        course.heard_all();
+        assert!(course.has_room(first.wrapping_add(3)) && !course.has_room(first.wrapping_add(4)));
+    }
+}
