@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use fabric::{FabricError, Peer};
 use rustix::io::Errno;
 
+use crate::frame::Frame;
 use crate::handshake::{
     ANSWER_BYTES, Answer, BadText, HELLO_BYTES, Hello, Refusal, Secret, Transcript, VERDICT_BYTES, Verdict,
     foreign_version, is_answer_proved, proof,
@@ -146,6 +147,16 @@ impl Opening {
             return Outcome::Failed(unreachable(&self.pair, &self.tried()));
         }
         Outcome::Going { stepped }
+    }
+
+    /// This process leaves. The peer may have taken a dial whose proof is out, or take it yet: it finds a goodbye behind the proof.
+    pub(crate) fn say_goodbye(&self) {
+        for dial in &self.dials {
+            if let DialState::Proving { socket, .. } = &dial.state {
+                // Whoever does not hear it hears that the connection ends.
+                let _ = send_text(socket, &Frame::of_goodbye());
+            }
+        }
     }
 
     /// One step of each dial that can make one; whether any could.

@@ -31,6 +31,7 @@ mod meeting;
 mod tests;
 mod watching;
 
+use meeting::FAREWELL;
 use watching::Favourite;
 
 /// Sockets and one poller.
@@ -64,6 +65,8 @@ pub struct Tcp {
     turns: usize,
     /// Whether something is due by time.
     is_waiting: bool,
+    /// So long a process that leaves tries to tell its peers.
+    leaves_until: Option<Instant>,
     /// Whether the poller watches the open links.
     is_watching: bool,
     favourite: Favourite,
@@ -140,6 +143,7 @@ impl Tcp {
             batch: Batch::new(),
             turns: 0,
             is_waiting: false,
+            leaves_until: None,
             is_watching: false,
             favourite: Favourite::default(),
         })
@@ -312,6 +316,14 @@ impl Fabric for Tcp {
             }
         }
         is_empty
+    }
+
+    fn leave(&mut self) -> bool {
+        self.stop_gathering();
+        let until = *self.leaves_until.get_or_insert_with(|| Instant::now() + FAREWELL);
+        let is_late = until <= Instant::now();
+        let count = self.links.len() as u32;
+        (0..count).fold(true, |left, index| self.part_from(index, is_late) && left)
     }
 }
 

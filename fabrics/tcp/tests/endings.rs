@@ -34,6 +34,55 @@ fn an_end_in_good_order_is_no_loss() {
 }
 
 #[test]
+fn who_leaves_says_goodbye_and_may_live_on() {
+    let ([mut left, mut right], [_, to_left]) = met();
+    assert!(right.post(to_left, 9));
+    assert!(right.tcp.leave(), "there is room for a goodbye");
+    for _ in 0..1000 {
+        left.poll();
+    }
+    assert!(left.tcp.has_ended(Peer(1)), "it was told");
+    assert_eq!(left.heard.numbers(1), [0, 9], "what was sent before is here");
+    // As at the end of a process that says nothing more.
+    std::mem::forget(right);
+    for _ in 0..1000 {
+        left.poll();
+    }
+    assert!(left.heard.lost.is_empty(), "{:?}", left.heard.lost);
+}
+
+/// One dials and leaves after each number of turns: whenever the other has taken the connection, it finds a goodbye there.
+#[test]
+fn who_leaves_while_it_dials_is_not_lost() {
+    let mut taken = 0;
+    for turns in 0..40 {
+        let (mut left, mut right) = (Process::open(0), Process::open(1));
+        let _ = right.connect(&left, 0);
+        for turn in 0..turns {
+            // The one who is dialled sometimes lags behind.
+            right.poll();
+            if turn % 3 != 0 {
+                left.poll();
+            }
+        }
+        let mut one = [left];
+        until("leaving", &mut one, |one| {
+            one[0].poll();
+            right.poll();
+            right.tcp.leave()
+        });
+        let [mut left] = one;
+        for _ in 0..100 {
+            left.poll();
+        }
+        assert!(left.heard.lost.is_empty(), "after {turns} turns: {:?}", left.heard.lost);
+        taken += u32::from(left.tcp.has_ended(Peer(1)));
+        std::mem::forget(right);
+    }
+    assert!(taken > 0, "in none of the cases the connection was taken");
+}
+
+#[test]
 fn a_message_to_one_that_has_ended_is_a_loss() {
     let ([mut left, right], [to_right, _]) = met();
     drop(right);

@@ -89,11 +89,7 @@ impl Communicator {
         let failed = of.members_of(&decision.failed);
         // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
         self.process().learn(&failed);
-        Agreed {
-            flags: decision.flags as u32,
-            failed,
-            is_acknowledged: decision.is_acknowledged,
-        }
+        Agreed { flags: decision.flags as u32, failed, is_acknowledged: decision.is_acknowledged }
     }
 
     /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and in a revoked

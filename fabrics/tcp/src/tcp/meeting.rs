@@ -186,6 +186,36 @@ impl Tcp {
     }
 }
 
+impl Tcp {
+    /// Says goodbye to a peer, and closes the connection; false while the socket is full, unless it `is_late`. A process may live
+    /// on after it has left, and what ends without a goodbye is a loss to the peer.
+    pub(super) fn part_from(&mut self, index: u32, is_late: bool) -> bool {
+        let link = &mut self.links[index as usize];
+        let who = match &mut link.state {
+            State::Open(open) => {
+                if !open.say_goodbye() && !open.has_failed() && !is_late {
+                    self.note_blocked(index);
+                    return false;
+                }
+                close(open);
+                open.who().into()
+            }
+            State::Opening(opening) => {
+                opening.say_goodbye();
+                who(link.peer, opening.there_host(), None).into()
+            }
+            State::Ended { .. } | State::Failing(_) | State::Lost => return true,
+        };
+        link.state = State::Ended { who };
+        self.opening.retain(|opening| *opening != index);
+        if self.inbox_of.take_if(|of| *of == index).is_some() {
+            self.inbox.clear();
+        }
+        self.forget(index);
+        true
+    }
+}
+
 impl Drop for Tcp {
     /// Says goodbye on every connection, so that the peers see an end in good order. A panic is none.
     fn drop(&mut self) {
@@ -211,6 +241,11 @@ fn farewell(open: &mut Open, until: Instant) {
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(&open.socket, PollFlags::OUT)], Some(&left));
     }
+    close(open);
+}
+
+/// Ends what goes to the peer, after all that is on its way.
+fn close(open: &Open) {
     let _ = rustix::net::shutdown(&open.socket, rustix::net::Shutdown::Write);
     open.discard_unread();
 }
@@ -226,4 +261,4 @@ fn who(peer: Peer, host: &str, remote: Option<SocketAddr>) -> String {
 
 /// How long the end waits for full sockets, all together. A peer that does not read for so long is told of a
 /// loss, which is what it is then.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
