@@ -99,16 +99,17 @@ impl Place {
         for fabric in FABRICS {
             let asked = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"];
             // In turns no message comes before it is asked for, and none is kept.
-            let written = match self.run(fabric, "turns", &asked) {
-                Ok((_, written)) => written,
+            let (finished, written) = match self.run(fabric, "turns", &asked) {
+                Ok(ran) => ran,
                 Err(account) if ABSENT.iter().any(|words| account.contains(words)) => {
                     println!("LEFT OUT  locks of a small message over {fabric}: it is not here");
                     continue;
                 }
                 Err(account) => return Err(account),
             };
+            let messages = messages(&finished.output)?;
             for ((name, _), text) in COUNTED.into_iter().zip(written) {
-                let verdict = locked::judge(&locked, &locked::executed(&text, LIBRARY));
+                let verdict = locked::judge(&locked, &locked::executed(&text, LIBRARY), messages);
                 tally.note(&format!("{name} over {fabric} takes no lock"), verdict.map(drop));
             }
         }
