@@ -54,8 +54,11 @@ fn who_leaves_says_goodbye_and_may_live_on() {
 /// One dials and leaves after each number of turns: whenever the other has taken the connection, it finds a goodbye there.
 #[test]
 fn who_leaves_while_it_dials_is_not_lost() {
-    let mut taken = 0;
-    for turns in 0..40 {
+    let (mut taken, mut turns) = (0, 0);
+    // Until it has come all the way in many cases.
+    while taken < 20 {
+        turns += 1;
+        assert!(turns < 2000, "in {turns} turns a connection is made");
         let (mut left, mut right) = (Process::open(0), Process::open(1));
         let _ = right.connect(&left, 0);
         for turn in 0..turns {
@@ -79,7 +82,6 @@ fn who_leaves_while_it_dials_is_not_lost() {
         taken += u32::from(left.tcp.has_ended(Peer(1)));
         std::mem::forget(right);
     }
-    assert!(taken > 0, "in none of the cases the connection was taken");
 }
 
 #[test]
