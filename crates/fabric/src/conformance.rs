@@ -42,6 +42,7 @@ macro_rules! conformance {
                 keeps_order_across_sizes,
                 both_directions_at_once,
                 busy_passes_and_nothing_is_lost,
+                a_flood_passes_a_receiver_that_takes_little,
                 drops_what_has_no_room,
                 pulls_what_was_exposed,
                 pulls_many_at_once,
@@ -270,6 +271,33 @@ pub fn busy_passes_and_nothing_is_lost<P: Pair>() {
     }
     for number in 0..=sent {
         assert_eq!(wire.take_right(), (numbered(number), data.clone()));
+    }
+}
+
+/// A sender that always has more to send, to a receiver that takes one message where many come: all of them pass.
+pub fn a_flood_passes_a_receiver_that_takes_little<P: Pair>() {
+    let mut wire = Wired::open::<P>();
+    let data = pattern(4000, 5);
+    let messages = if cfg!(miri) { 40 } else { 2000 };
+    let mut sent = 0u32;
+    let mut going = Sending::new(numbered(0), &data);
+    let watchdog = Watchdog::start("a_flood_passes_a_receiver_that_takes_little");
+    for number in 0..messages {
+        let (header, came) = loop {
+            for _ in 0..FLOOD {
+                if sent < messages && going.push(&mut wire.left, wire.to_right) {
+                    sent += 1;
+                    going = Sending::new(numbered(sent), &data);
+                }
+            }
+            if let Some(message) = wire.right_heard.whole.pop_front() {
+                break message;
+            }
+            wire.left.poll(&mut wire.left_heard, 1);
+            wire.right.poll(&mut wire.right_heard, 1);
+            watchdog.check(|| wire.state());
+        };
+        assert!(header == numbered(number) && came == data, "message {number} is {header:?}");
     }
 }
 
@@ -617,6 +645,9 @@ impl Watchdog {
 /// How long a test waits: long enough for the slowest machine; a hang is a bug, not a slow run. Miri is thousands of times slower,
 /// and gets what others leave of the machine.
 pub const WATCHDOG: Duration = Duration::from_secs(if cfg!(miri) { 1200 } else { 60 });
+
+/// So many messages are offered for each that is taken.
+const FLOOD: u32 = 64;
 
 fn numbered(number: u32) -> Header {
     Header { words: [number, 0, 1, 2, 3, !number] }

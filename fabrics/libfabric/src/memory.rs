@@ -8,7 +8,7 @@
 use fabric::{Attached, Heap, Payload, UserMemory};
 use libfabric_sys::{
     Address, Answer, Atomic, AtomicKind, Completed, Endpoint, LibfabricError, Local, Operation, Region,
-    Remote, Until, Use,
+    Remote, Takes, Until, Use,
 };
 
 use crate::transfers::About;
@@ -251,13 +251,14 @@ impl Memory {
     }
 
     /// Hands a receive buffer to the provider. `operation` is the buffer's.
-    pub(crate) fn post_buffer(&mut self, operation: Operation, buffer: usize) -> Answer {
+    pub(crate) fn post_buffer(&mut self, operation: Operation, buffer: usize, takes: Takes) -> Answer {
         let mut room = self.buffers.heap.memory();
         let part = room.part(buffer * BUFFER_BYTES, BUFFER_BYTES);
         // SAFETY: the part lies in the heap, which lives until the endpoint is closed; only parts that the provider has told
         // of are read, and the buffer is posted again only after it has been released.
         unsafe {
-            self.endpoint.receive(operation, (part.start(), part.bytes()), self.buffers.region.as_ref())
+            let memory = (part.start(), part.bytes());
+            self.endpoint.receive(operation, memory, self.buffers.region.as_ref(), takes)
         }
     }
 

@@ -3,7 +3,7 @@
 use fabric::{Attached, Payload, UserMemory};
 use libfabric_sys::{
     Address, Answer, Atomics, Capacity, Completed, Endpoint, Failure, LibfabricError, Offer, Operation,
-    Remote, Terms, Use,
+    Remote, Takes, Terms, Use,
 };
 
 use crate::memory::{BUFFERS, BUFFERS_MAX, Deed, Memory, RAILS_MAX, Shown, TransferId};
@@ -511,6 +511,10 @@ impl Port {
                 self.release(buffer, turn, completed.released);
                 None
             }
+            (Part::Alone(buffer), turn) => {
+                let completed = Completed { released: true, ..completed };
+                Some(Event::Came(Arrival { buffer, turn, completed }))
+            }
             (part, turn) => self.ended(part, turn, true),
         }
     }
@@ -521,7 +525,7 @@ impl Port {
         let (place, places) = match part {
             Part::Slot(slot) => (slot as u32, &mut self.free_slots),
             Part::Move(place) => (place as u32, &mut self.free_moves[self.rail]),
-            Part::Buffer(_) => return None,
+            Part::Buffer(_) | Part::Alone(_) => return None,
         };
         if !places.give_back(place, turn) {
             return None;
@@ -581,12 +585,24 @@ impl Port {
     /// Hands all receive buffers to the provider that it does not have, as far as it takes them.
     fn post_buffers(&mut self) {
         while let Some(&buffer) = self.idle_buffers.last() {
-            let operation = Part::Buffer(buffer as usize).operation(0, self.free_buffers.turn(buffer));
-            if self.memory.post_buffer(operation, buffer as usize) != Answer::Taken {
+            if self.post_buffer(buffer) != Answer::Taken {
                 break;
             }
             self.free_buffers.take(buffer);
             self.idle_buffers.pop();
+        }
+    }
+
+    /// The provider shm of libfabric 1 keeps a message that came before a buffer in one of as many places as it takes
+    /// messages at a time, and a buffer for many needs such a place: where messages have all of them, neither would ever move.
+    /// A buffer for one takes over the place of a message.
+    fn post_buffer(&mut self, buffer: u32) -> Answer {
+        let (place, turn) = (buffer as usize, self.free_buffers.turn(buffer));
+        match self.memory.post_buffer(Part::Buffer(place).operation(0, turn), place, Takes::Many) {
+            Answer::NO_ROOM => {
+                self.memory.post_buffer(Part::Alone(place).operation(0, turn), place, Takes::One)
+            }
+            answer => answer,
         }
     }
 
@@ -597,8 +613,9 @@ impl Port {
         let Some((part, turn)) = failure.operation.map(|operation| Part::of(self.rail, operation)) else {
             return Event::Failed(Failed::Something, failure);
         };
+        let is_released = failure.released || matches!(part, Part::Alone(_));
         match part {
-            Part::Buffer(buffer) if failure.released => {
+            Part::Buffer(buffer) | Part::Alone(buffer) if is_released => {
                 if self.free_buffers.give_back(buffer as u32, turn) {
                     self.free_buffers.pass_on(buffer as u32);
                     self.idle_buffers.push(buffer as u32);
@@ -632,10 +649,14 @@ impl Port {
 }
 
 /// What an operation is.
+#[derive(Clone, Copy)]
 enum Part {
     Slot(usize),
+    /// A receive buffer, for many messages.
     Buffer(usize),
     Move(usize),
+    /// A receive buffer, for one message.
+    Alone(usize),
 }
 
 impl Part {
@@ -650,7 +671,8 @@ impl Part {
         let part = match place {
             slot if slot < SLOTS => Part::Slot(slot),
             buffer if buffer < FIRST_MOVE => Part::Buffer(buffer - SLOTS),
-            place => Part::Move(place - FIRST_MOVE),
+            place if place < FIRST_ALONE => Part::Move(place - FIRST_MOVE),
+            place => Part::Alone(place - FIRST_ALONE),
         };
         (part, turn)
     }
@@ -663,6 +685,7 @@ impl Part {
             Part::Buffer(buffer) => SLOTS + buffer,
             Part::Move(place) if rail > 0 => place,
             Part::Move(place) => FIRST_MOVE + place,
+            Part::Alone(buffer) => FIRST_ALONE + buffer,
         };
         Operation((place * TURNS) as u32 + turn)
     }
@@ -680,8 +703,10 @@ const SLOT_ALIGNMENT: usize = 64;
 const MOVES: usize = 16;
 /// Their first operation at the endpoint.
 const FIRST_MOVE: usize = SLOTS + BUFFERS_MAX;
+/// The first operation of a receive buffer for one message.
+const FIRST_ALONE: usize = FIRST_MOVE + MOVES;
 /// Operations that can be under way at the endpoint, and how many turns there are of each.
-const PLACES: usize = FIRST_MOVE + MOVES;
+const PLACES: usize = FIRST_ALONE + BUFFERS_MAX;
 const TURNS: usize = 8;
 /// So many things that the queue tells are read at once by who only wants to know the next.
 const AHEAD: usize = 16;

@@ -83,6 +83,15 @@ pub enum Use {
     Shared,
 }
 
+/// How many messages a receive buffer takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// One; the buffer is released with it, and nothing says so.
+    One,
+    /// As many as there is room for.
+    Many,
+}
+
 /// What became of an operation that was posted.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -314,8 +323,8 @@ impl Endpoint {
         Answer::of(unsafe { inline::fi_send(self.ep, start.cast(), bytes, desc, to.0, context) })
     }
 
-    /// Hands over a receive buffer for any number of messages of any peers; completes under `operation` with each of them,
-    /// and is released with the last or after it.
+    /// Hands over a receive buffer for one message or many, of any peers; completes under `operation` with each of them, and
+    /// is released with the last or after it.
     ///
     /// # Safety
     /// The operation is not under way. Nobody but the provider writes `start..start + bytes` until it is released or the
@@ -325,9 +334,11 @@ impl Endpoint {
         operation: Operation,
         (start, bytes): (*mut u8, usize),
         region: Option<&Region>,
+        takes: Takes,
     ) -> Answer {
         let (context, desc) = (self.context(operation), self.descriptor(region));
         let memory = context.cast::<OperationMemory>();
+        let flags = if takes == Takes::Many { FI_MULTI_RECV } else { 0 };
         // SAFETY: `context` is that operation's memory, of which the provider uses the context only while it is under
         // way; vector and descriptor stay beside it. The rest is the caller's promise.
         Answer::of(unsafe {
@@ -341,7 +352,7 @@ impl Endpoint {
                 context,
                 data: 0,
             };
-            inline::fi_recvmsg(self.ep, &message, FI_MULTI_RECV)
+            inline::fi_recvmsg(self.ep, &message, flags)
         })
     }
 
@@ -577,6 +588,9 @@ impl Drop for Endpoint {
 }
 
 impl Answer {
+    /// The provider has no room for the operation.
+    pub const NO_ROOM: Answer = Answer::Failed(FI_ENOMEM);
+
     #[inline]
     fn of(answer: isize) -> Answer {
         match answer {

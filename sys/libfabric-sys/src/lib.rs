@@ -22,8 +22,8 @@ mod library;
 pub mod mock;
 mod offer;
 
-pub use endpoint::{Address, Answer, Capacity, Completed, Endpoint, Failure, Operation, Region, Remote, Use};
-pub use endpoint::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Until};
+pub use endpoint::{Address, Answer, Capacity, Completed, Endpoint, Failure, Operation, Region, Remote};
+pub use endpoint::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Takes, Until, Use};
 pub use found::{AddressFormat, Found, Link, Nic, PciAddress};
 pub use library::{LibfabricError, Library, SONAME, Version};
 pub use offer::{MemoryTerms, Offer, Terms, Wanted};

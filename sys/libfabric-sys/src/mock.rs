@@ -63,6 +63,9 @@ pub struct Rules {
     pub regions_max: usize,
     /// Completions that a queue holds; while it is full, nothing is taken.
     pub queue_entries: usize,
+    /// Places at each endpoint, of which a receive takes one, and a message that came before its receive; a message that has a
+    /// place needs no other when it is received. Whoever sends is told to come again where messages have all of them.
+    pub receives_max: usize,
     /// Whether completions are told in another order than they happened, and memory of peers is used in another order.
     pub reorders: bool,
     /// What is offered.
@@ -130,6 +133,7 @@ impl Rules {
         cut_percent: 0,
         regions_max: 1 << 16,
         queue_entries: 1 << 16,
+        receives_max: 1 << 16,
         reorders: false,
         domains: &[Domain { name: "mock0", fabric: "mocknet", card: None, fits: true }],
     };

@@ -65,6 +65,9 @@ const OWN_KEYS: Rules = Rules {
     ..Rules::NONE
 };
 
+/// Messages that come too early leave no place for receives.
+const FEW_PLACES: Rules = Rules { receives_max: 16, inject_bytes_max: 4096, ..Rules::NONE };
+
 /// Everything that makes a provider unpleasant.
 const STORMY: Rules =
     Rules { seed: 7, busy_percent: 50, queue_entries: 24, reorders: true, inject_bytes_max: 48, ..MEMORY };
@@ -124,4 +127,5 @@ suite!(shm_strict, real("shm", true), not_by_shm);
 suite!(mock_plain, mocked(Rules::NONE));
 suite!(mock_memory, mocked(MEMORY));
 suite!(mock_own_keys, mocked(OWN_KEYS));
+suite!(mock_few_places, mocked(FEW_PLACES));
 suite!(mock_stormy, mocked(STORMY));

@@ -95,7 +95,7 @@ fn exchange(library: Library, wanted: Wanted<'_>) {
     // SAFETY: `room` lives until both endpoints are closed, and is read only where a message has come.
     let local = unsafe { right.register((buffer.0, buffer.1), Use::Local) }.unwrap();
     // SAFETY: as above.
-    assert_eq!(unsafe { right.receive(Operation(0), buffer, needed(&local)) }, Answer::Taken);
+    assert_eq!(unsafe { right.receive(Operation(0), buffer, needed(&local), Takes::Many) }, Answer::Taken);
     turn_until(&mut left, &mut right, |left| left.inject(b"hello", to_right) == Answer::Taken);
     let came = next(&mut right, &mut left);
     assert_eq!((came.operation, came.received, came.bytes), (Some(Operation(0)), true, 5));

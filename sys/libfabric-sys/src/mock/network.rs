@@ -43,6 +43,7 @@ struct Buffer {
     memory: Span,
     used: usize,
     context: usize,
+    is_for_many: bool,
 }
 
 /// A message on its way: injected, or lying where its sender has it until it is delivered.
@@ -330,11 +331,17 @@ impl Network {
         context: *mut c_void,
         flags: u64,
     ) -> i32 {
-        if flags & FI_MULTI_RECV == 0 || memory.bytes < self.endpoints[ep].least_room {
-            return self.breaks("a receive buffer is for many messages, and has room for one");
+        if memory.bytes < self.endpoints[ep].least_room {
+            return self.breaks("a receive buffer has room for a message");
         }
         if self.is_busy() {
             return -FI_EAGAIN;
+        }
+        let is_for_many = flags & FI_MULTI_RECV != 0;
+        let endpoint = &self.endpoints[ep];
+        let takes_place = is_for_many || endpoint.incoming.is_empty();
+        if takes_place && endpoint.buffers.len() + endpoint.incoming.len() >= self.rules.receives_max {
+            return -FI_ENOMEM;
         }
         let taken = self
             .check_local(ep, memory, descriptor, FI_RECV)
@@ -342,7 +349,7 @@ impl Network {
             .and_then(|()| self.take(context));
         match taken {
             Ok(context) => {
-                self.endpoints[ep].buffers.push_back(Buffer { memory, used: 0, context });
+                self.endpoints[ep].buffers.push_back(Buffer { memory, used: 0, context, is_for_many });
                 0
             }
             Err(answer) => answer,
@@ -371,7 +378,8 @@ impl Network {
             return Err(self.breaks(format!("address {peer} was never inserted")));
         }
         let queue = self.endpoints[ep].queue.map_or(0, |queue| self.queues[queue].len());
-        let is_full = queue + self.taken.len() >= self.rules.queue_entries;
+        let is_full = queue + self.taken.len() >= self.rules.queue_entries
+            || self.endpoints[peer as usize].incoming.len() >= self.rules.receives_max;
         if is_full || self.is_busy() { Err(-FI_EAGAIN) } else { Ok(()) }
     }
 
@@ -481,14 +489,17 @@ impl Network {
         // SAFETY: sender and receiver have vouched for their memory until these operations are over.
         unsafe { data.start.copy_to_nonoverlapping(start, data.bytes) };
         buffer.used += data.bytes;
-        let is_used_up = room - data.bytes < self.endpoints[ep].least_room;
+        let is_for_many = buffer.is_for_many;
+        let is_used_up = !is_for_many || room - data.bytes < self.endpoints[ep].least_room;
         let mut entry =
             Entry { context, flags: FI_RECV | FI_MSG, bytes: data.bytes, start: start.addr(), error: 0 };
         if is_used_up {
             self.endpoints[ep].buffers.pop_front();
             self.give_back(context);
             // With the last message, or by itself: both are allowed.
-            if self.chance().is_multiple_of(2) {
+            if !is_for_many {
+                // Nobody says so.
+            } else if self.chance().is_multiple_of(2) {
                 entry.flags |= FI_MULTI_RECV;
             } else {
                 self.tell(ep, entry);
