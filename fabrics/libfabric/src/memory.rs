@@ -23,6 +23,7 @@ pub(crate) struct Memory {
     free_transfers: Vec<TransferId>,
     attached: Vec<Option<(Region, UserMemory)>>,
     slot_bytes: usize,
+    buffer_bytes: usize,
 }
 
 /// Memory of our own, with its registration where the provider wants one.
@@ -107,29 +108,39 @@ pub(crate) const RAILS_MAX: usize = 4;
 pub(crate) const BUFFERS: usize = 4;
 /// With those that take the place of buffers which errors have made useless.
 pub(crate) const BUFFERS_MAX: usize = 8;
-pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+/// No receive buffer is longer.
+pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// A slot holds what is taken from here, what is compared with, and what comes back.
 const PARTS: usize = 3;
 /// Each begins at a multiple of this.
 const PART_ALIGNMENT: usize = 64;
 
 impl Memory {
-    /// Room for so many slots of so many bytes.
+    /// Room for so many slots of so many bytes, and for receive buffers of so many.
     pub(crate) fn new(
         endpoint: Endpoint,
         rails: Vec<Endpoint>,
-        slots: usize,
-        slot_bytes: usize,
+        (slots, slot_bytes): (usize, usize),
+        buffer_bytes: usize,
     ) -> Result<Memory, LibfabricError> {
         assert!(rails.len() < RAILS_MAX, "{} rails beside the endpoint", rails.len());
         let own = |bytes| {
             let heap = Heap::new(bytes);
             Registered { room: heap.memory(), heap, region: None }
         };
-        let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS_MAX * BUFFER_BYTES));
+        let (slots, buffers) = (own(slots * slot_bytes), own(BUFFERS_MAX * buffer_bytes));
         let (transfers, free_transfers, attached) = Default::default();
-        let mut memory =
-            Memory { endpoint, rails, slots, buffers, transfers, free_transfers, attached, slot_bytes };
+        let mut memory = Memory {
+            endpoint,
+            rails,
+            slots,
+            buffers,
+            transfers,
+            free_transfers,
+            attached,
+            slot_bytes,
+            buffer_bytes,
+        };
         if memory.endpoint.terms().memory.local {
             memory.slots.register(&mut memory.endpoint)?;
             memory.buffers.register(&mut memory.endpoint)?;
@@ -253,7 +264,7 @@ impl Memory {
     /// Hands a receive buffer to the provider. `operation` is the buffer's.
     pub(crate) fn post_buffer(&mut self, operation: Operation, buffer: usize, takes: Takes) -> Answer {
         let mut room = self.buffers.heap.memory();
-        let part = room.part(buffer * BUFFER_BYTES, BUFFER_BYTES);
+        let part = room.part(buffer * self.buffer_bytes, self.buffer_bytes);
         // SAFETY: the part lies in the heap, which lives until the endpoint is closed; only parts that the provider has told
         // of are read, and the buffer is posted again only after it has been released.
         unsafe {
@@ -265,9 +276,10 @@ impl Memory {
     /// The message that a completion tells of, if it lies in that buffer.
     #[inline]
     pub(crate) fn message(&self, buffer: usize, completed: &Completed) -> Option<Payload<'_>> {
-        let all = self.buffers.heap.payload().part(buffer * BUFFER_BYTES, BUFFER_BYTES);
+        let bytes = self.buffer_bytes;
+        let all = self.buffers.heap.payload().part(buffer * bytes, bytes);
         let offset = completed.start.checked_sub(all.start().addr())?;
-        let fits = offset <= BUFFER_BYTES && completed.bytes <= BUFFER_BYTES - offset;
+        let fits = offset <= bytes && completed.bytes <= bytes - offset;
         fits.then(|| all.part(offset, completed.bytes))
     }
 }

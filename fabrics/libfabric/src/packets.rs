@@ -1,6 +1,6 @@
 //! How long the messages are that the layer ofi_rxm of libfabric sends at once.
 
-use crate::memory::BUFFER_BYTES;
+use crate::memory::BUFFER_BYTES_MAX;
 use crate::port::SLOT_BYTES;
 
 /// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in each process. A
@@ -42,7 +42,7 @@ pub(crate) fn slot_bytes(provider: &str, packet_bytes: Option<usize>) -> usize {
 const LAYER: &str = ";ofi_rxm";
 /// Whatever the variable says, slots are no smaller and no larger: a receive buffer takes two such messages.
 const PACKET_BYTES_LEAST: usize = 2 << 10;
-const PACKET_BYTES_MOST: usize = BUFFER_BYTES / 2;
+const PACKET_BYTES_MOST: usize = BUFFER_BYTES_MAX / 2;
 
 #[cfg(test)]
 mod tests {

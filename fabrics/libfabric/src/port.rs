@@ -6,7 +6,7 @@ use libfabric_sys::{
     Remote, Takes, Terms, Use,
 };
 
-use crate::memory::{BUFFERS, BUFFERS_MAX, Deed, Memory, RAILS_MAX, Shown, TransferId};
+use crate::memory::{BUFFER_BYTES_MAX, BUFFERS, BUFFERS_MAX, Deed, Memory, RAILS_MAX, Shown, TransferId};
 use crate::transfers::About;
 use crate::wire::FRAME_BYTES;
 
@@ -178,7 +178,9 @@ impl Port {
         let terms = offer.terms();
         let inject_bytes = terms.inject_bytes_max.min(INJECT_BYTES_MAX);
         let slot_bytes = terms.message_bytes_max.min(slot_bytes) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
-        let capacity = Capacity { operations: (PLACES * TURNS) as u32, message_bytes_max: slot_bytes };
+        let are_injected = injects && inject_bytes >= INJECT_BYTES_MAX;
+        let frame_bytes_max = if are_injected { inject_bytes } else { slot_bytes };
+        let capacity = Capacity { operations: (PLACES * TURNS) as u32, message_bytes_max: frame_bytes_max };
         let endpoint = Endpoint::open(offer, capacity)?;
         let for_moves = Capacity { operations: (MOVES * TURNS) as u32, message_bytes_max: slot_bytes };
         let mut opened = Vec::new();
@@ -189,7 +191,8 @@ impl Port {
             opened.extend(endpoint);
             is_open
         });
-        let memory = Memory::new(endpoint, opened, SLOTS, slot_bytes)?;
+        let buffer_bytes = (FRAMES_OF_BUFFER * frame_bytes_max).min(BUFFER_BYTES_MAX);
+        let memory = Memory::new(endpoint, opened, (SLOTS, slot_bytes), buffer_bytes)?;
         let mut port = Port {
             slots: (0..SLOTS).map(|_| Task::Message(Stamp::default())).collect(),
             free_slots: Places::all(SLOTS),
@@ -202,11 +205,7 @@ impl Port {
             replaced: 0,
             buffers: BUFFERS as u32,
             scratch: vec![0; inject_bytes].into(),
-            frame_bytes_max: if injects && inject_bytes >= INJECT_BYTES_MAX {
-                inject_bytes
-            } else {
-                slot_bytes
-            },
+            frame_bytes_max,
             moved_bytes_max: terms.message_bytes_max.min(MOVED_BYTES_MAX),
             batch: (0, 0),
             rail: 0,
@@ -699,6 +698,9 @@ const SLOTS_KEPT: u32 = 4;
 pub(crate) const SLOT_BYTES: usize = 16 << 10;
 /// Slots begin at multiples of this.
 const SLOT_ALIGNMENT: usize = 64;
+/// So many of the longest messages have room in a receive buffer, if that is not too long. Messages go through all buffers in
+/// turn, so that those of short messages should fit into a second-level cache together.
+const FRAMES_OF_BUFFER: usize = 16;
 /// Parts of transfers that can be under way over one rail.
 const MOVES: usize = 16;
 /// Their first operation at the endpoint.
