@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use collectives::{
     Allgather, Allreduce, Alltoall, Bcast, Block, Collective, Cores, Each, Gather, Neighbourhood, Nesting,
-    Operator, Rank, Reduce, ReduceScatter, Reduction, Run, Scatter, Schedule, Shape, Step, allgatherv,
-    alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
+    Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter, Schedule, Shape, Step,
+    allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
 };
 use common::of_all;
 use common::verify::verify;
@@ -218,6 +218,7 @@ fn operations_of_two_are_one_message_each_way() {
         for in_place in [false, true] {
             let (reduction, each) = of(in_place);
             let both = [Some(bytes), Some(bytes)];
+            let rooted = |root| Rooted { root: Rank(root), bytes, in_place };
             for (collective, expected) in [
                 (Collective::Barrier, [Some(0), Some(0)]),
                 (Collective::Bcast { root: Rank(0), bytes }, [Some(bytes), None]),
@@ -227,6 +228,13 @@ fn operations_of_two_are_one_message_each_way() {
                 (Collective::Allreduce(reduction), both),
                 (Collective::Reduce(Rank(0), reduction), [None, Some(bytes)]),
                 (Collective::Reduce(Rank(1), reduction), [Some(bytes), None]),
+                (Collective::Gather(rooted(0)), [None, Some(bytes)]),
+                (Collective::Gather(rooted(1)), [Some(bytes), None]),
+                (Collective::Scatter(rooted(0)), [Some(bytes), None]),
+                (Collective::Scatter(rooted(1)), [None, Some(bytes)]),
+                (Collective::ReduceScatterBlock(reduction), both),
+                (Collective::Scan(reduction), [Some(bytes), None]),
+                (Collective::Exscan(reduction), [Some(bytes), None]),
             ] {
                 for (cores, node) in
                     [(Cores::Own, 1), (Cores::Shared, 1), (Cores::Own, 2), (Cores::Shared, 2)]

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
-use messaging::{Envelope, Mode, Pattern, Rank, Sending};
+use messaging::{Engine, Envelope, Mode, Pattern, Rank, Sending};
 
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
-use super::{Communicator, Reduce, collective_failed};
+use super::{Communicator, Reduce, TAGS, collective_failed};
 use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Boards, Course, is_before, is_room};
+use crate::fabrics::{Board, Boards, Course, Fabrics, is_before, is_room};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
 
@@ -152,6 +152,13 @@ impl Communicator {
         visit.board().read(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
         visit.turn.course.heard_all();
         Ok(())
+    }
+
+    /// The length of a message of a blocking operation that has come from a member, while this one is in an operation on the
+    /// board.
+    fn astray(&self, engine: &Engine<Fabrics>, from: Rank) -> Option<usize> {
+        let pattern = Pattern { context: self.context() + 1, source: Some(from), tag: None };
+        engine.probe(&pattern).filter(|found| (0..TAGS as i32).contains(&found.tag)).map(|found| found.bytes)
     }
 
     /// Several threads call collective operations of one communicator at the same time.
@@ -331,7 +338,7 @@ impl Visit<'_> {
     fn await_all(&self, so: impl Fn(u32) -> bool) -> Result<u32> {
         let mut least = self.number;
         for place in self.others() {
-            self.until(|board| so(board.through(place.0)))?;
+            self.until(None, |board| so(board.through(place.0)))?;
             let through = self.board().through(place.0);
             if is_before(through, least) {
                 least = through;
@@ -342,7 +349,7 @@ impl Visit<'_> {
 
     /// Waits for an entry, which has to be so long.
     fn hear(&self, from: Rank, expected_bytes: usize) -> Result<()> {
-        self.until(|board| board.has(from.0, self.number))?;
+        self.until(Some((from, expected_bytes)), |board| board.has(from.0, self.number))?;
         match self.board().bytes(from.0, self.number) {
             sent_bytes if sent_bytes != expected_bytes => {
                 Err(self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
@@ -351,25 +358,31 @@ impl Visit<'_> {
         }
     }
 
-    /// Waits; an error where a member is lost.
+    /// Waits; an error where a member is lost, or where the one whose entry of some length is awaited does another operation.
     #[inline]
-    fn until(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
-        if self.of.process().is_soon(|| so(self.board())) { Ok(()) } else { self.until_long(so) }
+    fn until(&self, entry: Option<(Rank, usize)>, so: impl Fn(&Board) -> bool) -> Result<()> {
+        if self.of.process().is_soon(|| so(self.board())) { Ok(()) } else { self.until_long(entry, so) }
     }
 
     #[inline(never)]
-    fn until_long(&self, so: impl Fn(&Board) -> bool) -> Result<()> {
+    fn until_long(&self, entry: Option<(Rank, usize)>, so: impl Fn(&Board) -> bool) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
-        let closed = comm.process().until_seen(|engine| match so(board) {
-            true => Some(None),
-            false => engine.closed(comm.context() + 1).map(Some),
+        let ended = comm.process().until_seen(|engine| {
+            if so(board) {
+                return Some(Ok(()));
+            }
+            if let Some(failure) = engine.closed(comm.context() + 1) {
+                return Some(Err(comm.nothing_comes(failure)));
+            }
+            let (from, expected_bytes) = entry?;
+            let sent_bytes = comm.astray(engine, from)?;
+            // Whoever is in a later operation has written its entry before, so that it is there now.
+            let mismatch = || comm.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes });
+            Some(if so(board) { Ok(()) } else { Err(mismatch()) })
         });
         board.await_no_more();
-        match closed {
-            None => Ok(()),
-            Some(failure) => Err(comm.nothing_comes(failure)),
-        }
+        ended
     }
 
     /// Lends the part of an entry that is for this member.
