@@ -323,7 +323,8 @@ impl Fabric for Tcp {
         let until = *self.leaves_until.get_or_insert_with(|| Instant::now() + FAREWELL);
         let is_late = until <= Instant::now();
         let count = self.links.len() as u32;
-        (0..count).fold(true, |left, index| self.part_from(index, is_late) && left)
+        // All are looked at, whether one before has left or not.
+        (0..count).filter(|&index| !self.part_from(index, is_late)).count() == 0
     }
 }
 
