@@ -48,7 +48,7 @@ static int is_live(int rank) {
 }
 
 static const char *const names[] = {"allreduce", "bcast", "allgather", "barrier", "ring", "dup", "gather", "scan",
-    "alltoall", "iallreduce"};
+    "alltoall", "iallreduce", "ring from anybody"};
 enum { KINDS = sizeof names / sizeof names[0] };
 
 static void must_be(const int *got, int add) {
@@ -81,9 +81,10 @@ static int step(int kind, int count, int number) {
             if (code == MPI_SUCCESS) must_be(all, number);
             break;
         case 3: code = MPI_Barrier(comm); break;
-        case 4: {
-            int ended = 0;
-            code = MPI_Irecv(result, count, MPI_INT, previous, TAG, comm, &requests[0]);
+        case 4:
+        case 10: {
+            int ended = 0, from = kind == 4 ? previous : MPI_ANY_SOURCE;
+            code = MPI_Irecv(result, count, MPI_INT, from, TAG, comm, &requests[0]);
             if (code != MPI_SUCCESS) break;
             code = MPI_Isend(numbers, count, MPI_INT, next, TAG, comm, &requests[1]);
             if (code != MPI_SUCCESS) requests[1] = MPI_REQUEST_NULL;

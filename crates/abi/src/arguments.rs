@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use datatype::Datatype;
 use weft::claims::{Gathered, Heap, Payload, Pool, Scattered, Target, UserMemory};
-use weft::{BlankPartner, Class, Communicator, Error, Rank, Result};
+use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::generated::constants::*;
 use crate::objects::Unpack;
@@ -39,14 +39,7 @@ pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
 /// The same in a communicator with blank ranks, which are nobody, or an error.
 #[cold]
 fn among_blanks(comm: &Communicator, rank: Rank) -> Result<Partner> {
-    match comm.ft_modes().blanks {
-        _ if !comm.is_blank(rank) => Ok(Partner::Rank(rank)),
-        BlankPartner::Nobody => Ok(Partner::Nobody),
-        BlankPartner::Error => {
-            let what = format!("{}: rank {} is blank: its process has failed", comm.place(), rank.0);
-            Err(Error::new(Class::Rank, what).remedy("MPIX_Comm_is_blank tells which ranks are"))
-        }
-    }
+    Ok(if comm.is_with_nobody(rank)? { Partner::Nobody } else { Partner::Rank(rank) })
 }
 
 /// A rank to receive from.

@@ -288,7 +288,11 @@ impl Runtime {
     /// The world model ends: the process leaves the job, unless it has sessions or had some.
     pub(crate) fn finish(&'static self) -> Result<()> {
         let world = &self.world.comm;
-        let parted = world.check(|| "MPI_Finalize".to_owned()).and_then(|()| world.part());
+        let parted = match world.check(|| "MPI_Finalize".to_owned()) {
+            Err(error) if !matches!(error.class, Class::ProcFailed | Class::Revoked) => Err(error),
+            // Where members have failed nobody knows what all have called, and the others part all the same.
+            _ => world.part(),
+        };
         WORLD.store(std::ptr::null_mut(), Ordering::Release);
         PHASE.store(AFTER, Ordering::Release);
         let mut users = lock(&USERS);

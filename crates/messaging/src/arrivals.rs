@@ -269,6 +269,11 @@ impl<L> Core<L> {
     /// A whole message before its receive.
     #[cold]
     fn keep_whole(&mut self, from: Peer, envelope: Envelope, postscript: Postscript, payload: Payload<'_>) {
+        // A sender that waits for a word takes its message back by itself.
+        let is_awaited = matches!(postscript, Postscript::Acknowledge(_));
+        if self.is_troubled && !is_awaited && self.is_retired(envelope.context) {
+            return;
+        }
         let copy = Heap::new(payload.bytes());
         copy.memory().write_at(0, payload);
         self.keep(from, envelope, Body::Whole { payload: copy, postscript });
@@ -624,7 +629,12 @@ impl<L> Sink for Core<L> {
             Some(Arriving::Piece { receive, bytes, staged }) => {
                 self.piece_landed(from, (receive, bytes), staged);
             }
-            Some(Arriving::Unexpected(index, heap)) => self.matching.landed(index, heap),
+            Some(Arriving::Unexpected(index, heap)) => {
+                self.matching.landed(index, heap);
+                if self.is_troubled {
+                    self.drop_if_retired(index);
+                }
+            }
             Some(Arriving::Following(receive, heap)) => self.finish_following(from, receive, &heap),
             Some(Arriving::Control(header, heap)) => self.message(from, &header, heap.payload()),
             Some(Arriving::Dropped) | None => self.reject(from, "a message that nobody waits for"),

@@ -36,6 +36,10 @@ pub(crate) struct Councils {
     /// Words for communicators in which this process has not agreed on anything yet.
     strays: VecDeque<(u64, u32, Peer, Vec<u8>)>,
     revoked: HashMap<u64, Revoked>,
+    /// How many were revoked.
+    revocations: u64,
+    /// Those that were revoked, are gone, and are not told of any more; the latest at the end.
+    past: VecDeque<u64>,
     /// Those that are revoked, and not known here yet.
     unknown: HashSet<u64>,
 }
@@ -57,8 +61,12 @@ struct Council {
     early: Vec<(u32, Word)>,
 }
 
-/// A revocation that is known here, and whom this process has told.
+/// A revocation that is known here, and whom this process has told. It outlives the communicator for a while: somebody whom it
+/// has told may fail before having told others.
 struct Revoked {
+    of: Weak<Standing>,
+    /// How many were revoked before it, and it.
+    number: u64,
     context: u32,
     members: Arc<dyn Members>,
     here: u32,
@@ -159,16 +167,26 @@ impl Councils {
         }
         let (members, here) = (standing.members_kept(), standing.here());
         let failed = failed.iter().filter_map(|peer| members.rank(*peer)).map(|rank| rank.0).collect();
-        let mut revoked =
-            Revoked { context: standing.context(), members, here, told: BTreeSet::new(), failed };
+        self.revocations += 1;
+        let mut revoked = Revoked {
+            of: Arc::downgrade(standing),
+            number: self.revocations,
+            context: standing.context(),
+            members,
+            here,
+            told: BTreeSet::new(),
+            failed,
+        };
         revoked.spread(identity, letters);
         self.revoked.insert(identity, revoked);
+        self.forget_revoked();
         true
     }
 
     /// A communicator is revoked that is not known here yet, or not any more.
     pub(crate) fn revoke_unknown(&mut self, identity: u64) {
-        if !self.revoked.contains_key(&identity) && self.unknown.len() < STRAYS_MAX {
+        let is_known = self.revoked.contains_key(&identity) || self.past.contains(&identity);
+        if !is_known && self.unknown.len() < STRAYS_MAX {
             self.unknown.insert(identity);
         }
     }
@@ -214,20 +232,34 @@ impl Councils {
 
     /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are kept for them.
     fn forget(&mut self) {
-        let mut gone: Vec<(u64, u64)> = self
-            .all
-            .iter()
-            .filter(|(_, council)| council.of.strong_count() == 0)
-            .map(|(&identity, council)| (council.opened, identity))
-            .collect();
-        if gone.len() > GONE_MAX {
-            // Those that were made last may still be asked about.
-            gone.sort_unstable();
-            for (_, identity) in gone.drain(..GONE_MAX / 2) {
-                self.all.remove(&identity);
-            }
+        let gone = self.all.iter().filter(|(_, council)| council.of.strong_count() == 0);
+        for identity in oldest(gone.map(|(&identity, council)| (council.opened, identity))) {
+            self.all.remove(&identity);
         }
     }
+
+    /// The same of those that were revoked. That they were is known for longer than who was told of it.
+    fn forget_revoked(&mut self) {
+        let gone = self.revoked.iter().filter(|(_, revoked)| revoked.of.strong_count() == 0);
+        for identity in oldest(gone.map(|(&identity, revoked)| (revoked.number, identity))) {
+            self.revoked.remove(&identity);
+            if self.past.len() == STRAYS_MAX {
+                self.past.pop_front();
+            }
+            self.past.push_back(identity);
+        }
+    }
+}
+
+/// Of communicators that are gone, by number and identity, those to be forgotten: none while there are few. Those that came last
+/// may still be asked about.
+fn oldest(gone: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
+    let mut gone: Vec<(u64, u64)> = gone.collect();
+    if gone.len() <= GONE_MAX {
+        return Vec::new();
+    }
+    gone.sort_unstable();
+    gone[..GONE_MAX / 2].iter().map(|(_, identity)| *identity).collect()
 }
 
 impl Council {
@@ -292,5 +324,43 @@ impl Revoked {
 
 /// Words and revocations for communicators that are not known here, at most.
 const STRAYS_MAX: usize = 4096;
-/// Communicators that are gone and whose last decision is still kept.
+/// Communicators that are gone and whose last decision, or revocation, is still kept.
 const GONE_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failures::Failures;
+
+    struct Two;
+
+    impl Members for Two {
+        fn size(&self) -> u32 {
+            2
+        }
+        fn peer(&self, rank: Rank) -> Option<Peer> {
+            (rank.0 < 2).then_some(Peer(rank.0))
+        }
+        fn rank(&self, peer: Peer) -> Option<Rank> {
+            (peer.0 < 2).then_some(Rank(peer.0))
+        }
+    }
+
+    #[test]
+    fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
+        let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
+        let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Two));
+        let kept = watch(1);
+        assert!(councils.revoke(&kept, &[], &mut letters));
+        for identity in 2..1000 {
+            assert!(councils.revoke(&watch(identity), &[], &mut letters));
+        }
+        assert_eq!(letters.len(), 999, "the other member is told of each");
+        assert!(councils.revoked.len() <= GONE_MAX + 2, "{} are kept", councils.revoked.len());
+        assert!(!councils.revoke(&kept, &[], &mut letters), "it is there, and revoked");
+        for identity in 1..1000 {
+            councils.revoke_unknown(identity);
+        }
+        assert!(!councils.any_unknown(), "each was known");
+    }
+}

@@ -33,6 +33,8 @@ pub struct Standing {
     /// The other one of two members, while nothing stands in the way.
     pair: AtomicU32,
     is_closed: AtomicBool,
+    /// A member has failed whose place is not blank.
+    is_broken: AtomicBool,
     is_revoked: AtomicBool,
     /// Where a member has failed, nobody sends or receives either.
     is_strict: AtomicBool,
@@ -79,12 +81,12 @@ impl Standing {
 
     /// Whether messages between two are hindered as well.
     fn is_shut(&self) -> bool {
-        self.is_revoked() || self.is_strict.load(Ordering::Relaxed) && self.is_closed()
+        self.is_revoked() || self.is_strict() && self.is_broken.load(Ordering::Relaxed)
     }
 
     /// Whether calls must be kept from the shortest ways for its sake.
     fn is_guarded(&self) -> bool {
-        self.is_shut() && !self.is_retired.load(Ordering::Relaxed)
+        self.is_shut() && !self.is_retired()
     }
 
     pub(crate) fn is_strict(&self) -> bool {
@@ -97,8 +99,20 @@ impl Standing {
         self.is_strict.store(is_strict, Ordering::Relaxed);
     }
 
+    /// Whether another one has come into its place.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn retire(&self) {
         self.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    fn set_broken(&self, is_broken: bool) {
+        self.is_broken.store(is_broken, Ordering::Relaxed);
+        if is_broken {
+            self.close();
+        }
     }
 
     /// The members.
@@ -153,6 +167,8 @@ struct Watch {
     failed: Vec<usize>,
     /// So many of them are acknowledged.
     acknowledged: usize,
+    /// Members whose places are blank: their failures are acknowledged, before others' or behind them.
+    blank: Vec<Peer>,
 }
 
 impl Failures {
@@ -172,18 +188,17 @@ impl Failures {
             pair: AtomicU32::new(other.map_or(NO_PAIR, |peer| peer.0)),
             members,
             is_closed: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
             is_revoked: AtomicBool::new(false),
             is_strict: AtomicBool::new(false),
             is_retired: AtomicBool::new(false),
         });
         if !failed.is_empty() {
-            standing.close();
+            standing.set_broken(true);
         }
         book.forget();
-        book.watched.insert(
-            context,
-            Watch { standing: Arc::downgrade(&standing), identity, failed, acknowledged: 0 },
-        );
+        let (watched, blank) = (Arc::downgrade(&standing), Vec::new());
+        book.watched.insert(context, Watch { standing: watched, identity, failed, acknowledged: 0, blank });
         standing
     }
 
@@ -205,9 +220,23 @@ impl Failures {
     /// from anybody go on as before where all are.
     pub fn acknowledge(&self, standing: &Standing, count: usize) -> usize {
         let mut book = self.hold();
-        let Some(watch) = book.watched.get_mut(&standing.context) else { return 0 };
-        watch.acknowledged = watch.acknowledged.max(count.min(watch.failed.len()));
+        let Book { failed, watched, .. } = &mut *book;
+        let Some(watch) = watched.get_mut(&standing.context) else { return 0 };
+        watch.acknowledge(count, failed);
         watch.acknowledged
+    }
+
+    /// The places of these members are blank from now on: their failures, and no others', are acknowledged and hinder nothing
+    /// under that context any more, in whatever order this process hears of them.
+    pub fn settle(&self, standing: &Standing, blank: Vec<Peer>) {
+        let mut book = self.hold();
+        let Book { failed, watched, .. } = &mut *book;
+        let Some(watch) = watched.get_mut(&standing.context) else { return };
+        watch.blank = blank;
+        watch.acknowledge(0, failed);
+        if let Some(standing) = watch.standing.upgrade() {
+            standing.set_broken(watch.broken_by(failed).is_some());
+        }
     }
 
     /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with the same processes.
@@ -215,9 +244,10 @@ impl Failures {
         let mut book = self.hold();
         let Some(watch) = book.watched.get(&known.context) else { return };
         let acknowledged = watch.failed[..watch.acknowledged].to_vec();
-        let Some(watch) = book.watched.get_mut(&alike.context) else { return };
+        let Book { failed, watched, .. } = &mut *book;
+        let Some(watch) = watched.get_mut(&alike.context) else { return };
         let count = watch.failed.iter().take_while(|at| acknowledged.contains(at)).count();
-        watch.acknowledged = watch.acknowledged.max(count);
+        watch.acknowledge(count, failed);
     }
 
     /// Notes a failure; the answer is the contexts of the communicators that it concerns. One that is known concerns none.
@@ -228,13 +258,17 @@ impl Failures {
         }
         let at = book.failed.len();
         book.failed.push((peer, error.clone()));
+        let Book { failed, watched, .. } = &mut *book;
         let mut concerned = Vec::new();
-        for (&context, watch) in &mut book.watched {
+        for (&context, watch) in watched {
             let Some(standing) = watch.standing.upgrade() else { continue };
             if standing.members.rank(peer).is_some() {
                 watch.failed.push(at);
-                standing.close();
-                concerned.push(context);
+                watch.acknowledge(0, failed);
+                if !watch.blank.contains(&peer) {
+                    standing.set_broken(true);
+                    concerned.push(context);
+                }
             }
         }
         // Tables have no order, and what happens has one.
@@ -259,7 +293,8 @@ impl Failures {
     }
 
     /// The communicator that has that context, if it is there.
-    pub(crate) fn standing(&self, context: u32) -> Option<Arc<Standing>> {
+    #[must_use]
+    pub fn standing(&self, context: u32) -> Option<Arc<Standing>> {
         self.hold().standing(context)
     }
 
@@ -293,7 +328,7 @@ impl Book {
     fn first_in(&self, context: u32) -> Option<FabricError> {
         let watch = self.watched.get(&context)?;
         watch.standing.upgrade()?;
-        watch.failed.first().map(|&at| self.failed[at].1.clone())
+        watch.broken_by(&self.failed).map(|at| self.failed[at].1.clone())
     }
 
     fn forget(&mut self) {
@@ -301,6 +336,20 @@ impl Book {
             self.watched.retain(|_, watch| watch.standing.strong_count() > 0);
             self.forget_at = (2 * self.watched.len()).max(WATCHED_MIN);
         }
+    }
+}
+
+impl Watch {
+    /// Acknowledges the first `count` failures, and those of blank members that are the next.
+    fn acknowledge(&mut self, count: usize, all: &[(Peer, FabricError)]) {
+        self.acknowledged = self.acknowledged.max(count.min(self.failed.len()));
+        let next = self.failed[self.acknowledged..].iter();
+        self.acknowledged += next.take_while(|&&at| self.blank.contains(&all[at].0)).count();
+    }
+
+    /// The first failure of a member whose place is not blank.
+    fn broken_by(&self, all: &[(Peer, FabricError)]) -> Option<usize> {
+        self.failed.iter().copied().find(|&at| !self.blank.contains(&all[at].0))
     }
 }
 
@@ -372,6 +421,34 @@ mod tests {
         assert_eq!(failures.unacknowledged(4), Some(died(7)));
         assert_eq!(failures.acknowledge(&standing, 1), 1, "what is acknowledged stays so");
         assert!(failures.broken(5).is_some(), "acknowledging mends no collective operation");
+    }
+
+    #[test]
+    fn a_recovery_acknowledges_those_whom_it_has_decided_on_and_nobody_else() {
+        // What was heard of first is not what was decided; and of one that was decided on is heard later.
+        let failures = Failures::default();
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![6, 7, 8, 9])));
+        failures.note(Peer(9), &died(9));
+        failures.note(Peer(8), &died(8));
+        failures.settle(&standing, vec![Peer(8), Peer(7)]);
+        assert_eq!(failures.unacknowledged(4), Some(died(9)));
+        assert_eq!(failures.note(Peer(7), &died(7)), [], "it was decided, and hinders nothing");
+        assert_eq!(failures.acknowledge(&standing, 1), 3, "the two others were acknowledged");
+        assert_eq!(failures.unacknowledged(4), None);
+    }
+
+    #[test]
+    fn who_is_blank_does_not_break_what_becomes_strict() {
+        let failures = Failures::default();
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![6, 7, 8])));
+        failures.note(Peer(8), &died(8));
+        failures.settle(&standing, vec![Peer(8)]);
+        standing.set_strict(true);
+        assert_eq!(failures.broken(4), None);
+        assert!(!failures.any_guarded() && standing.is_closed());
+        assert_eq!(failures.note(Peer(7), &died(7)), [4]);
+        assert_eq!(failures.broken(4), Some(died(7)));
+        assert!(failures.any_guarded());
     }
 
     #[test]

@@ -285,6 +285,21 @@ impl Matching {
         found.map(|at| at as u32)
     }
 
+    /// The whole messages under those contexts, but for those whose senders wait for a word.
+    pub(crate) fn whole_in(&self, concerns: impl Fn(u32) -> bool) -> Vec<u32> {
+        let is_one = |message: &Unexpected| {
+            concerns(message.envelope.context)
+                && matches!(message.body, Body::Whole { postscript, .. } if !matches!(postscript, Postscript::Acknowledge(_)))
+        };
+        let all = self.messages.iter().zip(0..);
+        all.filter(|(message, _)| message.as_ref().is_some_and(is_one)).map(|(_, at)| at).collect()
+    }
+
+    /// The context of a message.
+    pub(crate) fn context_of(&self, index: u32) -> Option<u32> {
+        Some(self.messages.get(index as usize)?.as_ref()?.envelope.context)
+    }
+
     /// Whether any receive is posted.
     #[inline]
     pub(crate) fn has_posted(&self) -> bool {

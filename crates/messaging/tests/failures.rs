@@ -340,6 +340,29 @@ fn g1_a_synchronous_send_that_nobody_has_matched_ends_when_its_communicator_is_r
 }
 
 #[test]
+fn r6_what_came_for_a_generation_that_is_over_is_not_kept() {
+    let mut world = World::new();
+    let before = world.send(1, 0, ALL, 8);
+    let long = world.send(1, 0, ALL, LONG).expect("nobody receives it");
+    let beside = world.send(1, 0, PAIR, 8);
+    assert!(before.is_none() && beside.is_none());
+    world.settle();
+    let kept = world.engines[0].unexpected_bytes();
+    world.engines[0].retire(&Arc::clone(&world.all[0]));
+    assert!(world.engines[0].unexpected_bytes() < kept, "what came before is kept");
+    assert!(world.send(1, 0, ALL, 8).is_none(), "the sender does not know yet");
+    world.settle();
+    let pattern = |context| Pattern { context, source: Some(Rank(1)), tag: Some(1) };
+    assert!(world.engines[0].probe(&pattern(PAIR)).is_some(), "that is of another communicator");
+    world.engines[1].retire(&Arc::clone(&world.all[1]));
+    world.settle();
+    assert!(is_revoked(world.test(1, long).as_ref()), "the receiver has let go of it");
+    assert!(world.engines[0].probe(&pattern(ALL)).is_none(), "what came afterwards is kept");
+    let (late, _room) = world.post(0, Some(1), ALL, 8);
+    assert!(is_revoked(world.test(0, late).as_ref()), "nothing begins there");
+}
+
+#[test]
 fn other_communicators_go_on_beside_a_revoked_one_and_all_is_as_before_when_that_is_gone() {
     let mut world = World::new();
     let standing = Arc::clone(&world.all[1]);
@@ -386,6 +409,13 @@ fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
         world.engines[1].receive_awaited(pattern, Some(Peer(0)), room.memory()).expect("it says so later");
     assert!(is_revoked(world.engines[1].take_awaited(ticket).as_ref()));
     assert!(second.is_revoked());
+    let third = world.engines[1].failures().watch(44, 44, Rank(1), members());
+    assert!(!world.engines[1].is_revoked(&third));
+    let there = world.engines[0].failures().watch(46, 46, Rank(0), members());
+    world.engines[0].revoke(&there);
+    world.settle();
+    let fourth = world.engines[1].failures().watch(46, 46, Rank(1), members());
+    assert!(world.engines[1].is_revoked(&fourth), "who only asks is not told");
     let late = world.send(1, 0, 40, 8).expect("it has failed");
     assert!(is_revoked(world.test(1, late).as_ref()));
     let other = world.engines[0].failures().watch(42, 42, Rank(0), members());

@@ -104,6 +104,8 @@ struct Inner {
     agreements: AtomicU32,
     /// How it recovers, and what it has become so.
     recoveries: recovery::Recoveries,
+    /// By which ranks errors name the members, where they are those who live of another communicator.
+    names: OnceLock<Box<[Rank]>>,
     /// Counts the collective operations.
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
@@ -244,6 +246,7 @@ impl Communicator {
             standing,
             agreements: AtomicU32::new(0),
             recoveries: recovery::Recoveries::default(),
+            names: OnceLock::new(),
             process,
             group: named.settled(),
             rank,
@@ -609,7 +612,7 @@ impl Communicator {
             None => Ok(()),
             Some(failure) => Err(Error::new(
                 failure_class(failure),
-                format!("{} to rank {} tag {tag}: {}", self.place(), to.0, failure_text(failure)),
+                format!("{} to rank {} tag {tag}: {}", self.place(), self.named(to).0, failure_text(failure)),
             )),
         }
     }
@@ -628,7 +631,8 @@ impl Communicator {
         let text = failure_text(failure);
         match **failure {
             messaging::Failure::Truncated { .. } => {
-                let from = format!("{} from rank {} tag {}", self.place(), outcome.source.0, outcome.tag);
+                let source = self.named(outcome.source).0;
+                let from = format!("{} from rank {source} tag {}", self.place(), outcome.tag);
                 Error::new(Class::Truncated, format!("{from}: {text}"))
                     .remedy("give a larger buffer, or ask for the size with MPI_Probe and MPI_Get_count")
             }
@@ -638,7 +642,7 @@ impl Communicator {
 
     #[cold]
     fn send_failed(&self, error: Box<FabricError>, to: Rank, tag: i32) -> Error {
-        Error::from(error).during(format!("{} to rank {} tag {tag}", self.place(), to.0))
+        Error::from(error).during(format!("{} to rank {} tag {tag}", self.place(), self.named(to).0))
     }
 
     #[cold]
@@ -670,7 +674,13 @@ impl Communicator {
     /// This communicator and this rank, as messages to people begin.
     #[must_use]
     pub fn place(&self) -> String {
-        format!("{}, rank {}", self.label(), self.inner.rank.0)
+        format!("{}, rank {}", self.label(), self.named(self.inner.rank).0)
+    }
+
+    /// The rank by which errors name a member.
+    fn named(&self, rank: Rank) -> Rank {
+        let names = self.inner.names.get();
+        names.and_then(|names| names.get(rank.0 as usize)).copied().unwrap_or(rank)
     }
 
     #[inline(always)]

@@ -331,6 +331,10 @@ pub(super) fn send(
     errors_to: MPI_Comm,
 ) -> Result<()> {
     let Some(to) = planned.partner() else { return Ok(()) };
+    // It may have become blank since it was planned.
+    if object.comm.is_with_nobody(to.0)? {
+        return Ok(());
+    }
     let copy = planned.copy()?;
     // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of the process.
     if lock(&object.buffer).is_some() {

@@ -190,7 +190,7 @@ impl Receiver {
         // SAFETY: the program promised it with the call that described the operation.
         let memory = unsafe { self.pieces.memory()? };
         lock(&self.placed).fill(false);
-        let id = self.side.start(memory);
+        let id = self.side.start(memory)?;
         Ok(RequestObject::PartitionedReceive { receiver: self, errors_to, id })
     }
 

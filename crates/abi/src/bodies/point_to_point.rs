@@ -103,7 +103,7 @@ impl PlannedSend {
     ) -> Result<Begun> {
         let (Partner::Rank(to), tag) = (self.to, self.tag) else { return Ok(Begun::Sent) };
         // It may have become so since it was planned.
-        if comm.is_blank(to) {
+        if comm.is_with_nobody(to)? {
             return Ok(Begun::Sent);
         }
         let (sending, keeps) = match outgoing {
@@ -165,7 +165,7 @@ impl PlannedReceive {
         let from = match self.from {
             Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
             Partner::Any => None,
-            Partner::Rank(rank) if comm.is_blank(rank) => return Ok(Begun::Over(status::NOBODY)),
+            Partner::Rank(rank) if comm.is_with_nobody(rank)? => return Ok(Begun::Over(status::NOBODY)),
             Partner::Rank(rank) => Some(rank),
         };
         match comm.start_receive(target, from, self.tag)? {

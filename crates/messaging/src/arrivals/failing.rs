@@ -66,7 +66,8 @@ impl<L> Core<L> {
     /// A failure keeps the members of a strict communicator from everything.
     pub(super) fn shut_strict(&mut self, contexts: &[u32], failure: &Failure) {
         for &context in contexts {
-            if let Some(standing) = self.failures.standing(context).filter(|standing| standing.is_strict()) {
+            let is_strict = |standing: &Arc<Standing>| standing.is_strict() && !standing.is_retired();
+            if let Some(standing) = self.failures.standing(context).filter(is_strict) {
                 self.shut(&standing, failure);
             }
         }
@@ -81,7 +82,7 @@ impl<L> Core<L> {
 
     /// A communicator has become strict, or not: what has failed before may keep its members from everything.
     pub(crate) fn look_at_strict(&mut self, standing: &Standing) {
-        if !standing.is_strict() {
+        if !standing.is_strict() || standing.is_retired() {
             return;
         }
         if let Some(error) = self.failures.broken(standing.context()) {
@@ -89,14 +90,44 @@ impl<L> Core<L> {
         }
     }
 
-    /// Another communicator has come into the place of this one: what is under way in it ends.
+    /// Another communicator has come into the place of this one: what is under way in it ends, and nobody receives what has come
+    /// for it.
     pub(crate) fn retire(&mut self, standing: &Standing) {
         let own = standing.context();
         let failure = self.failures.broken(own | 1).map_or(Failure::Revoked, Failure::Lost);
         self.close(&|context| context & !1 == own, &failure);
         self.requests.completions += 1;
         standing.retire();
+        self.is_troubled = true;
+        for message in self.matching.whole_in(|context| context & !1 == own) {
+            self.matching.take(message);
+        }
+        self.relax();
         self.lower_guard();
+    }
+
+    /// Whether another communicator has come into the place of the one with that context.
+    #[cold]
+    pub(super) fn is_retired(&self, context: u32) -> bool {
+        self.failures.standing(context).is_some_and(|standing| standing.is_retired())
+    }
+
+    /// An unexpected message has become whole.
+    #[cold]
+    pub(super) fn drop_if_retired(&mut self, message: u32) {
+        if self.matching.context_of(message).is_some_and(|context| self.is_retired(context)) {
+            self.matching.take(message);
+            self.relax();
+        }
+    }
+
+    /// Somebody who has received what they wait for, and has not taken it yet, keeps turns short: as a request it does not.
+    #[cold]
+    pub(crate) fn set_aside(&mut self) {
+        if let Awaited::Over(outcome) = &self.awaited {
+            let outcome = outcome.clone();
+            self.awaited = Awaited::Goes(self.requests.insert(State::Done(outcome)));
+        }
     }
 
     /// Calls take the shortest ways again where nothing is left to look out for.
@@ -182,7 +213,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Why nothing can be done in a communicator any more: it is revoked; or, for its collective operations, a member has failed.
+    /// Why nothing can be done in a communicator any more: it is revoked; another one has come into its place; or, for its
+    /// collective operations, a member has failed.
     #[cold]
     pub(crate) fn closed(&mut self, context: u32) -> Option<Failure> {
         self.asked += 1;
@@ -193,10 +225,11 @@ impl<L> Core<L> {
         if self.councils.was_revoked(standing.identity()) {
             self.revoke(&standing);
         }
-        if standing.is_revoked() {
-            return Some(Failure::Revoked);
+        match standing.is_retired() {
+            _ if standing.is_revoked() => Some(Failure::Revoked),
+            true => Some(self.failures.broken(context | 1).map_or(Failure::Revoked, Failure::Lost)),
+            false => self.failures.broken(context).map(Failure::Lost),
         }
-        self.failures.broken(context).map(Failure::Lost)
     }
 
     /// Why a send or a receive that is about to begin cannot.

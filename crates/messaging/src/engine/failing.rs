@@ -88,6 +88,13 @@ impl<F: Fabric> Engine<F> {
         self.act_on_notes();
     }
 
+    /// Whether a communicator is known to be revoked, also where that was told before it was there.
+    pub fn is_revoked(&mut self, standing: &Standing) -> bool {
+        // Who looks, takes over what was told early.
+        let _ = self.closed(standing.context());
+        standing.is_revoked()
+    }
+
     /// [`Standing::set_strict`] was called for a communicator that may have lost members already.
     pub fn look_at_strict(&mut self, standing: &Standing) {
         self.core.look_at_strict(standing);
@@ -121,8 +128,20 @@ impl<F: Fabric> Engine<F> {
         self.core.councils.current(standing)
     }
 
-    /// Somebody who knows it says that the process has ended. What it has sent is to be received first: by some turns, of
-    /// which the caller makes enough.
+    /// Receives what is here, before anybody hears that those have ended who may have sent it.
+    pub fn receive_what_is_left(&mut self) {
+        let mut in_vain = 0;
+        for _ in 0..TURNS_MAX {
+            self.core.set_aside();
+            in_vain = if self.progress() == 0 { in_vain + 1 } else { 0 };
+            if in_vain == TURNS_IN_VAIN {
+                return;
+            }
+        }
+    }
+
+    /// Somebody who knows it says that the process has ended. What it has sent is to be received first:
+    /// [`Engine::receive_what_is_left`].
     pub fn bury(&mut self, peer: Peer, error: FabricError) {
         let is_known = !self.core.peers.knows(peer) || self.core.lost(peer).is_some();
         if !is_known && !self.fabric.bury(peer, error.clone()) {
@@ -133,5 +152,47 @@ impl<F: Fabric> Engine<F> {
     /// Whether the process is lost.
     pub fn is_lost(&mut self, peer: Peer) -> bool {
         self.core.lost(peer).is_some()
+    }
+}
+
+/// A turn may look at some ways only; so many look at all.
+const TURNS_IN_VAIN: u32 = 64;
+/// The living may always have something to say.
+const TURNS_MAX: u32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use fabric::simulated::{Network, Weather};
+    use fabric::{Heap, Payload, Sink as _};
+
+    use super::*;
+    use crate::engine::{EveryoneHere, Settings};
+    use crate::envelope::{Envelope, Rank};
+    use crate::request::Mode;
+
+    #[test]
+    fn who_has_not_taken_what_came_keeps_nothing_else_from_being_received() {
+        let network = Network::new(2, Weather::fair());
+        let engine =
+            |at| Engine::new(network.endpoint(Peer(at)), 2, Box::new(EveryoneHere), Settings::default());
+        let (mut receiver, mut sender) = (engine(0), engine(1));
+        let room = Heap::new(8);
+        let pattern = Pattern { context: 0, source: Some(Rank(1)), tag: Some(1) };
+        let ticket =
+            receiver.receive_awaited(pattern, Some(Peer(1)), room.memory()).expect("nothing is here");
+        let envelope = Envelope { context: 0, source: Rank(1), tag: 1 };
+        for byte in [5u8, 6] {
+            let payload = Payload::from(&*Vec::leak(vec![byte; 8]));
+            let _ = sender.send(Peer(0), envelope, payload, Mode::Standard).expect("it is known");
+        }
+        while !receiver.core.enough() {
+            sender.progress();
+            receiver.progress();
+        }
+        receiver.receive_what_is_left();
+        assert!(!receiver.core.enough(), "turns still end before they have looked at all");
+        assert!(receiver.probe(&pattern).is_some(), "the second message was left where it was");
+        let outcome = receiver.take_awaited(ticket).expect("it has come");
+        assert_eq!((outcome.failure, room.payload().to_vec()), (None, vec![5; 8]));
     }
 }

@@ -13,7 +13,7 @@ use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::{Engine, Envelope, Mode, Pattern, Rank, Sending};
 
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
-use super::{Communicator, Reduce, TAGS, collective_failed};
+use super::{Communicator, Reduce, TAGS};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, Fabrics, is_before, is_room};
 use crate::lock::{Guard, Lock, Threads};
@@ -213,8 +213,7 @@ impl Communicator {
                 (Pattern { context, source: Some(source), tag: Some(tag) }, size_of_val(&number));
             let from = self.group().peer(source);
             let outcome = self.process().receive_awaited(pattern, from, writing(&mut number));
-            judge(&outcome, source, Activity::Receiving, expected)
-                .map_err(|failed| collective_failed(&failed).during(self.place()))?;
+            judge(&outcome, source, Activity::Receiving, expected).map_err(|failed| self.told(&failed))?;
             return Ok(number[0]);
         }
         let number = [boards.found(self.size()).unwrap_or(NO_BOARD)];

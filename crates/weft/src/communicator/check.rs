@@ -21,7 +21,7 @@ use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
 use crate::guide;
 use crate::memory::sending;
-use crate::process::failure_text;
+use crate::process::{failure_class, failure_text};
 use crate::tell::tell;
 
 impl Communicator {
@@ -203,7 +203,8 @@ impl Comparison {
     /// Rank 0: all cards are there.
     fn judge(&mut self, engine: &mut Engine<Fabrics>) {
         let bytes = self.bytes();
-        let verdict = verdict(bytes.as_chunks::<CARD_BYTES>().0, self.parted_at);
+        let name = |rank| self.meeting.named(Rank(rank)).0;
+        let verdict = verdict(bytes.as_chunks::<CARD_BYTES>().0, self.parted_at, name);
         let room = Heap::new(verdict.len());
         room.memory().write_at(0, Payload::from(verdict.as_bytes()));
         for other in 1..self.meeting.size() {
@@ -259,7 +260,7 @@ impl Comparison {
     fn tell(&mut self) {
         if self.patience.is_over() {
             let (place, seconds) = (self.meeting.place(), PATIENCE.as_secs());
-            let missing = ranks(self.left.iter().map(|(rank, _)| rank.0));
+            let missing = ranks(self.left.iter().map(|(rank, _)| self.meeting.named(*rank).0));
             let operation = &self.operation;
             tell(format_args!("weft: {place}: {operation}: waiting {seconds} s for {missing}"));
         }
@@ -270,7 +271,7 @@ impl Comparison {
 fn note(failure: &mut Option<Error>, meeting: &Communicator, operation: &str, outcome: &Outcome) {
     if let Some(lost) = &outcome.failure {
         let what = format!("{}: {operation}: {}", meeting.place(), failure_text(lost));
-        failure.get_or_insert(Error::new(Class::ProcFailed, what));
+        failure.get_or_insert(Error::new(failure_class(lost), what));
     }
 }
 
@@ -293,8 +294,9 @@ fn spoken(card: &str) -> String {
     lines.join(", ")
 }
 
-/// Empty if the first lines of all cards are the same, and all cards of each of the two parts.
-fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize) -> String {
+/// Empty if the first lines of all cards are the same, and all cards of each of the two parts. `name` is how a member is called
+/// whose card stands at a place.
+fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize, name: impl Fn(u32) -> u32) -> String {
     let (first, second) = cards.split_at(parted_at);
     let by_all = |card: &[u8; CARD_BYTES]| card.split(|&byte| byte == b'\n').next().map(<[u8]>::to_vec);
     let alike = cards.iter().all(|card| by_all(card) == by_all(&cards[0]));
@@ -303,7 +305,7 @@ fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize) -> String {
     }
     let mut callers: BTreeMap<&[u8; CARD_BYTES], Vec<u32>> = BTreeMap::new();
     for (rank, card) in (0..).zip(cards) {
-        callers.entry(card).or_default().push(rank);
+        callers.entry(card).or_default().push(name(rank));
     }
     // In the order of the lowest rank that called each.
     let mut parts: Vec<(Vec<u32>, String)> =
@@ -357,19 +359,30 @@ mod tests {
     use crate::{Config, run_threads};
     use datatype::Operator;
 
+    fn itself(place: u32) -> u32 {
+        place
+    }
+
     #[test]
     fn verdicts_say_who_called_what() {
-        assert_eq!(verdict(&[card("barrier"), card("barrier")], 0), "");
+        assert_eq!(verdict(&[card("barrier"), card("barrier")], 0, itself), "");
         let cards = ["bcast, root 1", "barrier", "bcast, root 1", "bcast, root 1", "barrier"].map(card);
-        assert_eq!(verdict(&cards, 0), "bcast, root 1 at ranks 0, 2-3; barrier at ranks 1, 4");
+        assert_eq!(verdict(&cards, 0, itself), "bcast, root 1 at ranks 0, 2-3; barrier at ranks 1, 4");
         let sides = ["\nhigh 0", "\nhigh 0", "\nhigh 1", "\nhigh 1"].map(card);
-        assert_eq!(verdict(&sides, 2), "", "the two sides may differ");
-        assert_eq!(verdict(&sides, 1), "high 0 at ranks 0-1; high 1 at ranks 2-3");
+        assert_eq!(verdict(&sides, 2, itself), "", "the two sides may differ");
+        assert_eq!(verdict(&sides, 1, itself), "high 0 at ranks 0-1; high 1 at ranks 2-3");
         let sides = ["bcast\nroot 0", "bcast\nroot 0", "barrier\n"].map(card);
-        assert_eq!(verdict(&sides, 2), "bcast, root 0 at ranks 0-1; barrier at rank 2");
+        assert_eq!(verdict(&sides, 2, itself), "bcast, root 0 at ranks 0-1; barrier at rank 2");
+        let living = |place: u32| 2 * place;
+        let cards = ["bcast", "barrier", "barrier"].map(card);
+        assert_eq!(
+            verdict(&cards, 0, living),
+            "bcast at rank 0; barrier at ranks 2, 4",
+            "those between are blank"
+        );
         let long = "x".repeat(1000);
         let cards: Vec<_> = (0..50).map(|rank| card(&format!("{rank} {long}"))).collect();
-        assert_eq!(verdict(&cards, 0).len(), VERDICT_BYTES - 1);
+        assert_eq!(verdict(&cards, 0, itself).len(), VERDICT_BYTES - 1);
     }
 
     #[test]

@@ -251,7 +251,8 @@ impl Duplication {
     fn failed(&mut self, engine: &mut Engine<Fabrics>, failed: &Failed) -> Error {
         self.attempt.execution.abandon(engine);
         self.original.process().contexts().settle(&self.attempt.proposal, 0);
-        super::collective_failed(failed).during(self.original.place())
+        let with = self.original.meeting().named(failed.with);
+        super::collective_failed(&Failed { with, ..failed.clone() }).during(self.original.place())
     }
 }
 

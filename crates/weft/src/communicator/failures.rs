@@ -48,6 +48,7 @@ impl Communicator {
         let living = &self.among_living().inner.standing;
         if !Arc::ptr_eq(own, living) {
             failures.acknowledge_alike(own, living);
+            failures.acknowledge_alike(own, &self.standing_of_messages());
         }
         acknowledged as u32
     }
@@ -63,13 +64,10 @@ impl Communicator {
     /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it ends with
     /// [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
     pub fn revoke(&self) {
-        let living = &self.among_living().inner.standing;
+        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
         self.process().act(|engine| {
             engine.revoke(living);
-            // Where messages keep their context, they go by the old one.
-            if self.context() == self.inner.standing.context() {
-                engine.revoke(&self.inner.standing);
-            }
+            engine.revoke(&messages);
         });
     }
 
@@ -77,7 +75,8 @@ impl Communicator {
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.process().notice_failures();
-        self.among_living().inner.standing.is_revoked()
+        let living = &self.among_living().inner.standing;
+        self.process().act(|engine| engine.is_revoked(living))
     }
 
     /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;
@@ -120,7 +119,7 @@ impl Communicator {
             return Ok(());
         }
         match self.barrier() {
-            Err(error) if error.class == Class::ProcFailed => Ok(()),
+            Err(error) if matches!(error.class, Class::ProcFailed | Class::Revoked) => Ok(()),
             parted => parted,
         }
     }
@@ -186,7 +185,8 @@ impl Communicator {
     /// The error of an agreement; the same at all who live.
     #[must_use]
     pub fn not_acknowledged(&self, failed: &Group) -> Error {
-        let ranks: Vec<u32> = failed.iter().filter_map(|peer| Some(self.group().rank(peer)?.0)).collect();
+        let ranks: Vec<u32> =
+            failed.iter().filter_map(|peer| Some(self.named(self.group().rank(peer)?).0)).collect();
         let what =
             format!("{}: not all have acknowledged that these ranks have failed: {ranks:?}", self.place());
         Error::new(Class::ProcFailed, what).remedy("the flag is agreed on; MPIX_Comm_ack_failed acknowledges")

@@ -8,7 +8,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
 use super::check::{Called, Comparison};
-use super::{Communicator, Reduce, collective_failed};
+use super::{Communicator, Reduce};
 use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
@@ -235,7 +235,7 @@ impl Operation for Underway {
                 Advance::Pending => return false,
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {
-                    self.failure = Some(collective_failed(&failed).during(self.of.place()));
+                    self.failure = Some(self.of.told(&failed));
                 }
             }
         }

@@ -10,7 +10,9 @@
 //! notice, under a tag of its own: tag i32, first tag i32, partitions u32, signature u32, bytes of each u64
 //! partition i:                    tag first + i
 //! ```
-//! Both in the context of collective operations, with negative tags, which these do not use.
+//! Both in the context of messages between two, and so with their fate where members fail, with negative tags, which the
+//! program's messages do not have. It is the context that the communicator had when the operation was described: what a recovery
+//! has put an end to does not begin again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +31,7 @@ use crate::memory::sending;
 /// The sending side of a partitioned operation, for any number of rounds.
 pub struct PartitionedSend {
     of: Communicator,
+    context: u32,
     /// `None` is nobody.
     to: Option<(Rank, Peer)>,
     tag: i32,
@@ -55,10 +58,13 @@ struct Posting {
 /// The receiving side.
 pub struct PartitionedReceive {
     of: Communicator,
+    context: u32,
     from: Option<(Rank, Peer)>,
     tag: i32,
     partitions: u32,
     bytes: usize,
+    /// In the latest round nobody sends.
+    is_alone: AtomicBool,
     inner: Arc<Receiver>,
 }
 
@@ -118,7 +124,8 @@ impl Communicator {
             Posting { payload: Payload::EMPTY, whole: None, ready: Vec::new(), left: 0, busy: false };
         let ready = (0..partitions).map(|_| AtomicBool::new(false)).collect();
         let posting = Mutex::new(posting);
-        let send = PartitionedSend { of: self.clone(), to, tag, first_tag, bytes, signature, ready, posting };
+        let (of, context) = (self.clone(), self.context());
+        let send = PartitionedSend { of, context, to, tag, first_tag, bytes, signature, ready, posting };
         send.announce()?;
         Ok(send)
     }
@@ -136,11 +143,13 @@ impl Communicator {
     ) -> Result<PartitionedReceive> {
         let from = self.partner(from)?;
         check_size(partitions, bytes)?;
-        let inner = Arc::<Receiver>::default();
+        let (inner, context) = (Arc::<Receiver>::default(), self.context());
         if let Some((from, _)) = from {
-            lock(&self.notices().sources).entry(from).or_default().expect(tag, Arc::clone(&inner));
+            let mut sources = lock(&self.notices().sources);
+            sources.entry((context, from)).or_default().expect(tag, Arc::clone(&inner));
         }
-        Ok(PartitionedReceive { of: self.clone(), from, tag, partitions, bytes, inner })
+        let (of, is_alone) = (self.clone(), AtomicBool::new(from.is_none()));
+        Ok(PartitionedReceive { of, context, from, tag, partitions, bytes, is_alone, inner })
     }
 
     fn partner(&self, rank: Option<Rank>) -> Result<Option<(Rank, Peer)>> {
@@ -155,8 +164,12 @@ impl Communicator {
         self.inner.partitioned.get_or_init(Box::default)
     }
 
-    fn partition_envelope(&self, source: Rank, tag: i32) -> Envelope {
-        Envelope { context: self.context() + 1, source, tag }
+    /// Whom a round is with: who has become blank since it was described may be nobody.
+    fn still(&self, partner: Option<(Rank, Peer)>) -> Result<Option<(Rank, Peer)>> {
+        match partner {
+            Some((rank, _)) if self.is_with_nobody(rank)? => Ok(None),
+            partner => Ok(partner),
+        }
     }
 }
 
@@ -191,8 +204,9 @@ impl PartitionedSend {
     /// of them were, and the claim behind `payload` must hold until then.
     ///
     /// # Errors
-    /// [`Class::Request`] when the round before is not over.
+    /// [`Class::Request`] when the round before is not over; as [`Communicator::is_with_nobody`].
     pub fn start(&self, payload: Payload<'static>) -> Result<RequestId> {
+        self.of.still(self.to)?;
         let mut posting = lock(&self.posting);
         if posting.left > 0 {
             return Err(Error::new(Class::Request, "the partitions of the round before were not all ready"));
@@ -271,7 +285,10 @@ impl PartitionedSend {
                 }
                 posting.payload
             };
-            let Some((_, peer)) = self.to else { continue };
+            let Some((rank, peer)) = self.to else { continue };
+            if self.of.is_blank(rank) {
+                continue;
+            }
             self.of.process().send_parts(peer, |engine| {
                 for &partition in &batch {
                     self.send(engine, whole, peer, partition, payload);
@@ -288,7 +305,11 @@ impl PartitionedSend {
         partition: u32,
         payload: Payload<'static>,
     ) {
-        let envelope = self.of.partition_envelope(self.of.inner.rank, self.first_tag + partition as i32);
+        if let Some(failure) = engine.closed(self.context) {
+            return engine.fail(whole, failure);
+        }
+        let tag = self.first_tag + partition as i32;
+        let envelope = Envelope { context: self.context, source: self.of.inner.rank, tag };
         let payload = payload.part(partition as usize * self.bytes, self.bytes);
         if let Err(error) = engine.send_part(whole, peer, envelope, payload) {
             engine.fail(whole, Failure::Lost(*error));
@@ -311,7 +332,7 @@ impl PartitionedSend {
         let layout = Layout { first_tag, partitions: self.ready.len() as u32, bytes, signature };
         let heap = Heap::new(NOTICE_BYTES);
         heap.memory().write_at(0, Payload::from(&encode(self.tag, layout)[..]));
-        let envelope = self.of.partition_envelope(self.of.inner.rank, NOTICES);
+        let envelope = Envelope { context: self.context, source: self.of.inner.rank, tag: NOTICES };
         let process = self.of.process();
         match process.send(peer, envelope, sending(&heap), Mode::Standard) {
             Ok(Sending::Done) => Ok(()),
@@ -357,10 +378,10 @@ impl PartitionedReceive {
         &self.of
     }
 
-    /// Whether nobody sends.
+    /// Whether nobody sends in the latest round.
     #[must_use]
     pub fn is_with_nobody(&self) -> bool {
-        self.from.is_none()
+        self.is_alone.load(Ordering::Relaxed)
     }
 
     /// What the other side sends, where it has told.
@@ -372,22 +393,26 @@ impl PartitionedReceive {
     }
 
     /// Begins a round, into `memory`, which the claim must hold until the request is over.
-    #[must_use]
-    pub fn start(&self, memory: UserMemory) -> RequestId {
+    ///
+    /// # Errors
+    /// As [`Communicator::is_with_nobody`].
+    pub fn start(&self, memory: UserMemory) -> Result<RequestId> {
+        let from = self.of.still(self.from)?;
+        self.is_alone.store(from.is_none(), Ordering::Relaxed);
         *lock(&self.inner.parts) = None;
         let process = self.of.process();
         let whole = process.promise();
-        match self.from {
+        match from {
             Some(from) => {
                 let (of, inner) = (self.of.clone(), Arc::clone(&self.inner));
-                process.entrust(Box::new(Opening { of, from, inner, whole, memory }));
+                process.entrust(Box::new(Opening { of, context: self.context, from, inner, whole, memory }));
             }
             None => {
                 *lock(&self.inner.parts) = Some(Vec::new());
                 process.fulfil(whole);
             }
         }
-        whole
+        Ok(whole)
     }
 
     /// Whether all of a partition is in its place; after a turn of progress where it is not.
@@ -437,6 +462,7 @@ impl PartitionedReceive {
 /// A round of a receive that has to learn how the data is divided before anything can be received.
 struct Opening {
     of: Communicator,
+    context: u32,
     from: (Rank, Peer),
     inner: Arc<Receiver>,
     whole: RequestId,
@@ -448,15 +474,16 @@ impl Operation for Opening {
         let (rank, peer) = self.from;
         while self.inner.layout.get().is_none() {
             let mut sources = lock(&self.of.notices().sources);
-            let source = sources.entry(rank).or_default();
-            if let Some(failure) = &source.failure {
-                engine.fail(self.whole, failure.clone());
-                engine.fulfil(self.whole);
-                return true;
-            }
-            let envelope = self.of.partition_envelope(rank, NOTICES);
-            if !source.listen(engine, envelope, peer) {
-                return false;
+            let source = sources.entry((self.context, rank)).or_default();
+            let envelope = Envelope { context: self.context, source: rank, tag: NOTICES };
+            match source.listen(engine, envelope, peer) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(failure) => {
+                    engine.fail(self.whole, failure);
+                    engine.fulfil(self.whole);
+                    return true;
+                }
             }
         }
         self.post(engine);
@@ -473,9 +500,8 @@ impl Opening {
         for partition in 0..layout.partitions {
             let start = (partition as usize * layout.bytes).min(self.memory.bytes());
             let memory = self.memory.part(start, layout.bytes.min(self.memory.bytes() - start));
-            let Envelope { context, source, tag } =
-                self.of.partition_envelope(rank, layout.first_tag + partition as i32);
-            let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+            let tag = layout.first_tag + partition as i32;
+            let pattern = Pattern { context: self.context, source: Some(rank), tag: Some(tag) };
             parts.push(engine.receive_part(self.whole, pattern, Some(peer), memory));
         }
         *lock(&self.inner.parts) = Some(parts);
@@ -487,7 +513,8 @@ impl Opening {
 #[derive(Default)]
 pub(super) struct Notices {
     blocks: Mutex<Blocks>,
-    sources: Mutex<HashMap<Rank, Source>>,
+    /// By the context that they are described under.
+    sources: Mutex<HashMap<(u32, Rank), Source>>,
 }
 
 /// One that sends, or is waited for.
@@ -499,8 +526,6 @@ struct Source {
     kept: VecDeque<(i32, Layout)>,
     /// Receives whose notice has not come.
     waiting: VecDeque<(i32, Arc<Receiver>)>,
-    /// Why no more notices come.
-    failure: Option<Failure>,
 }
 
 impl Source {
@@ -526,14 +551,19 @@ impl Source {
     }
 
     /// Takes the next notice if it is there; true when something has changed.
-    fn listen(&mut self, engine: &mut Engine<Fabrics>, envelope: Envelope, peer: Peer) -> bool {
+    fn listen(
+        &mut self,
+        engine: &mut Engine<Fabrics>,
+        envelope: Envelope,
+        peer: Peer,
+    ) -> std::result::Result<bool, Failure> {
         let Envelope { context, source, tag } = envelope;
         let (outcome, notice) = match self.listening.take() {
             Some((request, notice)) => match engine.test(request) {
                 Some(outcome) => (outcome, notice),
                 None => {
                     self.listening = Some((request, notice));
-                    return false;
+                    return Ok(false);
                 }
             },
             None => {
@@ -543,17 +573,19 @@ impl Source {
                     Receiving::Done(outcome) => (outcome, notice),
                     Receiving::Pending(request) => {
                         self.listening = Some((request, notice));
-                        return false;
+                        return Ok(false);
                     }
                 }
             }
         };
         match (outcome.failure, decode(notice.payload())) {
-            (None, Some((tag, layout))) => self.hear(tag, layout),
-            (None, None) => self.failure = Some(not_a_notice(peer)),
-            (Some(failure), _) => self.failure = Some(*failure),
+            (None, Some((tag, layout))) => {
+                self.hear(tag, layout);
+                Ok(true)
+            }
+            (None, None) => Err(not_a_notice(peer)),
+            (Some(failure), _) => Err(*failure),
         }
-        true
     }
 }
 

@@ -161,7 +161,14 @@ impl Communicator {
 
     pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
-        finish(&inner.process, &inner.group, execution, reduce).map_err(|error| error.during(self.place()))
+        finish(&inner.process, &inner.group, execution, reduce).map_err(|failed| self.told(&failed))
+    }
+
+    /// The error of an operation among these members.
+    #[cold]
+    pub(super) fn told(&self, failed: &Failed) -> Error {
+        let failed = Failed { with: self.named(failed.with), ..failed.clone() };
+        collective_failed(&failed).during(self.place())
     }
 
     /// A collective schedule that has not moved yet.
@@ -188,7 +195,7 @@ pub(super) fn finish(
     group: &Group,
     execution: &mut Execution,
     reduce: Reduce<'_>,
-) -> Result<()> {
+) -> std::result::Result<(), Failed> {
     let mut unwound = Unwound { process, group, execution, is_combining: false };
     let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
     let end = process.until(|engine| {
@@ -205,7 +212,7 @@ pub(super) fn finish(
     });
     settle(process, unwound.execution);
     match end {
-        Advance::Failed(failed) => Err(collective_failed(&failed)),
+        Advance::Failed(failed) => Err(failed),
         Advance::Done | Advance::Pending => Ok(()),
     }
 }

@@ -14,7 +14,7 @@ use messaging::{Rank, Standing};
 use super::agree::attempt_of;
 use super::ongoing::{Combine, Ongoing};
 use super::topologies::Arranged;
-use super::{Called, Communicator, Kept, Parts, Reduce};
+use super::{Called, Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -119,6 +119,11 @@ impl FtModes {
     pub const NONE: FtModes =
         FtModes { comm: FtMode::None, messages: MessageMode::Reset, blanks: BlankPartner::Nobody };
 
+    /// Whether a failure keeps the others from messages as well.
+    fn is_strict(self) -> bool {
+        self.comm != FtMode::None && self.messages == MessageMode::Reset
+    }
+
     fn encode(self) -> u32 {
         let of_messages = u32::from(self.messages == MessageMode::Continue) << 3;
         let of_blanks = u32::from(self.blanks == BlankPartner::Error) << 4;
@@ -167,17 +172,27 @@ impl Communicator {
 
     /// Says how it recovers; all members say the same. Those that are made from it begin with that.
     pub fn set_ft_modes(&self, modes: FtModes) {
-        let living = self.among_living();
+        let (living, messages) = (self.among_living(), self.standing_of_messages());
         living.take_ft_modes(modes);
         self.take_ft_modes(modes);
-        self.process().act(|engine| engine.look_at_strict(&living.inner.standing));
+        messages.set_strict(modes.is_strict());
+        self.process().act(|engine| {
+            engine.look_at_strict(&messages);
+            engine.look_at_strict(&living.inner.standing);
+        });
+    }
+
+    /// What failures have made of the context that messages between two go by: where they go on over a recovery, not that of
+    /// those who live.
+    pub(super) fn standing_of_messages(&self) -> Arc<Standing> {
+        let standing = self.process().failures().standing(self.context());
+        standing.unwrap_or_else(|| Arc::clone(&self.inner.standing))
     }
 
     /// The same for one that is just made.
     pub(super) fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
-        let is_strict = modes.comm != FtMode::None && modes.messages == MessageMode::Reset;
-        self.inner.standing.set_strict(is_strict);
+        self.inner.standing.set_strict(modes.is_strict());
     }
 
     /// The members of one that is made from this one keep their blank places.
@@ -239,6 +254,26 @@ impl Communicator {
         match self.recovered() {
             Some(recovered) => rank.0 < self.size() && recovered.ranks.binary_search(&rank).is_err(),
             None => false,
+        }
+    }
+
+    /// Whether a message to that rank, or from it, is over at once, since nobody is there any more.
+    ///
+    /// # Errors
+    /// [`Class::Rank`] where nobody is, and that is an error ([`BlankPartner::Error`]).
+    #[inline]
+    pub fn is_with_nobody(&self, rank: Rank) -> Result<bool> {
+        if self.is_blank(rank) { self.answer_for_blank(rank) } else { Ok(false) }
+    }
+
+    #[cold]
+    fn answer_for_blank(&self, rank: Rank) -> Result<bool> {
+        match self.ft_modes().blanks {
+            BlankPartner::Nobody => Ok(true),
+            BlankPartner::Error => {
+                let what = format!("{}: rank {} is blank: its process has failed", self.place(), rank.0);
+                Err(Error::new(Class::Rank, what).remedy("MPIX_Comm_is_blank tells which ranks are"))
+            }
         }
     }
 
@@ -349,11 +384,13 @@ impl Communicator {
             inter: None,
             lease,
             identity,
-            label: self.label_of_child("living of "),
+            label: Label::own(&self.label()),
             topology,
         };
         let living = Communicator::assemble(parts).ok_or_else(|| self.lost_itself())?;
         living.take_ft_modes(self.ft_modes());
+        // What goes wrong among those is told in the numbers that the program knows.
+        let _ = living.inner.names.set(ranks.clone().into());
         let before = Arc::clone(&self.among_living().inner.standing);
         let generation = self.generation() + 1;
         let recovered = Box::new(Recovered { living, ranks, generation, next: OnceLock::new() });
@@ -368,8 +405,7 @@ impl Communicator {
 
     /// The context of its messages becomes that of those who live, or stays.
     fn change_context(&self, before: &Standing, stays: bool) {
-        let own = &self.inner.standing;
-        let is_first_own = std::ptr::eq(before, &**own);
+        let messages = self.standing_of_messages();
         if !stays {
             self.inner
                 .context
@@ -377,22 +413,22 @@ impl Communicator {
         }
         self.process().act(|engine| {
             if !stays {
-                engine.retire(own);
+                engine.retire(&messages);
             }
-            // A copy's messages go under the context of those who lived when it was made, and go on where they stay.
-            let goes_on = is_first_own || (stays && before.context() == own.context());
-            if !goes_on {
+            // Those who lived before are gone as such, unless messages went by their context.
+            if before.context() != messages.context() {
                 engine.retire(before);
             }
         });
         if stays {
-            self.process().failures().acknowledge(own, usize::MAX);
+            // Of others this process may have heard since; those hinder it until they are acknowledged.
+            self.process().failures().settle(&messages, self.blank().iter().collect());
         }
     }
 
     fn is_revoked_anywhere(&self) -> bool {
-        let is_own = self.generation() == 0 || self.context() == self.inner.standing.context();
-        self.among_living().inner.standing.is_revoked() || is_own && self.inner.standing.is_revoked()
+        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        self.process().act(|engine| engine.is_revoked(living) || engine.is_revoked(&messages))
     }
 
     /// Does what those who live do together.

@@ -12,7 +12,7 @@ use fabric::{Payload, Room};
 use messaging::{Envelope, Pattern, Rank, RequestId, Sending};
 
 use super::board::Swapped;
-use super::{Communicator, TAGS, collective_failed};
+use super::{Communicator, TAGS};
 use crate::error::{Error, Result};
 
 /// A swap that was begun.
@@ -115,10 +115,5 @@ impl Communicator {
     #[cold]
     pub(super) fn swap_failed(&self, with: Rank, cause: Cause) -> Error {
         self.told(&Failed { with, activity: Activity::Receiving, cause })
-    }
-
-    #[cold]
-    fn told(&self, failed: &Failed) -> Error {
-        collective_failed(failed).during(self.place())
     }
 }

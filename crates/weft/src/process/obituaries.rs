@@ -41,13 +41,15 @@ impl Process {
         self.read_ledger(&mut engine);
     }
 
-    /// Looks at the ledger, for who has waited or asked in vain.
+    /// Looks at the ledger, for who has waited or asked in vain; true where it has told something.
     #[inline]
-    pub(super) fn read_ledger(&self, engine: &mut Engine<Fabrics>) {
-        if let Some(ledger) = &self.ledger
-            && ledger.count() != self.read.load(Ordering::Relaxed)
-        {
-            self.read_on(engine, ledger);
+    pub(super) fn read_ledger(&self, engine: &mut Engine<Fabrics>) -> bool {
+        match &self.ledger {
+            Some(ledger) if ledger.count() != self.read.load(Ordering::Relaxed) => {
+                self.read_on(engine, ledger);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -56,7 +58,8 @@ impl Process {
         let count = ledger.count();
         let first = self.read.swap(count, Ordering::Relaxed);
         let failed: Vec<Peer> = (first..count).filter_map(|at| ledger.peer(at)).collect();
-        self.receive_what_is_left(engine);
+        // What they have sent is here by now, and comes first.
+        engine.receive_what_is_left();
         for peer in failed {
             let what = format!(
                 "process {} has ended\nThe launcher has told how it ended, and its own messages may say why.",
@@ -81,23 +84,13 @@ impl Process {
         if news.is_empty() {
             return;
         }
-        self.receive_what_is_left(engine);
+        // What they have sent is here by now, and comes first.
+        engine.receive_what_is_left();
         for peer in news {
             let what = format!("process {} has ended\nOther processes have learned of it first.", peer.0);
             engine.bury(peer, FabricError { fabric: "weft", fault: Fault::Died, what });
         }
         engine.progress();
-    }
-
-    /// What a process has sent before it ended is here by now, and is received before anybody hears of its end.
-    fn receive_what_is_left(&self, engine: &mut Engine<Fabrics>) {
-        let mut in_vain = 0;
-        for _ in 0..TURNS_MAX {
-            in_vain = if engine.progress() == 0 { in_vain + 1 } else { 0 };
-            if in_vain == TURNS_IN_VAIN {
-                return;
-            }
-        }
     }
 }
 
@@ -110,8 +103,3 @@ pub(crate) fn failure_class(failure: &Failure) -> Class {
         Failure::Revoked => Class::Revoked,
     }
 }
-
-/// A turn may look at some ways only; so many look at all.
-const TURNS_IN_VAIN: u32 = 64;
-/// The living may always have something to say.
-const TURNS_MAX: u32 = 4096;

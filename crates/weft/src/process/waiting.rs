@@ -50,7 +50,10 @@ impl Process {
             }
             if let Some(happened) = happened {
                 waiting.patience.looked(happened);
-                self.read_ledger(&mut engine);
+                if self.read_ledger(&mut engine) {
+                    // What it has told may be what is waited for, and nobody rings for it again.
+                    continue;
+                }
                 engine = self.pause(engine, &mut waiting);
             }
             if self.is_shared() && !waiting.makes_turns() && interest != Interest::Memory {
