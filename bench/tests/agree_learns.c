@@ -1,0 +1,68 @@
+// ranks: 3 6
+// exit: 9
+// says: all have acknowledged
+// not libfabric: who is lost there is told by a connection, later than this test waits
+// Where no launcher tells who has failed, one rank alone sees a death, and an agreement tells the others: they know whom it names, and
+// can acknowledge it.
+//
+// The launcher would end the job: so each rank is a child of what it has started, which stays when the rank dies.
+#define _DEFAULT_SOURCE 1
+#include "check.h"
+
+#include <mpix_ft.h>
+
+#include <sys/wait.h>
+
+/* What this process is to be: its child is the rank. */
+static void be_a_child(void) {
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) return;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+    for (;;) pause(); /* until the launcher ends the job */
+}
+
+int main(int argc, char **argv) {
+    int victim, flag = 3, known = -1;
+    MPI_Group failed;
+    be_a_child();
+    check_open(argc, argv);
+    victim = check_size - 1;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (check_rank == victim) {
+        OK(MPI_Send(NULL, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD));
+        raise(SIGKILL);
+    }
+    section("one sees it");
+    if (check_rank == 0) {
+        OK(MPI_Recv(NULL, 0, MPI_BYTE, victim, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CLASS(MPI_Recv(NULL, 0, MPI_BYTE, victim, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED);
+    }
+    section("all agree");
+    if (check_rank % 2 == 0) {
+        CLASS(MPIX_Comm_agree(MPI_COMM_WORLD, &flag), MPIX_ERR_PROC_FAILED);
+    } else {
+        MPI_Request request;
+        OK(MPIX_Comm_iagree(MPI_COMM_WORLD, &flag, &request));
+        CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED);
+    }
+    SAME(flag, 3);
+    section("all know it");
+    OK(MPIX_Comm_get_failed(MPI_COMM_WORLD, &failed));
+    OK(MPI_Group_size(failed, &known));
+    SAME(known, 1);
+    section("all acknowledge it");
+    OK(MPIX_Comm_failure_ack(MPI_COMM_WORLD));
+    OK(MPIX_Comm_agree(MPI_COMM_WORLD, &flag));
+    if (check_rank != 0) {
+        OK(MPI_Send(NULL, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD));
+        for (;;) pause();
+    }
+    for (int from = 1; from < victim; from++) OK(MPI_Recv(NULL, 0, MPI_BYTE, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    printf("all have acknowledged\n");
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 9);
+    return 1;
+}
