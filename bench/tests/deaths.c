@@ -76,6 +76,16 @@ static int until_lost(MPI_Comm comm, int is_victim, int size) {
     return code;
 }
 
+/* Until all have their communicators: a death ends what is under way among all. Messages between two it does not. */
+static void all_are_here(void) {
+    for (int other = 1; check_rank == 0 && other < check_size; other++)
+        OK(MPI_Recv(NULL, 0, MPI_BYTE, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    for (int other = 1; check_rank == 0 && other < check_size; other++)
+        OK(MPI_Send(NULL, 0, MPI_BYTE, other, 2, MPI_COMM_WORLD));
+    if (check_rank != 0)
+        OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, 0, 2, NULL, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv) {
     MPI_Comm comm;
     const char *fabric = getenv("WEFT_FABRIC");
@@ -87,6 +97,8 @@ int main(int argc, char **argv) {
     way = group % WAYS;
     OK(MPI_Comm_split(MPI_COMM_WORLD, group, 0, &comm));
     OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    section("all are here");
+    all_are_here();
     is_victim = check_rank == victim_of(group, size);
     section(names[way]);
     CLASS(until_lost(comm, is_victim, size), MPIX_ERR_PROC_FAILED);
