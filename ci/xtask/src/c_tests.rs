@@ -210,6 +210,16 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ),
         ..plain(format!("example rod {mode}"), vec![sources.join("examples/rod.c")])
     }));
+    cases.extend(DEATHS.map(|(mode, options)| Case {
+        ranks: vec![3, 8],
+        options,
+        launch: vec!["--ft".to_owned()],
+        says: Some("recover_us".to_owned()),
+        not_libfabric: Some(
+            "what a provider tells of a dead process differs from one to the next".to_owned(),
+        ),
+        ..plain(format!("benchmark failures {mode}"), vec![sources.join("failures/failures.c")])
+    }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
     Ok(cases)
 }
@@ -503,6 +513,7 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 const TIMED_OUT: i32 = 124;
 /// How the example that loses a rank goes on.
 const ROD_MODES: [(&str, &[&str]); 2] = [("blank", &["blank"]), ("shrink", &["shrink"])];
+const DEATHS: [(&str, &[&str]); 3] = [("blank", &["blank"]), ("shrink", &["shrink"]), ("ulfm", &["ulfm"])];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
 const BENCHMARKS: [(&str, &[u32]); 21] = [
     ("allgather", &[1, 2, 5]),
@@ -626,7 +637,8 @@ mod tests {
         };
         let shared_parts = 2;
         let not_run_alone = LIBRARIES.len() + ["instructions"].len();
-        let all = programs("") - shared_parts + programs("examples") + programs("tests") - not_run_alone;
+        let folders: usize = ["", "examples", "tests", "failures"].map(programs).into_iter().sum();
+        let all = folders - shared_parts - not_run_alone;
         let run: BTreeSet<_> = cases.iter().map(|case| &case.sources[0]).collect();
         assert_eq!(run.len(), all, "a program in bench/ is not run by anything");
     }
