@@ -24,7 +24,9 @@
 #endif
 
 /* Seconds without the next section after which a rank is taken to hang. */
-enum { CHECK_WATCHDOG_SECONDS = 60 };
+#ifndef CHECK_WATCHDOG_SECONDS
+#define CHECK_WATCHDOG_SECONDS 60
+#endif
 
 static int check_rank = -1, check_size = -1;
 static const char *volatile check_section = "start";

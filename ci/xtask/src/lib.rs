@@ -8,6 +8,7 @@
 pub mod c_tests;
 pub mod cluster;
 pub mod compare;
+pub mod crash;
 pub mod demo;
 pub mod generate;
 mod hidden;

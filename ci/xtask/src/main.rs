@@ -1,12 +1,14 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | mpi4py | peers | launchers | instructions | compare`: the chores of
-//! the workspace.
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | crash | mpi4py | peers | launchers | instructions | compare`: the
+//! chores of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
-use xtask::{cluster, compare, demo, generate, instructions, launchers, mpi4py, peers, tidy, workspace_root};
+use xtask::{
+    cluster, compare, crash, demo, generate, instructions, launchers, mpi4py, peers, tidy, workspace_root,
+};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -47,6 +49,8 @@ enum Chore {
         #[arg(long)]
         instrumented: bool,
     },
+    /// End a rank at its steps one by one, over shm and tcp, and see that the others go on
+    Crash(crash::Options),
     /// Count the instructions of a small message with valgrind, and compare with ci/instructions.json
     Instructions {
         /// Where `ci/install` has put it, built with the profile `release`
@@ -129,6 +133,10 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
         }
         Chore::Instructions { prefix, renew } => {
             tell("instructions", &instructions::run(&root, &absolute(&prefix)?, renew)?)
+        }
+        Chore::Crash(options) => {
+            let prefix = absolute(&options.prefix)?;
+            tell("crash", &crash::run(&root, &prefix, &options)?)
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),

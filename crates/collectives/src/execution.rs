@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fabric::{Fabric, FabricError, Heap, Payload, Peer, UserMemory};
+use fabric::{Fabric, FabricError, Heap, Payload, Peer, UserMemory, crash};
 use messaging::{
     Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending, Ticket,
 };
@@ -289,6 +289,7 @@ impl Execution {
         group: &dyn Fn(Rank) -> Peer,
         reduce: &mut dyn FnMut(Payload<'_>, &mut UserMemory),
     ) -> Result<(), Failed> {
+        crash::point();
         match step {
             Step::Send { to, from } => return self.send(engine, to, group(to), from),
             Step::Receive { from, into } => return self.receive(engine, from, group(from), into),

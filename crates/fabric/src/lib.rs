@@ -11,6 +11,7 @@
 mod atomic;
 pub mod conformance;
 mod contract;
+pub mod crash;
 pub mod fold;
 pub mod host;
 pub mod loopback;

@@ -4,9 +4,10 @@
 //! must bear happens here by dice: messages to different peers overtake each other, queues are full, payloads
 //! come in pieces, pulls are refused, peers vanish. The same seed and the same calls give the same run.
 //!
-//! Time is the number of polls made by all endpoints together.
+//! Time is the number of polls made by all endpoints together. What a process does to the network is counted as its steps, so
+//! that a test can end it at each of them in turn ([`Network::kill_at`]).
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
@@ -33,6 +34,8 @@ pub struct Weather {
     pub later_percent: u64,
     /// Out of 100 pulls, so many are shared with the sender.
     pub share_percent: u64,
+    /// Out of 100 peers that hear of a death, so many lose what was still on its way to them from there.
+    pub cut_percent: u64,
     /// Whether lanes offer to pull.
     pub pull: bool,
     /// What lanes call eager.
@@ -56,6 +59,7 @@ impl Weather {
             refuse_percent: 0,
             later_percent: 0,
             share_percent: 0,
+            cut_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
             piece_bytes_max: 1024,
@@ -75,6 +79,7 @@ impl Weather {
             refuse_percent: 30,
             later_percent: 50,
             share_percent: 60,
+            cut_percent: 30,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
             piece_bytes_max: 700,
@@ -107,6 +112,8 @@ impl Network {
                 exposed: 0,
                 shares: HashMap::new(),
                 lost: Vec::new(),
+                notices: BTreeMap::new(),
+                steps: vec![Steps { taken: 0, ends_at: u64::MAX }; peers as usize],
             })),
         }
     }
@@ -120,19 +127,33 @@ impl Network {
             open: BTreeMap::new(),
             arriving: BTreeMap::new(),
             pulling: Vec::new(),
-            lost_seen: 0,
         }
     }
 
-    /// The process dies: nothing from it or to it moves any more, and everybody is told.
+    /// The process dies: it does nothing any more, and everybody is told, each in its time and behind what comes from it.
     pub fn kill(&self, peer: Peer) {
-        let mut shared = self.hold();
-        shared.lost.push(peer);
-        shared.shares.retain(|_, share| share.sender != peer && share.receiver != peer);
-        shared.inboxes[peer.0 as usize] = Inbox::default();
+        self.hold().kill(peer);
     }
 
-    /// Memory that is exposed now, by all processes.
+    /// The process dies instead of its step of that number, counted from 1 since the beginning. A step is a call of its
+    /// fabric that others can notice, or that takes something in.
+    pub fn kill_at(&self, peer: Peer, step: u64) {
+        self.hold().steps[peer.0 as usize].ends_at = step;
+    }
+
+    /// How many steps the process has taken.
+    #[must_use]
+    pub fn steps(&self, peer: Peer) -> u64 {
+        self.hold().steps[peer.0 as usize].taken
+    }
+
+    /// Whether the process is dead.
+    #[must_use]
+    pub fn is_dead(&self, peer: Peer) -> bool {
+        self.hold().lost.contains(&peer)
+    }
+
+    /// Memory that is exposed now, by all who live.
     #[must_use]
     pub fn exposures(&self) -> usize {
         self.hold().exposures.len()
@@ -159,8 +180,6 @@ pub struct Simulated {
     arriving: BTreeMap<Peer, Arriving>,
     /// Pulls that end later.
     pulling: Vec<Pulling>,
-    /// How many entries of the list of the lost were reported here.
-    lost_seen: usize,
 }
 
 impl Fabric for Simulated {
@@ -200,7 +219,7 @@ impl Fabric for Simulated {
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
         let mut shared = self.network.hold();
-        if shared.is_busy(lane) {
+        if !shared.step(self.here) || shared.is_busy(lane) {
             return Posted::Busy;
         }
         let mut flight = Flight { header: *header, bytes: payload.bytes(), payload: Vec::new() };
@@ -230,7 +249,7 @@ impl Fabric for Simulated {
         if shared.dice.happens(chance) {
             return None;
         }
-        if shared.is_busy(lane) {
+        if !shared.step(self.here) || shared.is_busy(lane) {
             return Some(Posted::Busy);
         }
         let mut payload = vec![0; bytes];
@@ -241,7 +260,7 @@ impl Fabric for Simulated {
 
     fn resume(&mut self, lane: Peer, rest: Payload<'_>) -> Posted {
         let mut shared = self.network.hold();
-        if shared.is_busy(lane) {
+        if !shared.step(self.here) || shared.is_busy(lane) {
             return Posted::Busy;
         }
         let flight = self.open.get_mut(&lane).expect("resume only follows a post that was taken partly");
@@ -260,6 +279,9 @@ impl Fabric for Simulated {
     }
 
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
+        if !self.network.hold().step(self.here) {
+            return 0;
+        }
         let mut happened = self.end_pulls(sink) + self.report_lost(sink) + self.go_on_arriving(sink);
         self.network.hold().now += 1;
         while happened < events {
@@ -277,6 +299,9 @@ impl Fabric for Simulated {
 
     fn look<R>(&mut self, lane: Peer, reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>) -> Looked<R> {
         let mut shared = self.network.hold();
+        if !shared.step(self.here) {
+            return Looked::Nothing;
+        }
         let (now, chance) = (shared.now, shared.weather.pieces_percent);
         // What comes in pieces is left to a poll, and so is now and then what does not.
         let is_left = shared.dice.happens(chance);
@@ -304,6 +329,9 @@ impl Fabric for Simulated {
 
     fn expose(&mut self, _lane: Peer, memory: Payload<'_>) -> Exposed {
         let mut shared = self.network.hold();
+        if !shared.step(self.here) {
+            return Exposed::default();
+        }
         shared.exposed += 1;
         let key = shared.exposed;
         shared.exposures.insert((self.here, key), memory.to_vec());
@@ -311,7 +339,11 @@ impl Fabric for Simulated {
     }
 
     fn conceal(&mut self, _peer: Peer, exposed: Exposed) {
-        let was = self.network.hold().exposures.remove(&(self.here, exposed.words[0]));
+        let mut shared = self.network.hold();
+        if !shared.step(self.here) {
+            return;
+        }
+        let was = shared.exposures.remove(&(self.here, exposed.words[0]));
         assert!(was.is_some(), "what is concealed was not exposed, or concealed before");
     }
 
@@ -325,7 +357,11 @@ impl Fabric for Simulated {
     ) -> Pulled {
         let mut shared = self.network.hold();
         let Weather { refuse_percent, later_percent, delay_polls_max, pull, .. } = shared.weather;
-        if !pull || shared.lost.contains(&lane) || shared.dice.happens(refuse_percent) {
+        if !shared.step(self.here)
+            || !pull
+            || shared.lost.contains(&lane)
+            || shared.dice.happens(refuse_percent)
+        {
             return Pulled::Refused;
         }
         if shared.dice.happens(later_percent) {
@@ -340,7 +376,7 @@ impl Fabric for Simulated {
     fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         let mut shared = self.network.hold();
         let chance = shared.weather.share_percent;
-        if into.bytes() < 2 || !shared.dice.happens(chance) {
+        if !shared.step(self.here) || into.bytes() < 2 || !shared.dice.happens(chance) {
             return None;
         }
         shared.exposed += 1;
@@ -359,6 +395,9 @@ impl Fabric for Simulated {
         let key = invitation.words[0];
         let own = {
             let mut shared = self.network.hold();
+            if !shared.step(self.here) {
+                return PulledShared::Refused { peer_brings: false };
+            }
             let on_its_way = shared.shares.get(&key).is_some_and(|share| shared.posted > share.posted);
             if on_its_way { shared.dice.below(into.bytes() as u64) as usize } else { into.bytes() }
         };
@@ -377,6 +416,9 @@ impl Fabric for Simulated {
 
     fn bring(&mut self, _lane: Peer, invitation: Exposed, memory: Payload<'_>) -> Brought {
         let mut shared = self.network.hold();
+        if !shared.step(self.here) {
+            return Brought { claimed: false, bytes: 0 };
+        }
         let copy = shared.shares.remove(&invitation.words[0]);
         let Some((offset, mut room)) = copy.and_then(|share| share.left) else {
             return Brought { claimed: false, bytes: 0 };
@@ -392,17 +434,20 @@ impl Fabric for Simulated {
 }
 
 impl Simulated {
-    /// Tells the sink of peers that were killed since the last poll.
+    /// Tells the sink of the dead whose time to be told of has come: behind all that they have sent, unless that is cut off.
     fn report_lost(&mut self, sink: &mut impl Sink) -> usize {
-        let lost: Vec<Peer> = self.network.hold().lost[self.lost_seen..].to_vec();
-        self.lost_seen += lost.len();
-        for &peer in &lost {
+        let told = {
+            let mut shared = self.network.hold();
+            let under_way = |peer: &Peer| self.arriving.contains_key(peer);
+            shared.take_notices(self.here, under_way)
+        };
+        for &peer in &told {
             self.arriving.remove(&peer);
             self.open.remove(&peer);
             let what = format!("process {} was killed", peer.0);
             sink.lost(peer, FabricError { fabric: "simulated", fault: Fault::Died, what });
         }
-        lost.len()
+        told.len()
     }
 
     /// Ends the pulls that are due, and those from peers that were killed.
@@ -472,6 +517,25 @@ struct Shared {
     /// Copies that both sides take part in, by their invitation.
     shares: HashMap<u64, SharedCopy>,
     lost: Vec<Peer>,
+    /// Deaths that somebody has still to be told of: by who is told and who has died.
+    notices: BTreeMap<(Peer, Peer), Notice>,
+    /// Of each process.
+    steps: Vec<Steps>,
+}
+
+/// When somebody is told of a death.
+#[derive(Clone, Copy)]
+struct Notice {
+    at: u64,
+    /// What is still under way from the dead is lost; else it comes first.
+    cuts: bool,
+}
+
+/// How far a process is, and the step that it dies at.
+#[derive(Clone, Copy)]
+struct Steps {
+    taken: u64,
+    ends_at: u64,
 }
 
 /// A pull that ends later.
@@ -500,6 +564,58 @@ impl Shared {
         let Some(bytes) = self.exposures.get(&(from, exposed.words[0])) else { return false };
         let part = Payload::from(&bytes[..]).part(offset, into.bytes());
         part.bytes() == into.bytes() && into.write_at(0, part) == part.bytes()
+    }
+
+    /// Counts a step of that process; false where it is dead, or dies here.
+    fn step(&mut self, here: Peer) -> bool {
+        if self.lost.contains(&here) {
+            return false;
+        }
+        let steps = &mut self.steps[here.0 as usize];
+        steps.taken += 1;
+        if steps.taken == steps.ends_at {
+            self.kill(here);
+            return false;
+        }
+        true
+    }
+
+    fn kill(&mut self, peer: Peer) {
+        if self.lost.contains(&peer) {
+            return;
+        }
+        self.lost.push(peer);
+        self.shares.retain(|_, share| share.sender != peer && share.receiver != peer);
+        self.exposures.retain(|(owner, _), _| *owner != peer);
+        self.inboxes[peer.0 as usize] = Inbox::default();
+        let Weather { delay_polls_max, cut_percent, .. } = self.weather;
+        for other in (0..self.inboxes.len() as u32).map(Peer).filter(|other| *other != peer) {
+            let at = self.now + self.dice.below(delay_polls_max + 1);
+            let cuts = self.dice.happens(cut_percent);
+            self.notices.insert((other, peer), Notice { at, cuts });
+        }
+    }
+
+    /// The dead of whom that process is told now. What was under way from them is taken out of its inbox.
+    fn take_notices(&mut self, here: Peer, is_arriving: impl Fn(&Peer) -> bool) -> Vec<Peer> {
+        if self.notices.is_empty() {
+            return Vec::new();
+        }
+        let (now, inbox) = (self.now, &mut self.inboxes[here.0 as usize]);
+        let of_here = self.notices.range((here, Peer(0))..=(here, Peer(u32::MAX)));
+        let is_due = |(_, dead): (Peer, Peer), notice: Notice| {
+            let is_quiet = inbox.flights.get(&dead).is_none_or(VecDeque::is_empty) && !is_arriving(&dead);
+            notice.at <= now && (notice.cuts || is_quiet)
+        };
+        let due: BTreeSet<Peer> =
+            of_here.filter(|(pair, notice)| is_due(**pair, **notice)).map(|((_, dead), _)| *dead).collect();
+        for dead in &due {
+            self.notices.remove(&(here, *dead));
+            inbox.messages -= inbox.flights.remove(dead).map_or(0, |flights| flights.len());
+        }
+        inbox.due.retain(|flight| !due.contains(&flight.from));
+        // In the order of their deaths.
+        self.lost.iter().filter(|dead| due.contains(dead)).copied().collect()
     }
 
     fn is_busy(&mut self, to: Peer) -> bool {
@@ -590,90 +706,4 @@ impl Dice {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conformance::Pair;
-
-    fn pair(weather: Weather) -> (Simulated, Simulated) {
-        let network = Network::new(2, weather);
-        (network.endpoint(Peer(0)), network.endpoint(Peer(1)))
-    }
-
-    impl Pair for Simulated {
-        type Fabric = Simulated;
-
-        fn pair() -> (Simulated, Simulated) {
-            pair(Weather::fair())
-        }
-    }
-
-    crate::conformance!(Simulated);
-
-    /// The same suite when everything goes wrong that may.
-    mod stormy {
-        use super::*;
-
-        struct Stormy;
-
-        impl Pair for Stormy {
-            type Fabric = Simulated;
-
-            fn pair() -> (Simulated, Simulated) {
-                pair(Weather::storm(4))
-            }
-        }
-
-        crate::conformance!(Stormy);
-    }
-
-    struct Heard(Vec<(Peer, u32)>, Vec<Peer>);
-
-    impl Sink for Heard {
-        fn message(&mut self, from: Peer, header: &Header, _payload: Payload<'_>) {
-            self.0.push((from, header.words[0]));
-        }
-        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
-            unreachable!("fair weather brings everything whole")
-        }
-        fn landed(&mut self, _: Peer) {}
-        fn lost(&mut self, peer: Peer, _: FabricError) {
-            self.1.push(peer);
-        }
-    }
-
-    #[test]
-    fn different_senders_overtake_each_other_and_the_seed_decides() {
-        let run = |seed| {
-            let network = Network::new(3, Weather { seed, delay_polls_max: 50, ..Weather::fair() });
-            let mut ends: Vec<_> = (0..3).map(|peer| network.endpoint(Peer(peer))).collect();
-            for number in 0..20 {
-                let header = Header { words: [number; 6] };
-                let sender = 1 + number as usize % 2;
-                assert_eq!(ends[sender].post(Peer(0), &header, Payload::EMPTY), Posted::Sent);
-            }
-            let mut heard = Heard(Vec::new(), Vec::new());
-            while heard.0.len() < 20 {
-                ends[0].poll(&mut heard, 8);
-            }
-            heard.0
-        };
-        let order = run(7);
-        assert_eq!(order, run(7));
-        assert_ne!(order, run(8));
-        assert!(!order.is_sorted_by_key(|(_, number)| *number), "nobody overtook anybody");
-        for sender in [1, 2] {
-            assert!(order.iter().filter(|(from, _)| from.0 == sender).is_sorted());
-        }
-    }
-
-    #[test]
-    fn everybody_learns_of_a_death_once() {
-        let network = Network::new(2, Weather::fair());
-        let mut end = network.endpoint(Peer(0));
-        let mut heard = Heard(Vec::new(), Vec::new());
-        network.kill(Peer(1));
-        end.poll(&mut heard, 8);
-        end.poll(&mut heard, 8);
-        assert_eq!(heard.1, [Peer(1)]);
-    }
-}
+mod tests;

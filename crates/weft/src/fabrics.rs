@@ -12,7 +12,7 @@ use collectives::{Cores, Guide};
 use fabric::loopback::Loopback;
 use fabric::{
     Attached, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer,
-    Posted, Pulled, PulledShared, Sink, UserMemory,
+    Posted, Pulled, PulledShared, Sink, UserMemory, crash,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
 use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
@@ -457,6 +457,7 @@ impl Fabric for Fabrics {
 
     #[inline(always)]
     fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
+        crash::point();
         match (lane, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), ..) => shm.post(lane, header, payload),
             (Lane::Tcp(lane), _, Some(tcp), _) => tcp.post(lane, header, payload),
@@ -473,6 +474,7 @@ impl Fabric for Fabrics {
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) -> Option<Posted> {
+        crash::point();
         match (lane, &mut self.shm) {
             (Lane::Shm(lane), Some(shm)) => shm.post_made(lane, header, bytes, write),
             _ => None,
@@ -480,6 +482,7 @@ impl Fabric for Fabrics {
     }
 
     fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
+        crash::point();
         match (lane, &mut self.shm, &mut self.tcp, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), ..) => shm.resume(lane, rest),
             (Lane::Tcp(lane), _, Some(tcp), _) => tcp.resume(lane, rest),
@@ -508,6 +511,9 @@ impl Fabric for Fabrics {
             } else {
                 self.networks_rest -= 1;
             }
+        }
+        if happened > 0 {
+            crash::point();
         }
         happened
     }
@@ -555,6 +561,7 @@ impl Fabric for Fabrics {
     }
 
     fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+        crash::point();
         match (lane, &mut self.shm, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), _) => shm.expose(lane, memory),
             (Lane::Libfabric(lane), _, Some(libfabric)) => libfabric.expose(lane, memory),
@@ -577,6 +584,7 @@ impl Fabric for Fabrics {
         into: &mut UserMemory,
         ticket: u64,
     ) -> Pulled {
+        crash::point();
         match (lane, &mut self.shm, &mut self.libfabric) {
             (Lane::Shm(lane), Some(shm), _) => shm.pull(lane, exposed, offset, into, ticket),
             (Lane::Libfabric(lane), _, Some(libfabric)) => {
@@ -587,6 +595,7 @@ impl Fabric for Fabrics {
     }
 
     fn invite(&mut self, lane: Lane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
+        crash::point();
         match (lane, &mut self.shm) {
             (Lane::Shm(lane), Some(shm)) => shm.invite(lane, exposed, into),
             _ => None,
@@ -607,6 +616,7 @@ impl Fabric for Fabrics {
     }
 
     fn bring(&mut self, lane: Lane, invitation: Exposed, memory: Payload<'_>) -> Brought {
+        crash::point();
         match (lane, &mut self.shm) {
             (Lane::Shm(lane), Some(shm)) => shm.bring(lane, invitation, memory),
             _ => Brought { claimed: false, bytes: 0 },

@@ -43,6 +43,9 @@ mod communicator;
 mod config;
 mod constants;
 mod contexts;
+#[cfg(feature = "crash-points")]
+#[doc(hidden)]
+pub mod crash;
 mod crowd;
 pub mod doctor;
 mod error;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use fabric::{Payload, Peer};
+use fabric::{Payload, Peer, crash};
 
 use crate::bell::wake;
 use crate::layout::{
@@ -178,6 +178,7 @@ impl Board {
     /// long.
     #[inline]
     pub fn wake(&self) {
+        crash::point();
         if self.places.is_awaited(self.segment.memory()) {
             self.wake_sleepers();
         }

@@ -5,7 +5,7 @@
 //! have; so each member [renews](Places::renew) its place [now and then](Course::is_renewal_due), whether it
 //! has written meanwhile or not.
 
-use fabric::Payload;
+use fabric::{Payload, crash};
 
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
@@ -75,6 +75,7 @@ impl Places {
             memory.put(entry + BOARD_PAYLOAD + front.bytes(), back);
         }
         memory.put_words(entry + BOARD_BYTES_WORD, [(front.bytes() + back.bytes()) as u32]);
+        crash::point();
         memory.word(entry).store(number, Ordering::Release);
     }
 
@@ -103,6 +104,7 @@ impl Places {
 
     #[inline]
     pub fn pass(&self, memory: &impl Memory, number: u32) {
+        crash::point();
         memory.word(self.through_at(self.here)).store(number, Ordering::Release);
     }
 

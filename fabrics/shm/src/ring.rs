@@ -10,7 +10,7 @@
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
 //! length and a progress count, each checked before use: what it must not be is [`Wild`].
 
-use fabric::{Header, Payload, Posted, UserMemory};
+use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 use crate::layout::{
     LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_LINES,
@@ -498,6 +498,7 @@ impl Consumer {
     fn publish(&mut self, memory: &impl Memory) -> u32 {
         let at = self.spot.at;
         memory.word(at + RING_CONSUMED + 4).store(self.spot.units_passed, Ordering::Release);
+        crash::point();
         memory.word(at + RING_CONSUMED).store(self.spot.lines_passed, Ordering::Release);
         (self.lines_unpublished, self.units_unpublished) = (0, 0);
         // The writer sets its flag, arms its bell (a heavy barrier) and looks once more before it sleeps.

@@ -11,6 +11,8 @@
 //! ```
 //! A ticket that is not the current one claims nothing, so an invitation that is read late does no harm.
 
+use fabric::crash;
+
 use crate::layout::{LINE, RING_CURSOR};
 use crate::memory::Memory;
 use crate::sync::Ordering;
@@ -56,7 +58,11 @@ impl Share {
                 End::Back => (seen + 1, parts - 1 - u32::from(back)),
             };
             match cursor.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(self.part(part)),
+                Ok(_) => {
+                    // The other side must not wait for a part that is claimed and never copied.
+                    crash::point();
+                    return Some(self.part(part));
+                }
                 Err(now) => seen = now,
             }
         }

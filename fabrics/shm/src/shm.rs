@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
     Brought, Cost, Exposed, Fabric, FabricError, Header, Limits, Looked, Payload, Peer, Posted, Pulled,
-    PulledShared, Sink, UserMemory,
+    PulledShared, Sink, UserMemory, crash,
 };
 
 use crate::bell::{ShmBell, wake};
@@ -714,6 +714,7 @@ impl Outgoing {
 /// Wakes the threads of a seat, if any sleep, after something was published for them.
 #[inline(always)]
 fn wake_if_asleep(memory: &Mapped, seat: Seat) {
+    crash::point();
     if seat.must_wake(memory) {
         wake(memory, seat);
     }

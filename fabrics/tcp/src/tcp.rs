@@ -322,9 +322,11 @@ impl Fabric for Tcp {
         self.stop_gathering();
         let until = *self.leaves_until.get_or_insert_with(|| Instant::now() + FAREWELL);
         let is_late = until <= Instant::now();
-        let count = self.links.len() as u32;
-        // All are looked at, whether one before has left or not.
-        (0..count).filter(|&index| !self.part_from(index, is_late)).count() == 0
+        let mut have_all_heard = true;
+        for index in 0..self.links.len() as u32 {
+            have_all_heard &= self.part_from(index, is_late);
+        }
+        have_all_heard
     }
 }
 

@@ -2,9 +2,21 @@
 
 use std::ffi::c_int;
 
-use crate::generated::constants::MPI_SUCCESS;
+/// Does nothing: there is no profiling in the library itself. In builds for that, levels 1 and 0 mark between what steps a
+/// process may die (docs/decisions/0031).
+pub fn mpi_pcontrol(level: c_int) -> c_int {
+    mark(level)
+}
 
-/// Does nothing: there is no profiling in the library itself.
-pub fn mpi_pcontrol(_level: c_int) -> c_int {
-    MPI_SUCCESS
+#[cfg(not(feature = "crash-points"))]
+fn mark(_level: c_int) -> c_int {
+    crate::generated::constants::MPI_SUCCESS
+}
+
+#[cfg(feature = "crash-points")]
+fn mark(level: c_int) -> c_int {
+    crate::state::call("MPI_Pcontrol", crate::entry::Target::World, |runtime| {
+        weft::crash::mark(runtime.rank(), level != 0);
+        Ok(())
+    })
 }

@@ -12,13 +12,14 @@ use super::seats::Seats;
 use super::{Job, Reduction, nothing_to_reduce};
 
 /// One operation of all ranks and what it must do.
+#[derive(Clone)]
 pub struct Case {
     pub what: String,
     pub schedules: Vec<Schedule>,
-    inputs: Vec<Vec<u8>>,
-    outputs: Vec<Vec<u8>>,
-    expected: Vec<Vec<u8>>,
-    reduction: Reduction,
+    pub(super) inputs: Vec<Vec<u8>>,
+    pub(super) outputs: Vec<Vec<u8>>,
+    pub(super) expected: Vec<Vec<u8>>,
+    pub(super) reduction: Reduction,
 }
 
 impl Case {

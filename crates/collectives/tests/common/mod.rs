@@ -4,6 +4,7 @@
 
 pub mod cases;
 pub mod counting;
+pub mod crash;
 pub mod creation;
 pub mod elements;
 pub mod memory;
@@ -131,7 +132,7 @@ pub fn filled(content: &[u8]) -> Heap {
     heap
 }
 
-fn apply(reduction: Reduction, from: Payload<'_>, into: &mut UserMemory) {
+pub(crate) fn apply(reduction: Reduction, from: Payload<'_>, into: &mut UserMemory) {
     assert_eq!(from.bytes(), into.bytes(), "operands of different lengths");
     let mut result = into.payload().to_vec();
     reduction(&from.to_vec(), &mut result);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fabric::{Payload, UserMemory};
+use fabric::{Payload, UserMemory, crash};
 use messaging::{Contribution, Decision, Engine, Rank, RequestId};
 
 use super::Communicator;
@@ -259,6 +259,7 @@ impl Go {
         let decision = self.deciding.advance(engine)?;
         let of = &self.deciding.of;
         let process = of.process();
+        crash::point();
         let settled = process.contexts().settle(&self.proposal, decision.flags as u8);
         Some(settled.map(|context| {
             let lease = Lease::new(Arc::clone(process), context);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
-use fabric::{Heap, Payload, UserMemory};
+use fabric::{Heap, Payload, UserMemory, crash};
 use messaging::{Rank, Standing};
 
 use super::agree::attempt_of;
@@ -322,7 +322,9 @@ impl Communicator {
                 Said { free: proposal.free, modes: modes.encode(), keeps: !self.is_revoked_anywhere() };
             let decision = current.decide(said.encode(), number);
             let failed = current.members_of(&decision.failed);
+            crash::point();
             process.learn(&failed);
+            crash::point();
             let agreed = Said::agreed(decision.flags);
             let refused = match (&agreed, modes.comm) {
                 (None, _) => Some(self.modes_differ()),
@@ -367,6 +369,7 @@ impl Communicator {
             _ => {
                 let keeps = keeps && modes.messages == MessageMode::Continue;
                 let before = self.keep_places(&(current.group() - &failed), Kept::Own(lease), seed)?;
+                crash::point();
                 self.change_context(&before, keeps);
                 Ok(self.recovery(modes.comm, failed))
             }
