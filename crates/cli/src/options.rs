@@ -29,7 +29,7 @@ pub struct Options {
     pub label: bool,
 
     /// Where ranks run [default: cores, when they can be shared out evenly among two or more ranks]
-    #[arg(long, value_enum)]
+    #[arg(long, alias = "bind-to", value_enum)]
     pub bind: Option<Bind>,
 
     /// Set a variable for the ranks; NAME alone passes it on, as is done for all
@@ -94,7 +94,11 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Bind {
     /// Each rank on cores of its own: as many as OMP_NUM_THREADS says, else one
+    #[value(alias = "core")]
     Cores,
+    /// Each rank on all cores of one socket: the first ranks on the first
+    #[value(aliases = ["socket", "package"])]
+    Sockets,
     /// Wherever the launcher itself may run
     None,
 }
@@ -327,6 +331,19 @@ mod tests {
         assert_eq!(options.bind, Some(Bind::None));
         assert_eq!(options.fabric.as_deref(), Some("shm,tcp"));
         assert_eq!((options.ranks, options.command), (Some(3), vec!["prog".into()]));
+    }
+
+    #[test]
+    fn binding_by_any_habit() {
+        let of = |form: &str| read(&format!("weftrun {form} ./a")).unwrap().bind;
+        for form in ["--bind cores", "--bind-to core", "-bind-to core", "--bind-to=core"] {
+            assert_eq!(of(form), Some(Bind::Cores), "{form}");
+        }
+        for form in ["--bind sockets", "--bind-to socket", "-bind-to package"] {
+            assert_eq!(of(form), Some(Bind::Sockets), "{form}");
+        }
+        assert_eq!((of("--bind-to none"), of("-l")), (Some(Bind::None), None));
+        assert!(read("weftrun --bind-to l3cache ./a").unwrap_err().contains("sockets"));
     }
 
     #[test]

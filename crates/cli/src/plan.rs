@@ -209,6 +209,8 @@ fn binding(
 ) -> Result<Option<Vec<CpuSet>>, NoPlan> {
     match options.bind {
         Some(Bind::None) => Ok(None),
+        // Where the system tells of no cores, ranks run wherever they may.
+        Some(Bind::Sockets) => Ok(cores::share_sockets(&cores::sockets(), ranks)),
         None if ranks == 1 => Ok(None),
         None if each == 1 => {
             Ok(cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)))
