@@ -235,6 +235,12 @@ pub(crate) fn blank<T: Datatype>(count: usize) -> Vec<T> {
     vec![unsafe { std::mem::zeroed() }; count]
 }
 
+/// Makes room for so many values behind those that there are, to be overwritten.
+pub(crate) fn lengthen<T: Datatype>(values: &mut Vec<T>, count: usize) {
+    // SAFETY: as in `blank`.
+    values.resize(count, unsafe { std::mem::zeroed() });
+}
+
 /// Bytes of a value in a message: its data without gaps.
 pub(crate) const fn value_bytes<T: Datatype>() -> usize {
     const {

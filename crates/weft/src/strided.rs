@@ -1,12 +1,13 @@
 //! Views of values that stand apart in a slice, such as a column of a matrix that is kept by rows.
 
 use datatype::Datatype as Compiled;
-use messaging::{Mode, Rank};
+use messaging::{Mode, Rank, Target};
 
 use crate::communicator::{Communicator, Status};
 use crate::error::{Class, Error, Result};
-use crate::memory::{Datatype, reading};
-use crate::typed::check_tag;
+use crate::memory::{Datatype, reading, writing};
+use crate::scattered::{Gathered, Scattered};
+use crate::typed::{Begun, Request, check_tag};
 use crate::values::{compiled, gathered, refused, spread};
 
 /// Some values of a slice: blocks of them, one every so many (MPI 5.0 §5.1.2, MPI_Type_vector).
@@ -148,5 +149,64 @@ impl Communicator {
         let received = self.receive_claim(memory, from.into(), tag.into())?;
         landing.land(room.values, received.status.bytes)?;
         received.error.map_or(Ok(received.status), Err)
+    }
+
+    /// Begins to send values that stand apart: blocks of `block` values, one every `stride` of the vector, as
+    /// [`Strided::new`] has them. The vector comes back when they are sent.
+    ///
+    /// ```
+    /// use weft::{Config, Rank, block_on, run_threads};
+    ///
+    /// run_threads(2, &Config::default(), |session| {
+    ///     let world = session.world();
+    ///     let other = Rank(1 - world.rank().0);
+    ///     let matrix: Vec<f64> = (0..12).map(f64::from).collect();
+    ///     let (mine, came) = block_on(async {
+    ///         // The first columns of matrices of 3 rows and 4 columns change places.
+    ///         let receive = world.ireceive_strided(matrix.clone(), 1, 4, other, 0)?;
+    ///         let send = world.isend_strided(matrix, 1, 4, other, 0)?;
+    ///         Ok::<_, weft::Error>((send.await?.0, receive.await?.0))
+    ///     })
+    ///     .unwrap();
+    ///     assert_eq!(mine, came);
+    /// })?;
+    /// # Ok::<(), weft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Strided::new`] and [`Communicator::isend`].
+    pub fn isend_strided<T: Datatype>(
+        &self,
+        values: Vec<T>,
+        block: usize,
+        stride: usize,
+        to: Rank,
+        tag: i32,
+    ) -> Result<Request<T>> {
+        check_tag(tag)?;
+        let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+        let gathered = Gathered::new(&datatype, 1, reading(&values))?;
+        let sending = self.start_send_gathered(&gathered, to, tag, Mode::Standard)?;
+        Ok(self.begun(values, Begun::Send(sending, to, tag)))
+    }
+
+    /// Begins to receive values to places of a vector that stand apart, as [`StridedMut::new`] has them. The vector comes back
+    /// with all its values; what lies between the places stays. See [`Communicator::isend_strided`].
+    ///
+    /// # Errors
+    /// As [`StridedMut::new`] and [`Communicator::ireceive`].
+    pub fn ireceive_strided<T: Datatype>(
+        &self,
+        mut values: Vec<T>,
+        block: usize,
+        stride: usize,
+        from: impl Into<Option<Rank>>,
+        tag: impl Into<Option<i32>>,
+    ) -> Result<Request<T>> {
+        let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+        let scattered = Scattered::new(&datatype, 1, writing(&mut values))?;
+        let target = Target::Scattered(Box::new(scattered));
+        let receiving = self.start_receive(target, from.into(), tag.into())?;
+        Ok(self.begun(values, Begun::Spread(receiving)))
     }
 }

@@ -14,7 +14,7 @@ use crate::communicator::{Communicator, Status};
 use crate::error::{Class, Error, Result};
 use crate::future::{forget, wake_later};
 use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
-use crate::values::{Landing, inbound, outbound, values_in};
+use crate::values::{Growing, Landing, inbound, outbound, values_in};
 
 impl Communicator {
     /// Sends `values` to a rank; returns when they are on their way (MPI 5.0 §3.2).
@@ -147,6 +147,55 @@ impl Communicator {
             Receiving::Pending(id) => State::Under(id),
         };
         Ok(Request { communicator: self.clone(), values, state, way: Way::In(landing) })
+    }
+
+    /// Begins to receive a message of any length, which makes its room while it comes. It is received in the order in which
+    /// receives were begun, like that of [`Communicator::ireceive`].
+    ///
+    /// ```
+    /// use weft::{Config, Rank, block_on, run_threads};
+    ///
+    /// run_threads(2, &Config::default(), |session| {
+    ///     let world = session.world();
+    ///     let (here, other) = (world.rank().0, Rank(1 - world.rank().0));
+    ///     let came = block_on(async {
+    ///         let receive = world.irecv::<u32>(other, 0)?;
+    ///         let _sent = world.isend(vec![here; 1000 + here as usize], other, 0)?.await?;
+    ///         Ok::<_, weft::Error>(receive.await?.0)
+    ///     });
+    ///     assert_eq!(came.unwrap(), vec![other.0; 1000 + other.0 as usize]);
+    /// })?;
+    /// # Ok::<(), weft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Class::Rank`]. The request gives [`Class::Type`] where the message does not end with a whole value.
+    pub fn irecv<T: Datatype>(
+        &self,
+        from: impl Into<Option<Rank>>,
+        tag: impl Into<Option<i32>>,
+    ) -> Result<Request<T>> {
+        let growing = Growing::default();
+        let state = match self.start_receive(growing.target(), from.into(), tag.into())? {
+            Receiving::Done(outcome) => State::Over(outcome),
+            Receiving::Pending(id) => State::Under(id),
+        };
+        Ok(Request { communicator: self.clone(), values: Vec::new(), state, way: Way::Growing(growing) })
+    }
+
+    /// Begins to send or receive something that `values` own.
+    pub(crate) fn begun<T: Datatype>(&self, values: Vec<T>, begun: Begun) -> Request<T> {
+        let (state, way) = match begun {
+            Begun::Send(Sending::Done, to, tag) => {
+                (State::Over(Outcome::sent()), Way::Out { to, tag, _keeps: None })
+            }
+            Begun::Send(Sending::Pending(id), to, tag) => {
+                (State::Under(id), Way::Out { to, tag, _keeps: None })
+            }
+            Begun::Spread(Receiving::Done(outcome)) => (State::Over(outcome), Way::Spread),
+            Begun::Spread(Receiving::Pending(id)) => (State::Under(id), Way::Spread),
+        };
+        Request { communicator: self.clone(), values, state, way }
     }
 
     /// Receives a message into nothing: who sends it does not wait for ever, whatever its length.
@@ -352,14 +401,26 @@ pub struct Request<T: Datatype> {
     communicator: Communicator,
     values: Vec<T>,
     state: State,
-    way: Way,
+    way: Way<T>,
 }
 
-enum Way {
+/// An operation that was begun on values that the request is to own.
+pub(crate) enum Begun {
+    /// A send, to whom and under which tag.
+    Send(Sending, Rank, i32),
+    /// A receive to places among the values.
+    Spread(Receiving),
+}
+
+enum Way<T> {
     /// A send, with what is packed where the values have gaps.
     Out { to: Rank, tag: i32, _keeps: Option<Heap> },
     /// A receive, and where its data belongs.
     In(Landing),
+    /// A receive to places among values, all of which are given back.
+    Spread,
+    /// A receive of any length.
+    Growing(Growing<T>),
 }
 
 enum State {
@@ -369,7 +430,8 @@ enum State {
 }
 
 impl<T: Datatype> Request<T> {
-    /// Waits. A send gives its vector back; a receive gives what came, cut to its length.
+    /// Waits. A send gives its vector back; a receive gives what came, cut to its length, or the vector that it was to fill
+    /// places of.
     ///
     /// # Errors
     /// [`Class::Truncated`], or that the peer is gone.
@@ -398,6 +460,12 @@ impl<T: Datatype> Request<T> {
                 landing.land(&mut values, status.bytes)?;
                 values.truncate(status.bytes / value_bytes::<T>());
                 Ok((values, status))
+            }
+            Way::Spread => Ok((values, self.communicator.checked(&outcome)?)),
+            Way::Growing(growing) => {
+                let status = self.communicator.checked(&outcome)?;
+                let place = || self.communicator.place().to_string();
+                Ok((growing.take(values_in::<T>(status.bytes, place)?)?, status))
             }
         }
     }
@@ -444,7 +512,7 @@ impl<T: Datatype> Drop for Request<T> {
             let over = Way::Out { to: Rank(0), tag: 0, _keeps: None };
             let way = ManuallyDrop::new(std::mem::replace(&mut self.way, over));
             forget(self.communicator.process(), id);
-            if matches!(*way, Way::In(_)) {
+            if !matches!(*way, Way::Out { .. }) {
                 self.communicator.cancel(id);
             }
             self.communicator.wait(id);

@@ -3,12 +3,15 @@
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use datatype::{Datatype as Compiled, DatatypeError, ShortClaim};
 use fabric::{Heap, Payload, UserMemory};
+use messaging::{Scatter, Target};
 
 use crate::error::{Class, Error, Result};
-use crate::memory::{Datatype, reading, sending, value_bytes, writing};
+use crate::lock::lock;
+use crate::memory::{Datatype, blank, lengthen, reading, sending, value_bytes, writing};
 
 /// The datatype of a type, made when it is first needed.
 pub(crate) fn compiled<T: Datatype>() -> Result<Compiled> {
@@ -91,6 +94,67 @@ impl Landing {
         let came = heap.payload().part(0, bytes);
         datatype::unpack(datatype, *count, came, &mut writing(values), 0).map_err(short)?;
         Ok(())
+    }
+}
+
+/// The values of a message of any length, whose room grows with what has come of it: no claim of a length is believed.
+pub(crate) struct Growing<T> {
+    grown: Arc<Mutex<Grown<T>>>,
+}
+
+/// What has come so far: the values themselves where they have no gaps, their packed bytes otherwise.
+struct Grown<T> {
+    values: Vec<T>,
+    packed: Vec<u8>,
+}
+
+impl<T> Default for Growing<T> {
+    fn default() -> Growing<T> {
+        Growing { grown: Arc::new(Mutex::new(Grown { values: Vec::new(), packed: Vec::new() })) }
+    }
+}
+
+impl<T: Datatype> Growing<T> {
+    /// Where a receive brings the message.
+    pub(crate) fn target(&self) -> Target {
+        Target::Scattered(Box::new(Growing { grown: Arc::clone(&self.grown) }))
+    }
+
+    /// The values, of which so many have come.
+    pub(crate) fn take(&self, count: usize) -> Result<Vec<T>> {
+        let Grown { mut values, packed } =
+            std::mem::replace(&mut *lock(&self.grown), Grown { values: Vec::new(), packed: Vec::new() });
+        if const { T::SHAPE.is_dense() } {
+            values.truncate(count);
+            return Ok(values);
+        }
+        let (compiled, mut values) = (compiled::<T>()?, blank::<T>(count));
+        let came = Payload::from(&packed[..]);
+        datatype::unpack(&compiled, count as i64, came, &mut writing(&mut values), 0).map_err(short)?;
+        Ok(values)
+    }
+}
+
+impl<T: Datatype> Scatter for Growing<T> {
+    fn bytes(&self) -> usize {
+        isize::MAX as usize
+    }
+
+    fn scatter(&mut self, at: usize, data: Payload<'_>) {
+        let Grown { values, packed } = &mut *lock(&self.grown);
+        let end = at + data.bytes();
+        if const { T::SHAPE.is_dense() } {
+            let count = end.div_ceil(value_bytes::<T>());
+            if values.len() < count {
+                lengthen(values, count);
+            }
+            writing(values).write_at(at, data);
+        } else {
+            if packed.len() < end {
+                lengthen(packed, end);
+            }
+            writing(packed).write_at(at, data);
+        }
     }
 }
 
