@@ -80,7 +80,6 @@ fn who_leaves_while_it_dials_is_not_lost() {
         }
         assert!(left.heard.lost.is_empty(), "after {turns} turns: {:?}", left.heard.lost);
         taken += u32::from(left.tcp.has_ended(Peer(1)));
-        std::mem::forget(right);
     }
 }
 

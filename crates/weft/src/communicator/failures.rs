@@ -75,8 +75,7 @@ impl Communicator {
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.process().notice_failures();
-        let living = &self.among_living().inner.standing;
-        self.process().act(|engine| engine.is_revoked(living))
+        self.is_revoked_anywhere()
     }
 
     /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;

@@ -429,7 +429,7 @@ impl Communicator {
         }
     }
 
-    fn is_revoked_anywhere(&self) -> bool {
+    pub(super) fn is_revoked_anywhere(&self) -> bool {
         let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
         self.process().act(|engine| engine.is_revoked(living) || engine.is_revoked(&messages))
     }

@@ -52,6 +52,7 @@ impl Process {
                 waiting.patience.looked(happened);
                 if self.read_ledger(&mut engine) {
                     // What it has told may be what is waited for, and nobody rings for it again.
+                    looks_left = self.looks;
                     continue;
                 }
                 engine = self.pause(engine, &mut waiting);

@@ -187,13 +187,14 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Says goodbye to a peer, and closes the connection; false while the socket is full, unless it `is_late`. A process may live
-    /// on after it has left, and what ends without a goodbye is a loss to the peer.
+    /// Says goodbye to a peer, and closes the connection; false while the socket is full. Who `is_late` waits for the ends of
+    /// messages only. A process may live on after it has left, and what ends without a goodbye is a loss to the peer.
     pub(super) fn part_from(&mut self, index: u32, is_late: bool) -> bool {
         let link = &mut self.links[index as usize];
         let who = match &mut link.state {
             State::Open(open) => {
-                if !open.say_goodbye() && !open.has_failed() && !is_late {
+                let may_end = is_late && open.send_tail();
+                if !open.say_goodbye() && !open.has_failed() && !may_end {
                     self.note_blocked(index);
                     return false;
                 }
