@@ -10,7 +10,7 @@
 
 #include <mpix_ft.h>
 
-enum { TAG = 7, PARTS = 4, RANKS_MAX = 8 };
+enum { TAG = 7, PARTS = 4, RANKS_MAX = 8, LONG = 1 << 21 };
 
 static MPI_Comm comm;
 static int lives, dead;
@@ -19,15 +19,39 @@ static void set_mode(int messages, int blanks) {
     OK(MPIX_Comm_set_ft_mode(comm, MPIX_FT_MODE_BLANK, messages, MPIX_FT_COLL_LOCAL, blanks));
 }
 
+/* The others are in a long operation, which the one that dies never begins, and recover at once: it ends at all of them. */
+static MPI_Comm slow = MPI_COMM_NULL;
+static MPI_Request begun;
+static int from[LONG], sums[LONG];
+
+static void begin_long(void) {
+    if (check_rank < lives - 1) OK(MPI_Iallreduce(from, sums, LONG, MPI_INT, MPI_SUM, slow, &begun));
+}
+
+static void end_long(void) {
+    int one = 1, sum = 0;
+    MPIX_Recover_info info;
+    OK(MPIX_Comm_recover(slow, 0, NULL, &info));
+    SAME(info.generation, 1);
+    OK(MPI_Group_free(&info.failed));
+    CLASS(MPI_Wait(&begun, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED);
+    OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, slow, &begun));
+    OK(MPI_Wait(&begun, MPI_STATUS_IGNORE));
+    SAME(sum, lives);
+    OK(MPI_Comm_free(&slow));
+}
+
 /* The last of the living dies, and the others know it. */
 static void last_dies(void) {
     int known = 0;
     (void)MPI_Barrier(comm);
+    if (slow != MPI_COMM_NULL) begin_long();
     if (check_rank == lives - 1) {
         fflush(NULL);
         raise(SIGKILL);
     }
     lives--;
+    if (slow != MPI_COMM_NULL) end_long();
     dead++;
     while (known < dead) {
         MPI_Group failed;
@@ -123,6 +147,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
     set_mode(MPIX_FT_MSG_CONT, MPIX_FT_P2P_PROC_NULL);
+    OK(MPI_Comm_dup(comm, &slow));
     before = describe(comm);
     beside = describe(other);
     OK(MPI_Send_init(&sent, 1, MPI_INT, check_size - 1, TAG + 1, comm, &planned[0]));

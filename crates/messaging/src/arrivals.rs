@@ -226,7 +226,7 @@ impl<L> Core<L> {
             }
             self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
         }
-        let concerned = self.failures.note(peer, &error);
+        let mut concerned = self.failures.note(peer, &error);
         let mut letters = Vec::new();
         if self.councils.lose(peer, &mut letters) {
             self.requests.completions += 1;
@@ -234,7 +234,8 @@ impl<L> Core<L> {
         self.post(letters);
         if !concerned.is_empty() {
             let failure = Failure::Lost(error);
-            self.close(&|context| is_collective(context) && concerned.contains(&(context & !1)), &failure);
+            self.close(&|context| concerned.iter().any(|of| of | 1 == context), &failure);
+            concerned.retain(|context| !is_collective(*context));
             self.tell_of_failure(&concerned, &failure);
             self.shut_strict(&concerned, &failure);
         }

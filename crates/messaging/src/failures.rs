@@ -226,8 +226,9 @@ impl Failures {
         watch.acknowledged
     }
 
-    /// The places of these members are blank from now on: their failures, and no others', are acknowledged and hinder nothing
-    /// under that context any more, in whatever order this process hears of them.
+    /// The places of these members are blank from now on: their failures, and no others', are acknowledged and hinder no
+    /// message between two any more, in whatever order this process hears of them. Collective operations stay broken: what had
+    /// begun among all can never end, and those who live have a context of their own for the next ones.
     pub fn settle(&self, standing: &Standing, blank: Vec<Peer>) {
         let mut book = self.hold();
         let Book { failed, watched, .. } = &mut *book;
@@ -250,7 +251,8 @@ impl Failures {
         watch.acknowledge(count, failed);
     }
 
-    /// Notes a failure; the answer is the contexts of the communicators that it concerns. One that is known concerns none.
+    /// Notes a failure; the answer is the contexts of the communicators that it concerns: the odd one where it concerns collective
+    /// operations only, since the place was blank before. One that is known concerns none.
     pub(crate) fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
         let mut book = self.hold();
         if book.failed.iter().any(|(known, _)| *known == peer) {
@@ -265,7 +267,9 @@ impl Failures {
             if standing.members.rank(peer).is_some() {
                 watch.failed.push(at);
                 watch.acknowledge(0, failed);
-                if !watch.blank.contains(&peer) {
+                if watch.blank.contains(&peer) {
+                    concerned.push(context | 1);
+                } else {
                     standing.set_broken(true);
                     concerned.push(context);
                 }
@@ -288,8 +292,14 @@ impl Failures {
     /// Why nothing can be done under that context, where a member has failed: collective operations, or everything.
     pub(crate) fn broken(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
-        let is_strict = || book.standing(context).is_some_and(|standing| standing.is_strict());
-        if is_collective(context) || is_strict() { book.first_in(context & !1) } else { None }
+        let watch = book.watched.get(&(context & !1))?;
+        let standing = watch.standing.upgrade()?;
+        let at = match is_collective(context) {
+            true => watch.failed.first().copied(),
+            false if standing.is_strict() => watch.broken_by(&book.failed),
+            false => None,
+        };
+        at.map(|at| book.failed[at].1.clone())
     }
 
     /// The communicator that has that context, if it is there.
@@ -323,12 +333,6 @@ impl Failures {
 impl Book {
     fn standing(&self, context: u32) -> Option<Arc<Standing>> {
         self.watched.get(&(context & !1))?.standing.upgrade()
-    }
-
-    fn first_in(&self, context: u32) -> Option<FabricError> {
-        let watch = self.watched.get(&context)?;
-        watch.standing.upgrade()?;
-        watch.broken_by(&self.failed).map(|at| self.failed[at].1.clone())
     }
 
     fn forget(&mut self) {
@@ -432,7 +436,7 @@ mod tests {
         failures.note(Peer(8), &died(8));
         failures.settle(&standing, vec![Peer(8), Peer(7)]);
         assert_eq!(failures.unacknowledged(4), Some(died(9)));
-        assert_eq!(failures.note(Peer(7), &died(7)), [], "it was decided, and hinders nothing");
+        assert_eq!(failures.note(Peer(7), &died(7)), [5], "it was decided, and hinders no message");
         assert_eq!(failures.acknowledge(&standing, 1), 3, "the two others were acknowledged");
         assert_eq!(failures.unacknowledged(4), None);
     }
@@ -445,6 +449,7 @@ mod tests {
         failures.settle(&standing, vec![Peer(8)]);
         standing.set_strict(true);
         assert_eq!(failures.broken(4), None);
+        assert_eq!(failures.broken(5), Some(died(8)), "what had begun among all never ends");
         assert!(!failures.any_guarded() && standing.is_closed());
         assert_eq!(failures.note(Peer(7), &died(7)), [4]);
         assert_eq!(failures.broken(4), Some(died(7)));

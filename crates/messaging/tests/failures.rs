@@ -230,6 +230,19 @@ fn d1_a_collective_operation_ends_also_between_the_living() {
 }
 
 #[test]
+fn r3_a_collective_operation_from_before_a_recovery_ends_also_where_the_death_is_heard_of_later() {
+    let mut world = World::new();
+    let (posted, _room) = world.post(0, Some(1), ALL + 1, 8);
+    let (message, _other) = world.post(0, Some(1), ALL, 8);
+    let standing = Arc::clone(&world.all[0]);
+    world.engines[0].failures().clone().settle(&standing, vec![Peer(2)]);
+    world.kill();
+    assert!(is_lost(world.test(0, posted).as_ref()));
+    assert!(world.engines[0].closed(ALL + 1).is_some() && world.engines[0].closed(ALL).is_none());
+    assert!(world.test(0, message).is_none(), "messages go on");
+}
+
+#[test]
 fn d2_what_a_living_partner_has_matched_reaches_it_whole() {
     let mut world = World::new();
     let (receive, room) = world.post(1, Some(0), ALL + 1, LONG);
