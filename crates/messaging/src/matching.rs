@@ -287,17 +287,19 @@ impl Matching {
 
     /// The whole messages under those contexts, but for those whose senders wait for a word.
     pub(crate) fn whole_in(&self, concerns: impl Fn(u32) -> bool) -> Vec<u32> {
-        let is_one = |message: &Unexpected| {
-            concerns(message.envelope.context)
-                && matches!(message.body, Body::Whole { postscript, .. } if !matches!(postscript, Postscript::Acknowledge(_)))
-        };
-        let all = self.messages.iter().zip(0..);
-        all.filter(|(message, _)| message.as_ref().is_some_and(is_one)).map(|(_, at)| at).collect()
+        let all =
+            (0..self.messages.len() as u32).filter(|&at| self.context_of_whole(at).is_some_and(&concerns));
+        all.collect()
     }
 
-    /// The context of a message.
-    pub(crate) fn context_of(&self, index: u32) -> Option<u32> {
-        Some(self.messages.get(index as usize)?.as_ref()?.envelope.context)
+    /// The context of a message that is whole and whose sender waits for no word.
+    pub(crate) fn context_of_whole(&self, index: u32) -> Option<u32> {
+        let message = self.messages.get(index as usize)?.as_ref()?;
+        match message.body {
+            Body::Whole { postscript: Postscript::Acknowledge(_), .. } => None,
+            Body::Whole { .. } => Some(message.envelope.context),
+            _ => None,
+        }
     }
 
     /// Whether any receive is posted.

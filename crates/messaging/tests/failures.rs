@@ -352,6 +352,50 @@ fn g1_a_synchronous_send_that_nobody_has_matched_ends_when_its_communicator_is_r
     }
 }
 
+/// A short synchronous send from process 1 to process 0 that nobody receives, some turns after it was begun.
+fn synchronous_in_a_storm(seed: u64, turns: u64) -> (World, RequestId) {
+    let mut world = World::in_weather(Weather::storm(seed));
+    let envelope = Envelope { context: ALL, source: Rank(1), tag: 1 };
+    let payload = Payload::from(&*Vec::leak(vec![1u8; 48]));
+    // What is before it makes it wait in its queue in some storms.
+    for _ in 0..4 {
+        let _ = world.send(1, 0, PAIR, 48);
+    }
+    let sent = world.engines[1].send(Peer(0), envelope, payload, Mode::Synchronous).expect("it is known");
+    let Sending::Pending(sent) = sent else { panic!("nobody has matched it") };
+    for _ in 0..turns {
+        world.engines[..2].iter_mut().for_each(|engine| _ = engine.progress());
+    }
+    (world, sent)
+}
+
+/// Who waits and only looks at the request must see that it ends.
+fn ends_where_it_is_looked_at(world: &mut World, request: RequestId, seed: u64) -> Outcome {
+    for _ in 0..10_000 {
+        if let Some(outcome) = world.engines[1].peek(request) {
+            return outcome;
+        }
+        world.engines[..2].iter_mut().for_each(|engine| _ = engine.progress());
+    }
+    panic!("seed {seed}: it never ends: {}", world.engines[1].describe())
+}
+
+#[test]
+fn r6_a_synchronous_message_that_lands_where_another_generation_has_begun_is_given_back() {
+    for seed in 0..if cfg!(miri) { 4 } else { 400u64 } {
+        let (mut world, sent) = synchronous_in_a_storm(seed, seed % 20);
+        world.engines[0].retire(&Arc::clone(&world.all[0]));
+        for _ in 0..2000 {
+            world.engines[..2].iter_mut().for_each(|engine| _ = engine.progress());
+        }
+        world.engines[1].retire(&Arc::clone(&world.all[1]));
+        let outcome = ends_where_it_is_looked_at(&mut world, sent, seed);
+        assert!(is_revoked(Some(&outcome)), "seed {seed}");
+        let pattern = Pattern { context: ALL, source: Some(Rank(1)), tag: Some(1) };
+        assert!(world.engines[0].probe(&pattern).is_none(), "seed {seed}: it is still kept");
+    }
+}
+
 #[test]
 fn r6_what_came_for_a_generation_that_is_over_is_not_kept() {
     let mut world = World::new();

@@ -112,10 +112,10 @@ impl<L> Core<L> {
         self.failures.standing(context).is_some_and(|standing| standing.is_retired())
     }
 
-    /// An unexpected message has become whole.
+    /// An unexpected message has become whole. A sender that waits for a word takes its message back by itself.
     #[cold]
     pub(super) fn drop_if_retired(&mut self, message: u32) {
-        if self.matching.context_of(message).is_some_and(|context| self.is_retired(context)) {
+        if self.matching.context_of_whole(message).is_some_and(|context| self.is_retired(context)) {
             self.matching.take(message);
             self.relax();
         }
