@@ -381,6 +381,17 @@ fn ends_where_it_is_looked_at(world: &mut World, request: RequestId, seed: u64) 
 }
 
 #[test]
+fn a_send_that_was_still_queued_when_its_communicator_was_revoked_ends_for_who_only_looks() {
+    for seed in 0..if cfg!(miri) { 4 } else { 400u64 } {
+        let (mut world, sent) = synchronous_in_a_storm(seed, seed % 5);
+        let standing = Arc::clone(&world.all[1]);
+        world.engines[1].revoke(&standing);
+        let outcome = ends_where_it_is_looked_at(&mut world, sent, seed);
+        assert!(is_revoked(Some(&outcome)), "seed {seed}");
+    }
+}
+
+#[test]
 fn r6_a_synchronous_message_that_lands_where_another_generation_has_begun_is_given_back() {
     for seed in 0..if cfg!(miri) { 4 } else { 400u64 } {
         let (mut world, sent) = synchronous_in_a_storm(seed, seed % 20);

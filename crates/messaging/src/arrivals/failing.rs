@@ -242,22 +242,24 @@ impl<L> Core<L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_in_trouble(&mut self, request: RequestId) -> Option<Outcome> {
-        self.take_back(request);
         self.requests.end(request).or_else(|| self.unacknowledged(request))
     }
 
-    /// A send that was still queued here when its communicator was closed is taken back as those are that were under way.
-    fn take_back(&mut self, request: RequestId) {
+    /// A send that was still queued here when its communicator was closed is taken back as those are that were under way, whoever
+    /// asks for it. The answer is how many were.
+    #[cold]
+    pub(crate) fn take_back(&mut self, request: RequestId) -> usize {
         let Some(State::AwaitingReceiver { to, context, retracted: None, .. }) = self.requests.find(request)
         else {
-            return;
+            return 0;
         };
         let (to, context) = (*to, *context);
-        let Some(failure) = self.closed(context) else { return };
+        let Some(failure) = self.closed(context) else { return 0 };
         if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
             *retracted = Some(Box::new(failure));
         }
         self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
+        1
     }
 
     /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.

@@ -100,6 +100,8 @@ impl<F: Fabric> Engine<F> {
         let Engine { fabric, core, .. } = self;
         let mut moved = 0;
         let mut at = 0;
+        // Sends that wait for their receivers from now on.
+        let mut waiting = Vec::new();
         while at < core.busy.len() {
             let peer = core.busy[at];
             let Some(link) = core.peers.link(peer) else {
@@ -107,14 +109,22 @@ impl<F: Fabric> Engine<F> {
                 continue;
             };
             while let Some(front) = link.queue.front_mut() {
-                if link.eager_bytes_end == 0 {
-                    withhold(fabric, &mut core.requests, peer, link.lane, front);
+                if link.eager_bytes_end == 0
+                    && let Some(send) = withhold(fabric, &mut core.requests, peer, link.lane, front)
+                    && core.is_troubled
+                {
+                    waiting.push(send);
                 }
                 match push(fabric, link.lane, front, &mut core.pool) {
                     Posted::Sent => {
                         moved += 1;
                         let then = link.queue.pop_front().map_or(Then::Nothing, |outgoing| outgoing.then);
                         core.requests.sent(peer, then);
+                        if let Then::AwaitReceiver(send, _) = then
+                            && core.is_troubled
+                        {
+                            waiting.push(send);
+                        }
                     }
                     // The rest waits for the next turn: what comes in must be taken between, or two ranks that send
                     // to each other fill all buffers there are and wait for ever.
@@ -131,29 +141,32 @@ impl<F: Fabric> Engine<F> {
                 at += 1;
             }
         }
+        for send in waiting {
+            moved += core.take_back(send);
+        }
         moved
     }
 }
 
 /// Keeps the payload of an eager message here that was queued before the receiver has asked for that: only its header
-/// travels then.
+/// travels then. The answer is the send that waits for its receiver so.
 fn withhold<F: Fabric>(
     fabric: &mut F,
     requests: &mut Requests,
     to: Peer,
     lane: F::Lane,
     outgoing: &mut Outgoing,
-) {
+) -> Option<RequestId> {
     let (envelope, signature) = match Kind::of(&outgoing.header) {
         Some(Kind::Eager(envelope)) => (envelope, 0),
         Some(Kind::Signed(envelope, signature)) => (envelope, signature),
-        _ => return,
+        _ => return None,
     };
-    let (Then::Complete(send), None) = (outgoing.then, outgoing.taken) else { return };
+    let (Then::Complete(send), None) = (outgoing.then, outgoing.taken) else { return None };
     let (source, exposed) = match &outgoing.payload {
         Parcel::User(payload) => (Source::Row(*payload), fabric.expose(lane, *payload)),
         Parcel::Packed(heap) => (Source::Made(Box::new(Packed(heap.clone()))), Exposed::default()),
-        Parcel::Small { .. } | Parcel::Pieces(_) => return,
+        Parcel::Small { .. } | Parcel::Pieces(_) => return None,
     };
     let offer = Offer { bytes: source.bytes(), exposed, signature };
     if let Some(state) = requests.find(send) {
@@ -166,6 +179,7 @@ fn withhold<F: Fabric>(
         taken: None,
         then: Then::Nothing,
     };
+    Some(send)
 }
 
 /// Whether a message can go as one: what is made is made at one stroke then.
