@@ -258,11 +258,14 @@ impl Go {
         let decision = self.deciding.advance(engine)?;
         let of = &self.deciding.of;
         let process = of.process();
+        let failed = of.members_of(&decision.failed);
+        // Otherwise a member whom nobody else tells would go on to wait for them in what it has begun.
+        process.learn_at(engine, &failed);
         crash::point();
         let settled = process.contexts().settle(&self.proposal, decision.flags as u8);
         Some(settled.map(|context| {
             let lease = Lease::new(Arc::clone(process), context);
-            let group = of.group() - &of.members_of(&decision.failed);
+            let group = of.group() - &failed;
             let label = of.label_of_child("survivors of ");
             of.child(group, lease, self.seed, label).ok_or_else(|| of.lost_itself())
         }))
