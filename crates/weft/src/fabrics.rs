@@ -544,6 +544,8 @@ impl Fabric for Fabrics {
     }
 
     fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
+        // The next poll tells of it, whichever fabric has the peer.
+        (self.networks_rest, self.tcp_rests) = (0, 0);
         if let Some(libfabric) = self.libfabric.as_mut().filter(|libfabric| libfabric.knows(peer)) {
             libfabric.lose(peer, error);
             return true;
@@ -725,3 +727,45 @@ const NAP: Duration = Duration::from_millis(1);
 const MEASURING_PATIENCE: Duration = Duration::from_secs(20);
 /// How long the neighbours may take to fetch the segment.
 const HANDOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Lost(Vec<Peer>);
+
+    impl Sink for Lost {
+        fn message(&mut self, _: Peer, _: &Header, _: Payload<'_>) {}
+        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
+            UserMemory::EMPTY
+        }
+        fn landed(&mut self, _: Peer) {}
+        fn lost(&mut self, peer: Peer, _: FabricError) {
+            self.0.push(peer);
+        }
+    }
+
+    #[test]
+    fn who_is_buried_is_lost_with_the_next_poll_although_networks_rest() {
+        let config = Config::default();
+        let place = Place { here: Peer(0), peers: 3, config: &config };
+        let alone = Place { peers: 1, ..place };
+        let Opened { mut fabrics, .. } =
+            Fabrics::open(&alone, &mut Exchange::Manager(Arc::default())).unwrap();
+        fabrics.open_shm(&place, Segment::create(2).unwrap(), vec![Peer(0), Peer(1)]).unwrap();
+        let tcp = |here| Tcp::open(here, tcp_settings(&config, 3)).unwrap();
+        let (mut here, there) = (tcp(Peer(0)), tcp(Peer(2)));
+        here.connect(Peer(2), &there.address()).unwrap();
+        (fabrics.tcp, fabrics.tcp_brings) = (Some(here), true);
+        let mut sink = Lost::default();
+        fabrics.poll(&mut sink, 1);
+        assert!(fabrics.networks_rest > 1 && sink.0.is_empty());
+        let what = "it has ended".to_owned();
+        assert!(fabrics.bury(Peer(2), FabricError { fabric: "test", fault: Fault::Died, what }));
+        fabrics.poll(&mut sink, 1);
+        assert_eq!(sink.0, [Peer(2)]);
+    }
+}
