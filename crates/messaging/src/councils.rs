@@ -183,12 +183,14 @@ impl Councils {
         true
     }
 
-    /// A communicator is revoked that is not known here yet, or not any more.
-    pub(crate) fn revoke_unknown(&mut self, identity: u64) {
+    /// A communicator is revoked that is not known here yet, or not any more; true where that is to be looked out for.
+    pub(crate) fn revoke_unknown(&mut self, identity: u64) -> bool {
         let is_known = self.revoked.contains_key(&identity) || self.past.contains(&identity);
-        if !is_known && self.unknown.len() < STRAYS_MAX {
+        let is_noted = !is_known && self.unknown.len() < STRAYS_MAX;
+        if is_noted {
             self.unknown.insert(identity);
         }
+        is_noted
     }
 
     /// Whether a communicator that has become known was revoked before.
@@ -359,8 +361,8 @@ mod tests {
         assert!(councils.revoked.len() <= GONE_MAX + 2, "{} are kept", councils.revoked.len());
         assert!(!councils.revoke(&kept, &[], &mut letters), "it is there, and revoked");
         for identity in 1..1000 {
-            councils.revoke_unknown(identity);
+            assert!(!councils.revoke_unknown(identity), "it was known");
         }
-        assert!(!councils.any_unknown(), "each was known");
+        assert!(!councils.any_unknown());
     }
 }

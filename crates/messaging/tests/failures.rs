@@ -463,6 +463,36 @@ fn other_communicators_go_on_beside_a_revoked_one_and_all_is_as_before_when_that
 }
 
 #[test]
+fn a_revocation_that_is_told_again_when_its_communicator_is_forgotten_slows_nobody_down() {
+    let mut world = World::new();
+    let _ = world.send(0, 1, PAIR, 8);
+    world.settle();
+    let watch = |world: &World, at: u32, number: u32| {
+        let members = Arc::new(Listed(vec![0, 1, 2]));
+        world.engines[at as usize].failures().watch(2 * number, u64::from(number), Rank(at), members)
+    };
+    let (first, _second) = (watch(&world, 0, 20), watch(&world, 1, 20));
+    world.engines[0].revoke(&first);
+    world.engines[0].progress();
+    // This one tells the first of it in its turn, which does not look yet.
+    for _ in 0..10 {
+        world.engines[1].progress();
+    }
+    drop(first);
+    (100..300).for_each(|number| drop(watch(&world, 0, number)));
+    (0..5000).for_each(|_| assert!(world.engines[0].closed(PAIR).is_none()));
+    let payload = Payload::from(&[1u8; 8][..]);
+    let envelope = Envelope { context: PAIR, source: Rank(0), tag: 9 };
+    assert_eq!(world.engines[0].send_at_once(Peer(1), envelope, payload), Some(Sending::Done));
+    world.settle();
+    assert_eq!(
+        world.engines[0].send_at_once(Peer(1), envelope, payload),
+        Some(Sending::Done),
+        "it is told again"
+    );
+}
+
+#[test]
 fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
     let mut world = World::new();
     let members = || Arc::new(Listed(vec![0, 1]));

@@ -206,9 +206,10 @@ impl<L> Core<L> {
             Some(standing) => self.revoke(&standing),
             None if self.failures.knew(context, identity) => {}
             None => {
-                self.councils.revoke_unknown(identity);
-                // Whoever receives in it once it is there has to ask.
-                self.set_guard(true);
+                if self.councils.revoke_unknown(identity) {
+                    // Whoever receives in it once it is there has to ask.
+                    self.set_guard(true);
+                }
             }
         }
     }
