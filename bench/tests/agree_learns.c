@@ -7,22 +7,9 @@
 //
 // The launcher would end the job: so each rank is a child of what it has started, which stays when the rank dies.
 #define _DEFAULT_SOURCE 1
-#include "check.h"
+#include "child.h"
 
 #include <mpix_ft.h>
-
-#include <sys/wait.h>
-
-/* What this process is to be: its child is the rank. */
-static void be_a_child(void) {
-    int status;
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) return;
-    CHECK(waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-    for (;;) pause(); /* until the launcher ends the job */
-}
 
 /* One rank dies, and rank 0 sees it. */
 static void dies(int victim) {

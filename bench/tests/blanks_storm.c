@@ -6,6 +6,7 @@
 // run nobody sends or receives between a failure and the recovery (RESET); in the others members revoke.
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include "dice.h"
 
 #include <mpix_ft.h>
 #include <time.h>
@@ -13,19 +14,8 @@
 enum { TAG = 7, COUNT_MAX = 1 << 16, STEPS_BEFORE_DEATH_MAX = 12, UNTOUCHED = -77, RANKS_MAX = 16 };
 
 static int numbers[COUNT_MAX], result[COUNT_MAX], others[RANKS_MAX];
-static unsigned dice;
 static MPI_Comm comm;
 static int live[RANKS_MAX], lives, place, strict;
-
-static unsigned draw(unsigned sides) {
-    dice = dice * 1664525u + 1013904223u;
-    return (dice >> 8) % sides;
-}
-
-static void linger(unsigned microseconds_max) {
-    struct timespec time = {0, (long)draw(microseconds_max + 1) * 1000};
-    nanosleep(&time, NULL);
-}
 
 /* Who lives, and where this one is among them. */
 static void look(void) {

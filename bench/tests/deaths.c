@@ -8,12 +8,11 @@
 //
 // The launcher would end the job: so each rank is a child of what it has started, which stays when the rank dies.
 #define _DEFAULT_SOURCE 1
-#include "check.h"
+#include "child.h"
 
 #include <mpix_ft.h>
 
 #include <sys/time.h>
-#include <sys/wait.h>
 
 enum {
     IN_BARRIER,       /* known to each other for long, one does not come */
@@ -27,17 +26,6 @@ enum {
 static const char *const names[] = {"in a barrier", "at any time", "as a root", "before there are lines",
                                     "rank 0 before there are lines"};
 static int group, way;
-
-/* What this process is to be: its child is the rank. */
-static void be_a_child(void) {
-    int status;
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) return;
-    CHECK(waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-    for (;;) pause(); /* until the launcher ends the job */
-}
 
 /* The rank in the world. */
 static int victim_of(int of_group, int size) {

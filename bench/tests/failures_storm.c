@@ -5,6 +5,7 @@
 // ever, who succeeds has everybody's part (rule D2), and all agree on how a step has ended.
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include "dice.h"
 
 #include <mpix_ft.h>
 #include <time.h>
@@ -12,18 +13,6 @@
 enum { TAG = 7, COUNT_MAX = 1 << 17, STEPS_BEFORE_DEATH_MAX = 12 };
 
 static int numbers[COUNT_MAX], result[COUNT_MAX];
-static unsigned dice;
-
-static unsigned draw(unsigned sides) {
-    dice = dice * 1664525u + 1013904223u;
-    return (dice >> 8) % sides;
-}
-
-/* A moment of computing that is not the same everywhere. */
-static void linger(unsigned microseconds_max) {
-    struct timespec time = {0, (long)draw(microseconds_max + 1) * 1000};
-    nanosleep(&time, NULL);
-}
 
 /* How many more are alive after this one in its communicator; the numbers of the processes, in their ranks' order. */
 static int world_ranks[64], size, rank;

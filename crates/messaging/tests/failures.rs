@@ -520,22 +520,27 @@ fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
     assert!(!other.is_revoked());
 }
 
+/// So many engines in the weather of that seed, and what each has of the one communicator of all.
+fn in_a_storm(size: u32, seed: u64) -> (Network, Vec<Engine<Simulated>>, Vec<Arc<Standing>>) {
+    let network = Network::new(size, Weather::storm(seed));
+    let engine =
+        |rank| Engine::new(network.endpoint(Peer(rank)), size, Box::new(EveryoneHere), Settings::default());
+    let engines: Vec<Engine<Simulated>> = (0..size).map(engine).collect();
+    let members: Arc<Listed> = Arc::new(Listed((0..size).collect()));
+    let watch = |(engine, rank): (&Engine<Simulated>, u32)| {
+        let members: Arc<dyn Members> = members.clone();
+        engine.failures().watch(0, 5, Rank(rank), members)
+    };
+    let standings = engines.iter().zip(0..size).map(watch).collect();
+    (network, engines, standings)
+}
+
 /// Revokes at one member of many, and kills others meanwhile: whoever lives hears of it.
 #[test]
 fn revocations_reach_all_who_live() {
     for seed in 0..if cfg!(miri) { 1 } else { 300u64 } {
         let size = 2 + (seed % 17) as u32;
-        let network = Network::new(size, Weather::storm(seed));
-        let engine = |rank| {
-            Engine::new(network.endpoint(Peer(rank)), size, Box::new(EveryoneHere), Settings::default())
-        };
-        let mut engines: Vec<Engine<Simulated>> = (0..size).map(engine).collect();
-        let members: Arc<Listed> = Arc::new(Listed((0..size).collect()));
-        let watch = |(engine, rank): (&Engine<Simulated>, u32)| {
-            let members: Arc<dyn Members> = members.clone();
-            engine.failures().watch(0, 5, Rank(rank), members)
-        };
-        let standings: Vec<Arc<Standing>> = engines.iter().zip(0..size).map(watch).collect();
+        let (network, mut engines, standings) = in_a_storm(size, seed);
         let (origin, mut dice) = (seed % u64::from(size), seed);
         engines[origin as usize].revoke(&standings[origin as usize]);
         let mut dead = BTreeSet::new();
@@ -564,17 +569,7 @@ fn revocations_reach_all_who_live() {
 fn agreements_end_alike_at_all_who_live() {
     for seed in 0..if cfg!(miri) { 1 } else { 300u64 } {
         let size = 1 + (seed % 9) as u32;
-        let network = Network::new(size, Weather::storm(seed));
-        let engine = |rank| {
-            Engine::new(network.endpoint(Peer(rank)), size, Box::new(EveryoneHere), Settings::default())
-        };
-        let mut engines: Vec<Engine<Simulated>> = (0..size).map(engine).collect();
-        let members: Arc<Listed> = Arc::new(Listed((0..size).collect()));
-        let watch = |(engine, rank): (&Engine<Simulated>, u32)| {
-            let members: Arc<dyn Members> = members.clone();
-            engine.failures().watch(0, 5, Rank(rank), members)
-        };
-        let standings: Vec<Arc<Standing>> = engines.iter().zip(0..size).map(watch).collect();
+        let (network, mut engines, standings) = in_a_storm(size, seed);
         let mut asked: Vec<Option<u32>> = vec![None; size as usize];
         let mut decided: Vec<Vec<Decision>> = vec![Vec::new(); size as usize];
         let (mut dead, mut dice) = (BTreeSet::new(), seed);
