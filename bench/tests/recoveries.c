@@ -4,7 +4,7 @@
 // not libfabric: what a provider tells of a dead process differs from one to the next
 // A communicator that loses three members one after the other, and recovers each time in place, by changing message modes:
 // messages between two who live, from anybody, and partitioned ones, before each recovery and after it (rules R3, R6, C14 and
-// section 3.2 of failures).
+// section 3.2 of failures); and topologies that are made afterwards.
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -62,6 +62,21 @@ static void last_dies(void) {
     SAME(known, dead);
 }
 
+/* Topologies are made as ever: a ring of the living, whose edges others give, and a row that might be mapped. */
+static void topologies(void) {
+    int from = (check_rank + 1) % lives, to = (check_rank + 2) % lives, one = 1, size = check_size, open = 0;
+    int got = -1, rank = -1, before = (check_rank + lives - 1) % lives;
+    MPI_Comm ring, row;
+    OK(MPI_Dist_graph_create(comm, 1, &from, &one, &to, MPI_UNWEIGHTED, MPI_INFO_NULL, 1, &ring));
+    OK(MPI_Neighbor_allgather(&check_rank, 1, MPI_INT, &got, 1, MPI_INT, ring));
+    SAME(got, before);
+    OK(MPI_Comm_free(&ring));
+    OK(MPI_Cart_create(comm, 1, &size, &open, 1, &row));
+    OK(MPI_Comm_rank(row, &rank));
+    SAME(rank, check_rank);
+    OK(MPI_Comm_free(&row));
+}
+
 static void recover(int generation) {
     MPIX_Recover_info info;
     int number = -1;
@@ -70,6 +85,7 @@ static void recover(int generation) {
     OK(MPI_Group_free(&info.failed));
     OK(MPIX_Comm_live_size(comm, &number));
     SAME(number, lives);
+    topologies();
 }
 
 /* A message to the next of the living, and one from the one before, asked for by name. */

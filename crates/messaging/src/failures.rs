@@ -302,6 +302,13 @@ impl Failures {
         at.map(|at| book.failed[at].1.clone())
     }
 
+    /// Why another communicator came into the place of one: a member that it does not keep as blank has failed, if one has.
+    pub(crate) fn retired_by(&self, context: u32) -> Option<FabricError> {
+        let book = self.hold();
+        let at = book.watched.get(&(context & !1))?.broken_by(&book.failed)?;
+        Some(book.failed[at].1.clone())
+    }
+
     /// The communicator that has that context, if it is there.
     #[must_use]
     pub fn standing(&self, context: u32) -> Option<Arc<Standing>> {

@@ -273,6 +273,11 @@ impl Memory {
         }
     }
 
+    /// Where a receive buffer begins.
+    pub(crate) fn start_of(&self, buffer: usize) -> usize {
+        self.buffers.heap.payload().part(buffer * self.buffer_bytes, self.buffer_bytes).start().addr()
+    }
+
     /// The message that a completion tells of, if it lies in that buffer.
     #[inline]
     pub(crate) fn message(&self, buffer: usize, completed: &Completed) -> Option<Payload<'_>> {

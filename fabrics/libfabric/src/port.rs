@@ -511,7 +511,9 @@ impl Port {
                 None
             }
             (Part::Alone(buffer), turn) => {
-                let completed = Completed { released: true, ..completed };
+                // Where a message of a buffer for many begins, the completion tells; of one alone it need not.
+                let completed =
+                    Completed { released: true, start: self.memory.start_of(buffer), ..completed };
                 Some(Event::Came(Arrival { buffer, turn, completed }))
             }
             (part, turn) => self.ended(part, turn, true),

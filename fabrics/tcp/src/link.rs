@@ -29,6 +29,8 @@ pub(crate) struct Open {
     burst: Burst,
     /// The last message was a large one, so the next probably is, too.
     is_streaming: bool,
+    /// A part of a goodbye has gone out, and the rest waits.
+    is_parting: bool,
     /// Which process it leads to, its host and its address, for messages.
     who: Box<str>,
     /// System calls that moved payloads or tried to.
@@ -75,6 +77,7 @@ impl Open {
             pace,
             burst,
             is_streaming: false,
+            is_parting: false,
             who: who.into(),
             #[cfg(test)]
             calls: std::cell::Cell::default(),
@@ -245,10 +248,16 @@ impl Open {
             // Once the tail is out the peer has a whole goodbye; that another follows does no harm.
             Some(sent) => {
                 self.outgoing.tail.keep(&goodbye[sent..]);
+                self.is_parting = true;
                 false
             }
             None => false,
         }
+    }
+
+    /// Whether what waits to be sent is the rest of a goodbye, behind all messages.
+    pub(crate) fn is_parting(&self) -> bool {
+        self.is_parting
     }
 
     /// Throws away what came and will not be read. A socket that is closed over unread bytes would take back

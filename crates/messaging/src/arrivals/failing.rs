@@ -94,7 +94,7 @@ impl<L> Core<L> {
     /// for it.
     pub(crate) fn retire(&mut self, standing: &Standing) {
         let own = standing.context();
-        let failure = self.failures.broken(own | 1).map_or(Failure::Revoked, Failure::Lost);
+        let failure = self.failures.retired_by(own).map_or(Failure::Revoked, Failure::Lost);
         self.close(&|context| context & !1 == own, &failure);
         self.requests.completions += 1;
         standing.retire();
@@ -228,7 +228,7 @@ impl<L> Core<L> {
         }
         match standing.is_retired() {
             _ if standing.is_revoked() => Some(Failure::Revoked),
-            true => Some(self.failures.broken(context | 1).map_or(Failure::Revoked, Failure::Lost)),
+            true => Some(self.failures.retired_by(context).map_or(Failure::Revoked, Failure::Lost)),
             false => self.failures.broken(context).map(Failure::Lost),
         }
     }

@@ -2,7 +2,7 @@
 
 use fabric::{Heap, Payload, Peer, UserMemory};
 
-use super::Core;
+use super::{Core, EAGER_BYTES_CEILING};
 use crate::peers::{Arriving, Outgoing, Parcel, Pieces, Then};
 use crate::protocol::Kind;
 use crate::request::{Carrier, Failure, Outcome, RequestId, State};
@@ -96,6 +96,10 @@ impl<L> Core<L> {
         };
         if let Some(memory) = target.row(offset as usize, bytes) {
             return (memory, Arriving::Piece { receive, bytes, staged: None });
+        }
+        if bytes > EAGER_BYTES_CEILING {
+            // No room is made for what a peer only says; pieces that weft sends are shorter.
+            return (UserMemory::EMPTY, Arriving::Dropped);
         }
         let heap = self.pool.take(bytes);
         (heap.memory(), Arriving::Piece { receive, bytes, staged: Some(heap) })

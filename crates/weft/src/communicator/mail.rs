@@ -12,9 +12,10 @@ use crate::fabrics::Fabrics;
 use crate::memory::sending;
 use crate::process::Process;
 
-/// Numbers between members, under a tag of their own.
+/// Numbers between members, under a tag of their own. They go by the communicator of those who live.
 pub(super) struct Mail<'a> {
     from: &'a Communicator,
+    living: &'a Communicator,
     tag: i32,
 }
 
@@ -28,15 +29,22 @@ pub(super) struct Parcel {
 impl<'a> Mail<'a> {
     /// Under a tag that no other operation has. Collective.
     pub(super) fn new(from: &'a Communicator) -> Mail<'a> {
-        Mail { from, tag: from.next_nonblocking_tag() }
+        let living = from.among_living();
+        Mail { from, living, tag: living.next_nonblocking_tag() }
     }
 
     fn context(&self) -> u32 {
-        self.from.context() + 1
+        self.living.context() + 1
     }
 
-    fn peer(&self, rank: Rank) -> Result<Peer> {
-        self.from.inner.group.peer(rank).ok_or_else(|| self.from.lost_itself())
+    /// The process of a rank, and its rank among those who live.
+    fn member(&self, rank: Rank) -> Result<(Peer, Rank)> {
+        let peer = self.from.group().peer(rank).ok_or_else(|| self.from.lost_itself())?;
+        let there = self.living.group().rank(peer).ok_or_else(|| {
+            let what = format!("{}: rank {} is blank: its process has failed", self.from.place(), rank.0);
+            Error::new(Class::ProcFailed, what)
+        })?;
+        Ok((peer, there))
     }
 
     /// Begins to send numbers.
@@ -44,10 +52,10 @@ impl<'a> Mail<'a> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let heap = Heap::new(bytes.len());
         heap.memory().write_at(0, Payload::from(&bytes[..]));
-        let envelope = Envelope { context: self.context(), source: self.from.rank(), tag: self.tag };
+        let envelope = Envelope { context: self.context(), source: self.living.rank(), tag: self.tag };
         let process = self.from.process().clone();
         let payload = sending(&heap);
-        let request = match process.send(self.peer(to)?, envelope, payload, Mode::Standard)? {
+        let request = match process.send(self.member(to)?.0, envelope, payload, Mode::Standard)? {
             Sending::Done => None,
             Sending::Pending(request) => Some(request),
         };
@@ -57,9 +65,10 @@ impl<'a> Mail<'a> {
     /// Receives that many numbers.
     pub(super) fn receive(&self, from: Rank, count: usize) -> Result<Vec<i64>> {
         let room = Heap::new(8 * count);
+        let (peer, from) = self.member(from)?;
         let pattern = Pattern { context: self.context(), source: Some(from), tag: Some(self.tag) };
         let process = self.from.process();
-        let outcome = process.receive_awaited(pattern, Some(self.peer(from)?), room.memory());
+        let outcome = process.receive_awaited(pattern, Some(peer), room.memory());
         self.arrived(&outcome, &room)
     }
 

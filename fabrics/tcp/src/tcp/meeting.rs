@@ -193,7 +193,8 @@ impl Tcp {
         let link = &mut self.links[index as usize];
         let who = match &mut link.state {
             State::Open(open) => {
-                let may_end = is_late && open.send_tail();
+                // The rest of a goodbye is not waited for as messages are.
+                let may_end = is_late && (open.is_parting() || open.send_tail());
                 if !open.say_goodbye() && !open.has_failed() && !may_end {
                     self.note_blocked(index);
                     return false;
@@ -260,6 +261,6 @@ fn who(peer: Peer, host: &str, remote: Option<SocketAddr>) -> String {
     )
 }
 
-/// How long the end waits for full sockets, all together. A peer that does not read for so long is told of a
-/// loss, which is what it is then.
+/// How long the end waits with goodbyes for full sockets, all together. A peer that does not read for so long hears of a loss, as if
+/// this process had died.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);

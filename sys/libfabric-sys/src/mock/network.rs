@@ -491,8 +491,9 @@ impl Network {
         buffer.used += data.bytes;
         let is_for_many = buffer.is_for_many;
         let is_used_up = !is_for_many || room - data.bytes < self.endpoints[ep].least_room;
-        let mut entry =
-            Entry { context, flags: FI_RECV | FI_MSG, bytes: data.bytes, start: start.addr(), error: 0 };
+        // Only of buffers for many a completion has to tell where in them the message is.
+        let told = if is_for_many { start.addr() } else { 0 };
+        let mut entry = Entry { context, flags: FI_RECV | FI_MSG, bytes: data.bytes, start: told, error: 0 };
         if is_used_up {
             self.endpoints[ep].buffers.pop_front();
             self.give_back(context);

@@ -372,7 +372,7 @@ mod tests {
 
     /// What one rank has for another.
     fn block(from: u32, to: u32, bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|at| (from * 64 + to) as u8 ^ (at * 7) as u8).collect()
+        (0..bytes).map(|at| [from as u8, to as u8, at as u8][at % 3]).collect()
     }
 
     fn of_all(size: u32, one: impl Fn(u32) -> Vec<u8>) -> Vec<Vec<u8>> {

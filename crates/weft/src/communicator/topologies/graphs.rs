@@ -86,10 +86,10 @@ impl Communicator {
         self.check_weights(&edges)?;
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
         let agreed = self.agree_on(word)?;
-        // Where it is not known that all mean one graph, some may not want ranks to change.
+        // Where it is not known that all mean one graph, some may not want ranks to change. With blank ones nobody is mapped.
+        let may_change = reorder && agreed.is_so && !self.has_blanks();
         let unchanged = Group::world(self.size());
-        let (ranks, edges) =
-            if reorder && agreed.is_so { self.reordered(edges)? } else { (unchanged, edges) };
+        let (ranks, edges) = if may_change { self.reordered(edges)? } else { (unchanged, edges) };
         self.arranged(&ranks, Topology::Adjacent(edges), GRAPH, agreed).ok_or_else(|| self.lost_itself())
     }
 

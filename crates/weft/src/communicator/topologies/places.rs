@@ -88,17 +88,28 @@ impl Communicator {
         Ok(Group::of(map_graph(nodes, edges, &placement).into_iter().map(Peer)))
     }
 
-    /// Where the members sit. Collective at the first time.
+    /// Where the members sit. Collective at the first time. Where ranks are blank nobody asks: all count as on one node, and nobody is
+    /// mapped.
     ///
     /// # Errors
     /// A lost member; what a node tells that makes no sense.
     pub fn placement(&self) -> Result<Arc<Placement>> {
+        if self.has_blanks() {
+            return Ok(Arc::new(self.unknown_placement()?));
+        }
         if let Some(known) = self.inner.placement.get() {
             return Ok(known.clone());
         }
         self.check_no_inter()?;
         let found = Arc::new(self.find_placement()?);
         Ok(self.inner.placement.get_or_init(|| found).clone())
+    }
+
+    /// As on a machine of which nothing is known, for members that could not all tell.
+    fn unknown_placement(&self) -> Result<Placement> {
+        let ranks: Vec<(u32, Seat)> = (0..self.size()).map(|rank| (rank, Seat::UNKNOWN)).collect();
+        let nodes: Vec<NodeShape> = ranks.chunks(1 << 16).map(|ranks| NodeShape::new(ranks, None)).collect();
+        Placement::of_nodes(&nodes, self.size()).map_err(|error| self.no_placement(&error))
     }
 
     fn find_placement(&self) -> Result<Placement> {
