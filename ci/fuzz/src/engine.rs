@@ -353,7 +353,8 @@ impl Fabric for Scripted {
     }
 
     fn limits(&self, lane: Peer) -> Limits {
-        Limits { eager_bytes_max: 500, piece_bytes_max: 200, pull: lane.0.is_multiple_of(2), look: true }
+        let pull = lane.0.is_multiple_of(2);
+        Limits { eager_bytes_max: 500, piece_bytes_max: 200, row_piece_bytes_max: 300, pull, look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
@@ -423,6 +424,10 @@ impl Fabric for Scripted {
 
     fn expose(&mut self, _: Peer, memory: Payload<'_>) -> Exposed {
         Exposed { words: [1, memory.bytes() as u64] }
+    }
+
+    fn prefers_pieces(&mut self, _: Peer, _: Exposed, _: usize) -> bool {
+        self.0.hold().mood() & 8 != 0
     }
 
     fn pull(&mut self, from: Peer, _: Exposed, _: usize, into: &mut UserMemory, ticket: u64) -> Pulled {

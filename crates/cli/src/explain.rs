@@ -81,19 +81,37 @@ fn gather(world: &Communicator) -> weft::Result<BTreeMap<(u32, u32), String>> {
 
 /// One lane, in words; the first is the fabric's name.
 fn story(account: &LaneAccount) -> String {
+    let above = "above".to_owned();
     let large = match &account.large {
-        Large::Pulled { shared_bytes_min } => format!(
-            "the receiver reads the sender's memory (CMA: tried, and allowed);\n  {:<16} from {shared_bytes_min} B on \
-             the sender helps, and both copy at once",
-            ""
-        ),
-        Large::Copied { why } => format!("asked for, then copied through shared memory (CMA {why})"),
-        Large::Read => "the receiver reads the sender's memory over the network".to_owned(),
-        Large::Sent => "asked for, then sent".to_owned(),
+        Large::Pulled { pull_bytes_min, shared_bytes_min } => {
+            pulled(account.eager_bytes_max, *pull_bytes_min, *shared_bytes_min)
+        }
+        Large::Copied { why } => {
+            vec![(above, format!("asked for, then copied through shared memory (CMA {why})"))]
+        }
+        Large::Read => vec![(above, "the receiver reads the sender's memory over the network".to_owned())],
+        Large::Sent => vec![(above, "asked for, then sent".to_owned())],
     };
-    let over = account.over.as_ref().map(|over| format!("  {:<16} {over}\n", "over")).unwrap_or_default();
-    let eager = format!("up to {} B", account.eager_bytes_max);
-    format!("{}\n{over}  {eager:<16} sent at once (eager)\n  {:<16} {large}", account.fabric, "above")
+    let over = account.over.iter().map(|over| ("over".to_owned(), over.clone()));
+    let eager = (format!("up to {} B", account.eager_bytes_max), "sent at once (eager)".to_owned());
+    let mut text = account.fabric.to_owned();
+    for (which, how) in over.chain([eager]).chain(large) {
+        let _ = write!(text, "\n  {which:<16} {how}");
+    }
+    text
+}
+
+/// How messages go that may be read: which of them, and the way.
+fn pulled(eager_bytes_max: usize, pull_bytes_min: usize, shared_bytes_min: usize) -> Vec<(String, String)> {
+    let pieces = "asked for in pieces, and both copy at once; what does not come for a while is read (CMA)";
+    let read = "the receiver reads the sender's memory (CMA: tried, and allowed);";
+    let helped = format!("from {shared_bytes_min} B on the sender helps, and both copy at once");
+    let read = [("above".to_owned(), read.to_owned()), (String::new(), helped)];
+    if pull_bytes_min <= eager_bytes_max + 1 {
+        return read.into();
+    }
+    let pieces = (format!("up to {} B", pull_bytes_min - 1), pieces.to_owned());
+    [pieces].into_iter().chain(read).collect()
 }
 
 fn head(world: &Communicator) -> String {
@@ -206,9 +224,12 @@ fn costs(constants: &Constants, origin: &str, measured: Option<&Measured>) -> St
         text,
         "  {:<28} {}",
         "copy to CMA",
-        match constants.pull {
-            Some(_) => "the same: a receiver that is asked reads, where it may",
-            None => "never",
+        match (constants.pull, constants.pull_bytes_min()) {
+            (None, _) => "never".to_owned(),
+            (_, bytes) if bytes > eager => {
+                format!("{bytes} B; shorter ones in pieces that both copy, where ranks have cores")
+            }
+            _ => "the same: a receiver that is asked reads, where it may".to_owned(),
         }
     );
     let _ = writeln!(text, "{:>10} {:>14} {:>14}", "bytes", "copied", "read");
@@ -248,7 +269,8 @@ const GREETING: i32 = 1;
 const STORIES: i32 = 2;
 /// No story has an empty line in it.
 const BETWEEN: &str = "\n\n";
-const SHOWN_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
+const SHOWN_BYTES: [usize; 8] =
+    [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20];
 
 #[cfg(test)]
 mod tests {
@@ -265,6 +287,21 @@ mod tests {
         let expected = "libfabric\n  over             verbs;ofi_rxm on mlx5_0, helped by mlx5_1\n  up to 8192 B     sent at \
                         once (eager)\n  above            the receiver reads the sender's memory over the network";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_read_and_what_comes_in_pieces_is_told() {
+        let told = |pull_bytes_min| {
+            let text = account("shm", Large::Pulled { pull_bytes_min, shared_bytes_min: 32_768 });
+            let starts = |line: &str| text.contains(&format!("\n  {line}"));
+            let read = starts("above            the receiver reads");
+            (
+                starts("up to 99999 B    asked for in pieces"),
+                read && text.contains("from 32768 B on the sender helps"),
+            )
+        };
+        assert_eq!(told(0), (false, true));
+        assert_eq!(told(100_000), (true, true));
     }
 
     #[test]
@@ -285,8 +322,10 @@ mod tests {
     #[test]
     fn a_fabric_that_is_not_used_has_a_reason() {
         let accounts = |story: &String| BTreeMap::from([((0, 1), story.clone()), ((1, 0), story.clone())]);
-        let (shm, tcp) =
-            (account("shm", Large::Pulled { shared_bytes_min: 32_768 }), account("tcp", Large::Sent));
+        let (shm, tcp) = (
+            account("shm", Large::Pulled { pull_bytes_min: 0, shared_bytes_min: 32_768 }),
+            account("tcp", Large::Sent),
+        );
         let config = |list: &str| {
             Config::from_variables(&|name| (name == "WEFT_FABRIC").then(|| list.to_owned())).unwrap()
         };

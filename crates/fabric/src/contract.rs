@@ -138,6 +138,13 @@ pub trait Fabric: Send {
         Pulled::Refused
     }
 
+    /// Whether so many bytes that the peer has exposed are here sooner if it sends them in pieces, while this side takes them
+    /// out of memory of the fabric, than if they are pulled. Whoever asks for them so may pull what does not come, and asks for
+    /// the next message of that peer when nothing of this one is to come any more.
+    fn prefers_pieces(&mut self, _lane: Self::Lane, _exposed: Exposed, _bytes: usize) -> bool {
+        false
+    }
+
     /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
     /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
     fn invite(&mut self, _lane: Self::Lane, _exposed: Exposed, _into: &UserMemory) -> Option<Exposed> {
@@ -270,6 +277,8 @@ pub struct Limits {
     pub eager_bytes_max: usize,
     /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of so many bytes.
     pub piece_bytes_max: usize,
+    /// The same for one whose bytes stand in a row at both ends.
+    pub row_piece_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
     /// Whether `look` may find something.

@@ -36,6 +36,8 @@ pub struct Weather {
     pub share_percent: u64,
     /// Out of 100 peers that hear of a death, so many lose what was still on its way to them from there.
     pub cut_percent: u64,
+    /// Out of 100 messages that could be pulled, so many are rather asked for in pieces.
+    pub rather_pieces_percent: u64,
     /// Whether lanes offer to pull.
     pub pull: bool,
     /// What lanes call eager.
@@ -60,6 +62,7 @@ impl Weather {
             later_percent: 0,
             share_percent: 0,
             cut_percent: 0,
+            rather_pieces_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
             piece_bytes_max: 1024,
@@ -80,6 +83,7 @@ impl Weather {
             later_percent: 50,
             share_percent: 60,
             cut_percent: 30,
+            rather_pieces_percent: 40,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
             piece_bytes_max: 700,
@@ -212,6 +216,7 @@ impl Fabric for Simulated {
         Limits {
             eager_bytes_max: weather.eager_bytes_max,
             piece_bytes_max: weather.piece_bytes_max,
+            row_piece_bytes_max: weather.piece_bytes_max,
             pull: weather.pull,
             look: true,
         }
@@ -371,6 +376,12 @@ impl Fabric for Simulated {
             return Pulled::Underway;
         }
         if shared.read(lane, exposed, offset, into) { Pulled::Done } else { Pulled::Refused }
+    }
+
+    fn prefers_pieces(&mut self, _lane: Peer, _exposed: Exposed, _bytes: usize) -> bool {
+        let mut shared = self.network.hold();
+        let Weather { rather_pieces_percent, .. } = shared.weather;
+        shared.dice.happens(rather_pieces_percent)
     }
 
     fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {

@@ -2,6 +2,7 @@
 
 mod failing;
 mod pieces;
+mod readable;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -14,8 +15,10 @@ use crate::envelope::{Envelope, Pattern};
 use crate::failures::{Failures, is_collective};
 use crate::matching::{Body, Matching};
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
-use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
+use crate::protocol::{Kind, Manner, Offer, decode_bytes, decode_exposed};
 use crate::request::{Carrier, Failure, Outcome, Postscript, RequestId, Requests, State};
+
+pub(crate) use readable::Readables;
 
 /// Everything of an engine but its fabric.
 pub(crate) struct Core<L> {
@@ -40,6 +43,8 @@ pub(crate) struct Core<L> {
     pub outbox: VecDeque<(Peer, Outgoing)>,
     /// Matched messages to be fetched from their senders by the next turn.
     pub transfers: VecDeque<Transfer>,
+    /// Messages that come in pieces, and could be read.
+    pub readables: Readables,
     /// Sends of ours whose receivers ask for help, to be given by the next turn.
     pub invitations: VecDeque<(Peer, RequestId, RequestId, Exposed)>,
     /// What nobody reads any more, and who did.
@@ -89,6 +94,7 @@ impl<L> Core<L> {
             begun_before: 0,
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
+            readables: Readables::default(),
             invitations: VecDeque::new(),
             concealed: Vec::new(),
             busy: Vec::new(),
@@ -203,6 +209,7 @@ impl<L> Core<L> {
         self.busy.retain(|&busy| busy != peer);
         self.outbox.retain(|(to, _)| *to != peer);
         self.transfers.retain(|transfer| transfer.from != peer);
+        self.readables.lose(peer);
         self.invitations.retain(|(from, ..)| *from != peer);
         for unexpected in self.matching.unfinished_from(peer) {
             self.matching.take(unexpected);
@@ -218,7 +225,7 @@ impl<L> Core<L> {
                 }
                 // The fabric tells when it has let go of the memory.
                 Some(State::Landing { by: Carrier::Fabric { .. }, .. }) if told == Told::Here => continue,
-                Some(State::AwaitingReceiver { exposed, .. }) => {
+                Some(State::AwaitingReceiver { exposed, .. } | State::Going { exposed, .. }) => {
                     let exposed = *exposed;
                     self.conceal(peer, exposed);
                 }
@@ -242,7 +249,9 @@ impl<L> Core<L> {
 
     fn requests_with(&self, peer: Peer) -> Vec<RequestId> {
         let concerned = |state: &State| match state {
-            State::Queued { to } | State::AwaitingReceiver { to, .. } => *to == peer,
+            State::Queued { to } | State::AwaitingReceiver { to, .. } | State::Going { to, .. } => {
+                *to == peer
+            }
             State::Posted { from, .. } => *from == Some(peer),
             State::Landing { from, .. } | State::Following { from, .. } => *from == peer,
             State::Gathering { .. } | State::Received(_) | State::Done(_) => false,
@@ -366,6 +375,9 @@ impl<L> Core<L> {
 
     /// The sender has brought its parts of a message that both copy.
     fn brought(&mut self, from: Peer, receive: RequestId, bytes: usize) {
+        if self.readables.no_more(from, receive) {
+            return;
+        }
         match self.carrier_of(from, receive) {
             Some(Carrier::Sender { send, missing }) => {
                 self.carried(from, send, receive, missing == Some(bytes));
@@ -411,9 +423,9 @@ impl<L> Core<L> {
     /// Asks the sender for a message as a message.
     pub(crate) fn ask_for(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
         let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
-        let in_pieces = self.is_scattered(receive);
+        let manner = if self.is_scattered(receive) { Manner::Pieces } else { Manner::Whole };
         self.carried_by(receive, Carrier::Message);
-        self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
+        self.reply(from, Kind::Clear { send, receive, manner }, wanted, Then::Nothing);
     }
 
     /// The receiver has what it wants.
@@ -423,6 +435,11 @@ impl<L> Core<L> {
                 let (exposed, failure) = (*exposed, retracted.take());
                 self.conceal(from, exposed);
                 self.requests.complete(send, Outcome { failure, ..Outcome::sent() });
+            }
+            Some(State::Going { to, exposed, .. }) if *to == from => {
+                let exposed = *exposed;
+                self.conceal(from, exposed);
+                self.end_going(from, send);
             }
             _ => self.reject(from, "the end of a send that does not wait"),
         }
@@ -524,6 +541,9 @@ impl<L> Core<L> {
                 State::Queued { to } => format!("send to process {}: waits for room", to.0),
                 State::AwaitingReceiver { to, source, .. } => {
                     format!("send to process {}: {} bytes wait for the receiver", to.0, source.bytes())
+                }
+                State::Going { to, payload, .. } => {
+                    format!("send to process {}: {} bytes are on their way", to.0, payload.bytes())
                 }
                 State::Posted { pattern, .. } => describe_posted(pattern),
                 State::Landing { source, tag, sent_bytes, .. }
@@ -629,6 +649,7 @@ impl<L> Sink for Core<L> {
             Some(Arriving::Piece { receive, bytes, staged }) => {
                 self.piece_landed(from, (receive, bytes), staged);
             }
+            Some(Arriving::Late) => {}
             Some(Arriving::Unexpected(index, heap)) => {
                 self.matching.landed(index, heap);
                 if self.is_troubled {
@@ -685,8 +706,8 @@ impl<L> Core<L> {
                 Some(offer) => self.request(from, envelope, send, offer),
                 None => self.reject(from, "a request without an offer"),
             },
-            Kind::Clear { send, receive, in_pieces } => match decode_bytes(payload) {
-                Some(wanted) => self.clear(from, (send, receive), in_pieces, wanted),
+            Kind::Clear { send, receive, manner } => match decode_bytes(payload) {
+                Some(wanted) => self.clear(from, (send, receive), manner, wanted),
                 None => self.reject(from, "a clearance without a length"),
             },
             Kind::Share { send, receive } => match decode_exposed(payload) {

@@ -7,6 +7,7 @@ mod failing;
 mod gathering;
 mod made;
 mod outgoing;
+mod overtaking;
 
 use fabric::{
     Exposed, Fabric, FabricError, Fault, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
@@ -423,10 +424,20 @@ impl<F: Fabric> Engine<F> {
         if self.core.has_notes() {
             happened += self.act_on_notes();
         }
+        if !self.core.readables.is_empty() {
+            happened += self.mind_readables();
+        }
         if !self.core.busy.is_empty() {
             happened += self.pump();
         }
         happened
+    }
+
+    /// Whether a message is read soon that does not come: then it is no time to sleep.
+    #[inline]
+    #[must_use]
+    pub fn expects_to_read(&self) -> bool {
+        !self.core.readables.is_empty()
     }
 
     /// Completions so far: a number that changes whenever a request ends.
@@ -621,6 +632,12 @@ impl<F: Fabric> Engine<F> {
         let Some(mut into) = row.filter(|_| wanted == 0 || offer.is_readable()) else {
             return self.core.ask_for(from, send, receive, wanted);
         };
+        if wanted > 0
+            && self.core.may_come_in_pieces(from)
+            && self.fabric.prefers_pieces(lane, offer.exposed, wanted)
+        {
+            return self.core.ask_for_pieces(from, (send, receive), offer.exposed, wanted);
+        }
         let pulled = if wanted == 0 {
             PulledShared::Own(0)
         } else if let Some(invitation) = self.invite(from, lane, send, receive, offer.exposed, &into) {

@@ -24,6 +24,10 @@ pub(crate) struct PeerState<L> {
     pub arriving: Option<Arriving>,
     /// It was told to send requests only.
     pub choked: bool,
+    /// So many of its next long messages are read at once and do not come in pieces, since it was elsewhere.
+    pub reads_due: u8,
+    /// The same for when it is found elsewhere once more.
+    pub reads_next: u8,
     /// It is gone, and why.
     pub lost: Option<fabric::FabricError>,
 }
@@ -58,6 +62,8 @@ pub(crate) enum Then {
     Complete(RequestId),
     /// The send waits to be matched, in that context.
     AwaitReceiver(RequestId, u32),
+    /// The send goes on until its receiver says that it has all of it.
+    Hear(RequestId),
 }
 
 /// Where an outgoing payload stands.
@@ -117,6 +123,8 @@ pub(crate) enum Arriving {
     Piece { receive: RequestId, bytes: usize, staged: Option<Heap> },
     /// Into memory of our own: a message of the protocol itself.
     Control(Header, Heap),
+    /// Nowhere: a piece of what its receiver has read.
+    Late,
     /// Nowhere: nobody waits for it.
     Dropped,
 }
@@ -166,7 +174,14 @@ impl<L> PeerTable<L> {
         let block =
             self.blocks[at / BLOCK_PEERS].get_or_insert_with(|| Box::new(std::array::from_fn(|_| None)));
         block[at % BLOCK_PEERS].get_or_insert_with(|| {
-            Box::new(PeerState { link: None, arriving: None, choked: false, lost: None })
+            Box::new(PeerState {
+                link: None,
+                arriving: None,
+                choked: false,
+                reads_due: 0,
+                reads_next: 0,
+                lost: None,
+            })
         })
     }
 }

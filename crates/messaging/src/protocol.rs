@@ -6,7 +6,7 @@
 //! signed    11       context    source    tag      signature  -         the message
 //! sync      2        context    source    tag      send index send gen. the message; wants `done`
 //! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64[, signature u64]
-//! clear     4        send index send gen. pieces   recv index recv gen. bytes wanted u64
+//! clear     4        send index send gen. manner   recv index recv gen. bytes wanted u64
 //! data      5        recv index recv gen. -        -          -         the message
 //! piece     12       recv index recv gen. -        offset, low and high its bytes from there on
 //! done      6        send index send gen. -        -          -         none
@@ -37,8 +37,8 @@ pub(crate) enum Kind {
     Synchronous(Envelope, RequestId),
     /// A message that waits at the sender.
     Request(Envelope, RequestId),
-    /// The receiver is ready: send the payload to its request, and do so in pieces where it must be taken apart.
-    Clear { send: RequestId, receive: RequestId, in_pieces: bool },
+    /// The receiver is ready: send the payload to its request.
+    Clear { send: RequestId, receive: RequestId, manner: Manner },
     /// The payload for a request that was cleared.
     Data { receive: RequestId },
     /// A piece of it. They come in order, and without a gap.
@@ -61,6 +61,24 @@ pub(crate) enum Kind {
     Retract { send: RequestId },
 }
 
+/// How a receiver wants a message that it asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Manner {
+    /// As one message.
+    Whole = 0,
+    /// In pieces: it must be taken apart.
+    Pieces = 1,
+    /// In pieces, while the receiver may read what has not come yet: the send ends with `done`.
+    Readable = 2,
+}
+
+impl Manner {
+    fn of(number: u32) -> Option<Manner> {
+        [Manner::Whole, Manner::Pieces, Manner::Readable].into_iter().find(|manner| *manner as u32 == number)
+    }
+}
+
 /// The header of an eager message: a part of the shortest way, where nothing is asked about other kinds.
 #[inline(always)]
 pub(crate) fn eager_header(envelope: Envelope) -> Header {
@@ -76,8 +94,8 @@ impl Kind {
             }
             Kind::Synchronous(envelope, send) => of_envelope(SYNCHRONOUS, envelope, send),
             Kind::Request(envelope, send) => of_envelope(REQUEST, envelope, send),
-            Kind::Clear { send, receive, in_pieces } => {
-                [CLEAR, send.index, send.generation, u32::from(in_pieces), receive.index, receive.generation]
+            Kind::Clear { send, receive, manner } => {
+                [CLEAR, send.index, send.generation, manner as u32, receive.index, receive.generation]
             }
             Kind::Data { receive } => [DATA, receive.index, receive.generation, 0, 0, 0],
             Kind::Piece { receive, offset } => {
@@ -120,7 +138,7 @@ impl Kind {
             SIGNED => Kind::Signed(envelope, fourth),
             SYNCHRONOUS => Kind::Synchronous(envelope, back),
             REQUEST => Kind::Request(envelope, back),
-            CLEAR => Kind::Clear { send: front, receive: back, in_pieces: third != 0 },
+            CLEAR => Kind::Clear { send: front, receive: back, manner: Manner::of(third)? },
             DATA => Kind::Data { receive: front },
             PIECE => Kind::Piece { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
             DONE => Kind::Done { send: front },

@@ -179,6 +179,8 @@ pub(crate) enum State {
         /// Why it was taken back, where it was: so it ends, unless a receive had matched it.
         retracted: Option<Box<Failure>>,
     },
+    /// A send whose receiver gets it in pieces and may read it as well, so that it knows best when it is over.
+    Going { to: Peer, payload: Payload<'static>, exposed: Exposed },
     /// A receive that nothing has matched.
     Posted { pattern: Pattern, from: Option<Peer>, target: Target },
     /// A matched receive whose bytes are on the way straight into its memory.
@@ -234,8 +236,8 @@ pub(crate) enum Carrier {
     Undecided,
     /// They come as a message.
     Message,
-    /// They come in pieces, and so many are here.
-    Pieces { arrived: usize },
+    /// They come in pieces, and so many are here. `send` where the sender waits to hear that all are.
+    Pieces { arrived: usize, send: Option<RequestId> },
     /// The fabric reads them.
     Fabric { send: RequestId },
     /// The sender brings so many of them, and the others are here; `None` where the message must be sent anew
@@ -248,7 +250,7 @@ impl Carrier {
     pub(crate) fn arrived(self) -> Option<usize> {
         match self {
             Carrier::Message => Some(0),
-            Carrier::Pieces { arrived } => Some(arrived),
+            Carrier::Pieces { arrived, .. } => Some(arrived),
             Carrier::Undecided | Carrier::Fabric { .. } | Carrier::Sender { .. } => None,
         }
     }
@@ -523,7 +525,7 @@ impl Requests {
     /// A message is gone to the fabric.
     pub(crate) fn sent(&mut self, to: Peer, then: Then) {
         match then {
-            Then::Nothing => {}
+            Then::Nothing | Then::Hear(_) => {}
             Then::Complete(send) => self.complete(send, Outcome::sent()),
             Then::AwaitReceiver(send, context) => {
                 if let Some(state) = self.find(send) {

@@ -28,6 +28,9 @@ pub struct LaneAccount {
 pub enum Large {
     /// The receiver reads the sender's memory (CMA): tried, and allowed.
     Pulled {
+        /// From here on; shorter ones go in pieces through shared memory, and both sides copy. What does not come so is
+        /// read.
+        pull_bytes_min: usize,
         /// From here on the sender helps, and writes parts into the receiver's memory.
         shared_bytes_min: usize,
     },

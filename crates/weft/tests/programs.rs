@@ -29,12 +29,18 @@ fn engines<F: Fabric + 'static>(fabrics: Vec<F>, settings: Settings) -> Vec<Engi
         .collect()
 }
 
+/// All that waits comes in pieces, up to the length that any does, however slow they are.
+const PIECES: shm::Ways = shm::Ways { head_start_ns: 1e9, piece_byte_ns: 1.0, read_byte_ns: 0.0 };
+
 /// Ends that disagree on where eager ends.
 fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
     let segment = Segment::adopt(Segment::create(ranks).unwrap(), ranks).unwrap();
     let peers: Vec<Peer> = (0..ranks).map(Peer).collect();
-    let settings =
-        |seat| shm::Settings { pull, eager_bytes_max: [8 << 10, 0, 100, 64 << 10][seat as usize % 4] };
+    let settings = |seat| shm::Settings {
+        pull,
+        eager_bytes_max: [8 << 10, 0, 100, 64 << 10][seat as usize % 4],
+        ways: [None, Some(PIECES)][seat as usize % 2],
+    };
     (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings(seat)).unwrap()).collect()
 }
 
@@ -150,6 +156,9 @@ mod with_loopback {
             ticket: u64,
         ) -> Pulled {
             lane.map_or(Pulled::Refused, |lane| self.1.pull(lane, exposed, offset, into, ticket))
+        }
+        fn prefers_pieces(&mut self, lane: Self::Lane, exposed: Exposed, bytes: usize) -> bool {
+            lane.is_some_and(|lane| self.1.prefers_pieces(lane, exposed, bytes))
         }
     }
 

@@ -321,7 +321,13 @@ impl Fabric for Libfabric {
             Nature::OneHost => 2 * copied - LENGTH_BYTES,
             Nature::Hardware => copied,
         };
-        Limits { eager_bytes_max, piece_bytes_max: eager_bytes_max, pull: true, look: true }
+        Limits {
+            eager_bytes_max,
+            piece_bytes_max: eager_bytes_max,
+            row_piece_bytes_max: eager_bytes_max,
+            pull: true,
+            look: true,
+        }
     }
 
     #[inline]

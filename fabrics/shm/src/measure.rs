@@ -242,8 +242,9 @@ fn quartile(mut times: Vec<f64>) -> f64 {
 }
 
 /// Sizes around which a message may go either way.
-const COPIED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-const PULLED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
+const COPIED_BYTES: [usize; 8] =
+    [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20];
+const PULLED_BYTES: [usize; 8] = COPIED_BYTES;
 /// Tests want the outcome and not the numbers; two threads of theirs on one cpu take long for each turn.
 const EFFORT: usize = if cfg!(test) { 1 } else { 32 };
 const SMALL_TURNS: usize = 640 * EFFORT;

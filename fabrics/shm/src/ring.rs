@@ -460,6 +460,11 @@ impl Consumer {
         self.spot.lines_passed
     }
 
+    /// Whether all of the data area was read before, so that its pages are there.
+    pub fn has_gone_round(&self) -> bool {
+        self.spot.units_passed >= units(self.spot.shape.data_bytes as usize)
+    }
+
     /// Tells the writer that its reader looks into the mailbox from now on.
     pub fn accept_mailbox(&self, memory: &impl Memory) {
         memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);

@@ -18,6 +18,7 @@ use crate::layout::{
 };
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
+use crate::pace::{Pace, Ways};
 use crate::presence::{self, Roll};
 use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
@@ -28,6 +29,7 @@ pub mod explain;
 mod incoming;
 mod made;
 mod mapped;
+mod pieces;
 mod roll;
 mod shared;
 mod trouble;
@@ -73,17 +75,19 @@ pub struct Shm {
 }
 
 /// What the layer above has decided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
     /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
     pub pull: bool,
     /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have room.
     pub eager_bytes_max: usize,
+    /// Where a message that waits at its sender may come in pieces as well as be read: what decides. None: it is read.
+    pub ways: Option<Ways>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX }
+        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX, ways: None }
     }
 }
 
@@ -155,6 +159,7 @@ impl Shm {
         let probe = Probe::new(random()?);
         let claimed = presence::claim(segment.file(), seat);
         sit_down(&segment, here, &probe, settings, claimed);
+        let ways = pieces::ways_of(settings.ways, segment.layout().ring.data_bytes);
         Ok(Shm {
             here: seat,
             seat: here,
@@ -162,7 +167,7 @@ impl Shm {
             #[cfg(test)]
             paired: 0,
             peers,
-            settings,
+            settings: Settings { ways, ..settings },
             _probe: probe,
             heap: SharedHeap::new(segment.clone(), seat),
             windows: BTreeMap::new(),
@@ -256,7 +261,7 @@ impl Shm {
             wake_if_asleep(self.segment.memory(), incoming.seat);
         }
         if says & MAILBOX_OFFERED != 0
-            && let Some(lane) = incoming.lane
+            && let Some(lane) = incoming.lane()
             && self.outgoing[lane.index as usize].seat_number < self.here
         {
             let mailbox = &mut self.outgoing[lane.index as usize].mailbox;
@@ -347,7 +352,8 @@ impl Shm {
                 seat_number: from,
                 consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
                 landing: None,
-                lane: None,
+                lane: NOWHERE,
+                pace: Pace::default(),
             });
             self.pair_up(from);
         });
@@ -361,7 +367,7 @@ impl Shm {
         }
         let Pair { outgoing, incoming } = self.pairs[seat as usize];
         if let Some(incoming) = self.incoming.get_mut(incoming as usize) {
-            incoming.lane = (outgoing != NOWHERE).then_some(ShmLane { index: outgoing });
+            incoming.lane = outgoing;
         }
         if let Some(outgoing) = self.outgoing.get_mut(outgoing as usize) {
             outgoing.incoming = incoming;
@@ -415,7 +421,7 @@ impl Shm {
     #[inline]
     fn listen(&mut self, index: usize, sink: &mut impl Sink, events: usize) -> usize {
         let incoming = &mut self.incoming[index];
-        let mailbox = incoming.lane.map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
+        let mailbox = incoming.lane().map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
         let (done, says, result) = incoming.listen(self.segment.memory(), mailbox, sink, events);
         if done > 0 {
             self.recent_incoming = index;
@@ -544,13 +550,21 @@ impl Fabric for Shm {
     fn limits(&self, lane: ShmLane) -> Limits {
         let puller = self.puller(&self.outgoing[lane.index as usize]);
         let pull = matches!(puller, Pull::Allowed(_));
-        let piece_bytes_max = MADE_BYTES_MAX.min(self.segment.layout().ring.piece_bytes_max as usize);
-        if puller == Pull::Refused {
-            return Limits { eager_bytes_max: EAGER_BYTES_MAX, piece_bytes_max, pull, look: true };
+        let row_piece_bytes_max = self.segment.layout().ring.piece_bytes_max as usize;
+        let eager_bytes_max = if puller == Pull::Refused {
+            EAGER_BYTES_MAX
+        } else {
+            // A few messages fit into a ring, however small it is.
+            let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
+            self.settings.eager_bytes_max.min(room)
+        };
+        Limits {
+            eager_bytes_max,
+            piece_bytes_max: MADE_BYTES_MAX.min(row_piece_bytes_max),
+            row_piece_bytes_max,
+            pull,
+            look: true,
         }
-        // A few messages fit into a ring, however small it is.
-        let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
-        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), piece_bytes_max, pull, look: true }
     }
 
     #[inline(always)]
@@ -652,6 +666,9 @@ impl Fabric for Shm {
         if let Some(at) = heap::place(exposed) {
             return self.pull_mapped(lane, at, bytes, offset, into);
         }
+        if let Some(pace) = self.pace(lane) {
+            pace.is_read();
+        }
         let outgoing = &self.outgoing[lane.index as usize];
         let end = (offset as u64).checked_add(into.bytes() as u64);
         let (Pull::Allowed(pid), Some(address)) = (self.puller(outgoing), start.checked_add(offset as u64))
@@ -668,6 +685,10 @@ impl Fabric for Shm {
                 Pulled::Refused
             }
         }
+    }
+
+    fn prefers_pieces(&mut self, lane: ShmLane, exposed: Exposed, bytes: usize) -> bool {
+        self.rather_in_pieces(lane, exposed, bytes)
     }
 
     fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {

@@ -232,7 +232,13 @@ impl Fabric for Tcp {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        Limits { eager_bytes_max: 64 << 10, piece_bytes_max: PIECE_BYTES_MAX, pull: false, look: false }
+        Limits {
+            eager_bytes_max: 64 << 10,
+            piece_bytes_max: PIECE_BYTES_MAX,
+            row_piece_bytes_max: PIECE_BYTES_MAX,
+            pull: false,
+            look: false,
+        }
     }
 
     #[inline]

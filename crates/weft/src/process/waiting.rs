@@ -136,6 +136,11 @@ impl Process {
                 drop(engine);
                 std::thread::yield_now();
             }
+            // The turns that are left until then are counted in what a sleep would take.
+            Next::Arm if engine.expects_to_read() => {
+                drop(engine);
+                std::thread::yield_now();
+            }
             // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
             // asked now, and not after the sleep: whoever wakes is waited for.
             Next::Arm => {

@@ -6,11 +6,13 @@ use super::shared::SHARED_BYTES_MIN;
 use super::{Shm, ShmLane};
 use crate::cma::{self, Refusal};
 
-/// A lane over shm, explained.
+/// A lane over shm, explained, for messages that come by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explained {
     /// Up to here a payload is sent at once.
     pub eager_bytes_max: usize,
+    /// From here on larger ones are read; shorter ones go in pieces, and both sides copy.
+    pub pull_bytes_min: usize,
     /// From here on both sides copy, where larger ones are read.
     pub shared_bytes_min: usize,
     /// Whether larger ones are read out of the peer's memory.
@@ -45,7 +47,17 @@ impl Shm {
                 Err(refusal) => PullExplained::Refused(refusal),
             },
         };
-        Explained { eager_bytes_max: limits.eager_bytes_max, shared_bytes_min: SHARED_BYTES_MIN, pull }
+        Explained {
+            eager_bytes_max: limits.eager_bytes_max,
+            pull_bytes_min: self.settings.ways.map_or(0, |ways| {
+                let incoming = self.incoming.get(outgoing.incoming as usize);
+                let byte_ns =
+                    incoming.map_or(ways.piece_byte_ns, |incoming| incoming.pace.piece_byte_ns(&ways));
+                ways.pull_bytes_min(byte_ns)
+            }),
+            shared_bytes_min: SHARED_BYTES_MIN,
+            pull,
+        }
     }
 }
 

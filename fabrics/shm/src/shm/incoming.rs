@@ -1,10 +1,13 @@
 //! What comes in from one peer: the lines of its ring and the letters in the mailbox, in the order they were sent.
 
+use std::time::Instant;
+
 use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
-use super::ShmLane;
+use super::{NOWHERE, ShmLane};
 use crate::mailbox::Mailbox;
 use crate::memory::{Mapped, Memory};
+use crate::pace::Pace;
 use crate::ring::{Arrival, Consumer, Look, Piece, Wild};
 use crate::seat::Seat;
 
@@ -15,8 +18,9 @@ pub(super) struct Incoming {
     pub(super) seat_number: u32,
     pub(super) consumer: Consumer,
     pub(super) landing: Option<Landing>,
-    /// The lane back to the same peer, once there is one.
-    pub(super) lane: Option<ShmLane>,
+    /// The index of the lane back to the same peer; [`NOWHERE`] before there is one.
+    pub(super) lane: u32,
+    pub(super) pace: Pace,
 }
 
 /// Where a message that comes in pieces is written.
@@ -26,6 +30,12 @@ pub(super) struct Landing {
 }
 
 impl Incoming {
+    /// The lane back to the same peer, once there is one.
+    #[inline(always)]
+    pub(super) fn lane(&self) -> Option<ShmLane> {
+        (self.lane != NOWHERE).then_some(ShmLane { index: self.lane })
+    }
+
     /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
     #[inline]
     pub(super) fn listen(
@@ -166,7 +176,13 @@ impl Incoming {
     fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) -> u32 {
         let piece = match arrival {
             Arrival::Whole(header, piece) => {
+                // The first time round, pages of the ring are made.
+                let is_timed = self.pace.times(piece.bytes) && self.consumer.has_gone_round();
+                let since = is_timed.then(Instant::now);
                 memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
+                if let Some(since) = since {
+                    self.pace.timed(piece.bytes, since.elapsed().as_nanos() as f64);
+                }
                 piece
             }
             Arrival::First(header, bytes, piece) => {
