@@ -181,8 +181,9 @@ mod tests {
         let ticket =
             receiver.receive_awaited(pattern, Some(Peer(1)), room.memory()).expect("nothing is here");
         let envelope = Envelope { context: 0, source: Rank(1), tag: 1 };
-        for byte in [5u8, 6] {
-            let payload = Payload::from(&*Vec::leak(vec![byte; 8]));
+        static SENT: [[u8; 8]; 2] = [[5; 8], [6; 8]];
+        for bytes in &SENT {
+            let payload = Payload::from(&bytes[..]);
             let _ = sender.send(Peer(0), envelope, payload, Mode::Standard).expect("it is known");
         }
         while !receiver.core.enough() {
