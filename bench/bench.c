@@ -2,9 +2,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static const size_t LARGE_BYTES = 8192;
 
@@ -19,6 +22,8 @@ static const char USAGE[] =
     "  --block BYTES      one piece of strided data (vector_latency): a power of two, 8 at least\n"
     "  --threads N        threads of each rank (thread_rate)\n"
     "  --tests N          tests of a request while the program computes (overlap)\n"
+    "  --apart LEAST,MOST,FILE  wait before each block until a cache line takes so many ns from one rank's\n"
+    "                     cpu to the other's; two ranks on one node, which share this file\n"
     "  --validate yes|no  compare the contents after each block (default yes)\n"
     "  --json FILE        also write one JSON object per line; - for stdout, without the table\n"
     "  --label TEXT       name of this series in the JSON (default: $WEFT_FABRIC)\n";
@@ -63,6 +68,7 @@ static int parse_option(struct options *options, const char *name, const char *v
         return parse_count(value, 1, &options->threads) && options->threads <= BENCH_THREADS_MAX;
     if (strcmp(name, "--tests") == 0) return parse_count(value, 1, &options->tests);
     if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
+    if (strcmp(name, "--apart") == 0) return options->apart = value, 1;
     if (strcmp(name, "--json") == 0) return options->json = value, 1;
     if (strcmp(name, "--label") == 0) return options->label = value, 1;
     return 0;
@@ -103,6 +109,27 @@ static void open_json(struct bench *bench) {
     if (!opened) stop(bench, "cannot write ", bench->options.json);
 }
 
+/* Both ranks map the file; whoever is the first makes it long enough. */
+static void open_apart(struct bench *bench) {
+    int file = -1, used = 0;
+    double least, most;
+    if (bench->options.apart == NULL) return;
+    if (sscanf(bench->options.apart, "%lf,%lf,%n", &least, &most, &used) != 2 || used == 0 || least < 0 || most <= least)
+        stop(bench, "cannot understand --apart ", bench->options.apart);
+    if (bench->size != 2) stop(bench, "--apart is for two ranks", "");
+    file = open(bench->options.apart + used, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, sizeof(struct apart_lines)) != 0) stop(bench, "cannot write ", bench->options.apart + used);
+    bench->apart.lines = mmap(NULL, sizeof(struct apart_lines), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (bench->apart.lines == MAP_FAILED) stop(bench, "cannot map ", bench->options.apart + used);
+    close(file);
+    /* What an earlier run has left in it. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench->rank == 0) memset(bench->apart.lines, 0, sizeof *bench->apart.lines);
+    MPI_Barrier(MPI_COMM_WORLD);
+    bench->apart.least = least * 1e-9;
+    bench->apart.most = most * 1e-9;
+}
+
 static void open_at(struct bench *bench, int wanted, const char *name, int argc, char **argv,
                     size_t bytes_min, size_t bytes_max, int ranks_min) {
     const char *fabric = getenv("WEFT_FABRIC");
@@ -127,6 +154,7 @@ static void open_at(struct bench *bench, int wanted, const char *name, int argc,
     if (allowed < wanted) stop(bench, "this library does not let several threads call", "");
     if (bench->size < ranks_min) stop(bench, "this benchmark needs two ranks or more: ", "-n 2");
     open_json(bench);
+    open_apart(bench);
 }
 
 void bench_open(struct bench *bench, const char *name, int argc, char **argv, size_t bytes_min,
@@ -159,6 +187,12 @@ int bench_block_operations(const struct bench *bench, size_t bytes) {
     int iterations = bench->options.iterations;
     if (bytes > LARGE_BYTES) iterations /= 10;
     return iterations < BLOCKS ? 1 : iterations / BLOCKS;
+}
+
+void bench_settle(struct bench *bench) {
+    if (bench->rank > 1 || apart_settle(&bench->apart, bench->rank)) return;
+    fprintf(stderr, "%s: the cpus were never as far apart as --apart says\n", bench->name);
+    MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 int bench_window(const struct bench *bench, size_t bytes) {
@@ -349,6 +383,7 @@ static void collective_size(struct bench *bench, const struct collective *collec
     for (int i = 0; i < bench->options.warmup; i++) collective->call(bench, out, in, bytes, i);
     for (int block = 0; block < BLOCKS; block++) {
         collective->prepare(bench, out, in, bytes, (unsigned)block + 1);
+        bench_settle(bench);
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
         for (int i = 0; i < operations; i++) collective->call(bench, out, in, bytes, i);

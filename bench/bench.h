@@ -8,6 +8,8 @@
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 
+#include "apart.h"
+
 #include <mpi.h>
 #include <stddef.h>
 
@@ -22,6 +24,7 @@ struct options {
     int threads;         /* threads of a rank, where a benchmark has several */
     int tests;           /* tests of a request that is under way, where a benchmark makes them */
     int validate;        /* compare contents after each block */
+    const char *apart;   /* how far apart the cpus of two ranks are to be: see USAGE; or null */
     const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
     const char *label;   /* name of the series in the JSON output */
 };
@@ -32,6 +35,7 @@ struct bench {
     int rank, size;
     struct options options;
     void *json_file;
+    struct apart apart;
     long wrong_bytes;    /* contents that were not as sent, seen by this rank */
 };
 
@@ -59,6 +63,10 @@ size_t bench_next(size_t bytes);
 
 /* Operations in one timed block at this message size, at least one. */
 int bench_block_operations(const struct bench *bench, size_t bytes);
+
+/* Before each timed block, at both of two ranks: waits until their cpus are as far apart as was asked for, if it was. Ends the job
+ * where they never are. */
+void bench_settle(struct bench *bench);
 
 /* Messages of this size that are kept under way: the window asked for, made smaller (to two at
  * least) so that the slots of all of them stay within `window_bytes`. */

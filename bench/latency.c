@@ -21,6 +21,7 @@ static double block(struct bench *bench, unsigned char *out, unsigned char *in, 
     unsigned seed = 2 * (unsigned)number;
     bench_fill(out, bytes, seed + (unsigned)bench->rank);
     bench_spoil(in, bytes, seed + (unsigned)(1 - bench->rank));
+    bench_settle(bench);
     round_trip(bench, out, in, 0); /* both are here now */
     double start = MPI_Wtime();
     for (int i = 0; i < operations; i++) round_trip(bench, out, in, (int)bytes);

@@ -159,6 +159,7 @@ struct run {
 static double take(struct run *run, long units, int slices) {
     MPI_Request request;
     int over = 0;
+    bench_settle(run->bench);
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = MPI_Wtime();
     run->operation->begin(run->bench, run->out, run->in, run->bytes, run->turn, &request);

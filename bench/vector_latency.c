@@ -49,6 +49,7 @@ static double block(struct bench *bench, struct strided *strided, size_t bytes, 
     scatter(strided, strided->out, bytes);
     bench_spoil(strided->packed, bytes, other);
     scatter(strided, strided->in, bytes);
+    bench_settle(bench);
     MPI_Sendrecv(NULL, 0, MPI_BYTE, 1 - bench->rank, TAG, NULL, 0, MPI_BYTE, 1 - bench->rank, TAG,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     double start = MPI_Wtime();

@@ -68,6 +68,7 @@ static void verify(struct flow *flow, int number) {
 static double block(struct flow *flow, int number) {
     int busy = flow->traffic->sends || flow->traffic->receives, count = windows(flow);
     if (busy) fill(flow, number);
+    bench_settle(flow->bench);
     start_together(flow);
     double start = MPI_Wtime();
     for (int i = 0; busy && i < count; i++) flow->traffic->step(flow);

@@ -20,18 +20,20 @@ static const char USAGE[] =
     "  --iterations N             operations per size; a tenth of it above 8 KiB\n"
     "  --ranks N                  processes, where a floor can have any number\n"
     "  --cpus A,B                 the cpus to pin to\n"
+    "  --apart LEAST,MOST         wait until a line takes so many ns from one cpu to the other\n"
     "  --address A.B.C.D          address of the first process, for sockets\n"
     "  --namespaces A,B           network namespaces of the two processes\n"
     "  --provider NAME            of libfabric, by its whole name\n"
     "  --library PATH             libfabric's\n"
     "names:\n";
 
-enum { SECONDS_MAX = 120, LARGE_BYTES = 8192, WINDOW = 64, WINDOW_BYTES = 8 << 20 };
+enum { SECONDS_MAX = 240, LARGE_BYTES = 8192, WINDOW = 64, WINDOW_BYTES = 8 << 20 };
 
 struct settings {
     const struct floor_kind *kind;
     size_t bytes_min, bytes_max;
     int iterations, ranks, cpus[2];
+    struct apart apart;
     struct network network;
 };
 
@@ -113,6 +115,10 @@ static double block(const struct settings *settings, struct run *run, size_t byt
         fill(run->in, all, seed + (unsigned)(1 - run->rank), 1);
     }
     meet(run);
+    if (!apart_settle(&run->apart, run->rank)) {
+        fprintf(stderr, "floors: the cpus were never as far apart as --apart says\n");
+        exit(1);
+    }
     double seconds = settings->kind->block(run, bytes, operations_of(settings, bytes));
     meet(run);
     if (settings->kind->contents == OF_BOTH || (settings->kind->contents == OF_RANK_0 && run->rank == 1))
@@ -195,6 +201,8 @@ static int start(const struct settings *settings) {
     run.socket = -1;
     run.shared = memory(sizeof *run.shared, MAP_SHARED);
     memset(run.shared, 0, sizeof *run.shared);
+    run.apart = settings->apart;
+    run.apart.lines = &run.shared->apart;
     run.out = memory(room(settings), MAP_PRIVATE);
     run.in = memory(room(settings), MAP_PRIVATE);
     pid_t parent = run.pids[0] = getpid();
@@ -251,7 +259,11 @@ static int option(struct settings *settings, const char *name, char *value) {
     else if (strcmp(name, "--address") == 0) settings->network.address = value;
     else if (strcmp(name, "--provider") == 0) settings->network.provider = value;
     else if (strcmp(name, "--library") == 0) settings->network.library = value;
-    else if (strcmp(name, "--cpus") == 0)
+    else if (strcmp(name, "--apart") == 0) {
+        if (sscanf(value, "%lf,%lf", &settings->apart.least, &settings->apart.most) != 2) return 0;
+        settings->apart.least *= 1e-9;
+        settings->apart.most *= 1e-9;
+    } else if (strcmp(name, "--cpus") == 0)
         return sscanf(value, "%d,%d", &settings->cpus[0], &settings->cpus[1]) == 2;
     else if (strcmp(name, "--namespaces") == 0) {
         settings->network.namespaces[0] = strtok(value, ",");
@@ -272,6 +284,7 @@ int main(int argc, char **argv) {
     settings.bytes_max = settings.kind->bytes_max;
     for (int i = 2; i < argc; i += 2)
         if (i + 1 == argc || !option(&settings, argv[i], argv[i + 1])) return usage();
+    if (settings.apart.most > 0 && settings.ranks != 2) return usage();
     if (settings.ranks < 1 || settings.ranks > RANKS_MAX || settings.iterations < 1) return usage();
     return start(&settings);
 }

@@ -6,6 +6,8 @@
 #ifndef WEFT_FLOORS_H
 #define WEFT_FLOORS_H
 
+#include "../apart.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -33,6 +35,7 @@ struct shared {
     struct line cells[CELLS];
     struct line full[2][SLOTS], taken[2]; /* of the slots, one ring each way */
     struct line count, turn;    /* the barrier that is measured */
+    struct apart_lines apart;
     struct endpoint_name names[2];
     unsigned char slots[2][SLOTS][SLOT_BYTES_MAX];
 };
@@ -43,6 +46,7 @@ struct run {
     struct shared *shared;
     pid_t pids[RANKS_MAX];
     unsigned char *out, *in;    /* private, at the same address in every process */
+    struct apart apart;         /* how far apart the cpus are to be */
     int socket;                 /* to the other rank, or -1 */
     char library[64];           /* what is measured, where that is a library */
     size_t chunk;               /* variant of the floor, see `chunks` */

@@ -2,7 +2,8 @@
 // launch: --ft
 // not libfabric: what a provider tells of a dead process differs from one to the next
 // Members die in the middle of collective operations and messages of all lengths, and who is left goes on: nobody waits for
-// ever, who succeeds has everybody's part (rule D2), and all agree on how a step has ended.
+// ever, who succeeds has everybody's part (rule D2), nothing is written outside of what was given (D3), and all agree on how a
+// step has ended.
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "dice.h"
@@ -10,9 +11,21 @@
 #include <mpix_ft.h>
 #include <time.h>
 
-enum { TAG = 7, COUNT_MAX = 1 << 17, STEPS_BEFORE_DEATH_MAX = 12 };
+enum { TAG = 7, COUNT_MAX = 1 << 17, STEPS_BEFORE_DEATH_MAX = 12, GUARD = 16, UNTOUCHED = -77 };
 
-static int numbers[COUNT_MAX], result[COUNT_MAX];
+/* Each step has the first of these, and whatever becomes of it leaves alone what is behind. */
+static int numbers[COUNT_MAX + GUARD], result[COUNT_MAX + GUARD], gathered[64 + GUARD];
+
+static void guard(int count) {
+    for (int at = 0; at < GUARD; at++) numbers[count + at] = result[count + at] = UNTOUCHED;
+}
+
+static void check_guard(int count) {
+    for (int at = 0; at < GUARD; at++) {
+        SAME(numbers[count + at], UNTOUCHED);
+        SAME(result[count + at], UNTOUCHED);
+    }
+}
 
 /* How many more are alive after this one in its communicator; the numbers of the processes, in their ranks' order. */
 static int world_ranks[64], size, rank;
@@ -32,10 +45,12 @@ static const char *const names[] = {"allreduce", "bcast", "allgather", "barrier"
 
 /* One of several operations; the first error. What has succeeded is right. */
 static int step(MPI_Comm comm, int kind, int count, int step_number) {
-    int code, sum = 0, all[64], root = step_number % size;
+    int code, sum = 0, root = step_number % size;
     MPI_Request requests[2];
     for (int at = 0; at < size; at++) sum += world_ranks[at] + step_number;
     for (int at = 0; at < count; at++) numbers[at] = check_rank + step_number;
+    guard(count);
+    for (int at = 0; at < GUARD; at++) gathered[size + at] = UNTOUCHED;
     switch (kind) {
         case 0:
             code = MPI_Allreduce(numbers, result, count, MPI_INT, MPI_SUM, comm);
@@ -46,8 +61,8 @@ static int step(MPI_Comm comm, int kind, int count, int step_number) {
             if (code == MPI_SUCCESS) SAME(numbers[count - 1], world_ranks[root] + step_number);
             break;
         case 2:
-            code = MPI_Allgather(numbers, 1, MPI_INT, all, 1, MPI_INT, comm);
-            for (int at = 0; code == MPI_SUCCESS && at < size; at++) SAME(all[at], world_ranks[at] + step_number);
+            code = MPI_Allgather(numbers, 1, MPI_INT, gathered, 1, MPI_INT, comm);
+            for (int at = 0; code == MPI_SUCCESS && at < size; at++) SAME(gathered[at], world_ranks[at] + step_number);
             break;
         case 3: code = MPI_Barrier(comm); break;
         case 4:
@@ -76,6 +91,8 @@ static int step(MPI_Comm comm, int kind, int count, int step_number) {
             if (copy != MPI_COMM_NULL) OK(MPI_Comm_free(&copy));
         }
     }
+    check_guard(count);
+    for (int at = 0; at < GUARD; at++) SAME(gathered[size + at], UNTOUCHED);
     return code;
 }
 

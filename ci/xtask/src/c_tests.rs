@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use crate::hidden;
 use crate::job::{self, Ending, Finished};
+use crate::measured;
 use crate::start;
 
 /// How many tests passed and failed.
@@ -234,7 +235,7 @@ fn plain(name: String, sources: Vec<PathBuf>) -> Case {
 fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
     Case {
         name: format!("benchmark {name}"),
-        sources: [&format!("{name}.c"), "bench.c", "window.c"].map(|part| sources.join(part)).into(),
+        sources: measured::sources(sources, name),
         ranks: ranks.to_vec(),
         right: Right::Zero,
         options: &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
@@ -635,7 +636,7 @@ mod tests {
                 .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "c"))
                 .count()
         };
-        let shared_parts = 2;
+        let shared_parts = 3;
         let not_run_alone = LIBRARIES.len() + ["instructions"].len();
         let folders: usize = ["", "examples", "tests", "failures"].map(programs).into_iter().sum();
         let all = folders - shared_parts - not_run_alone;

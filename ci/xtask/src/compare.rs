@@ -11,9 +11,11 @@
 //! | [`samples`], [`judge`] | medians, ratios, verdicts: pure functions |
 //! | [`tell`], [`page`] | tables on the terminal; the page in `docs/` and its pictures |
 //! | [`kept`] | results in a file |
+//! | [`apart`] | how far apart the cpus are that everybody is measured on |
 //! | [`about`] | machine, date, commit |
 
 pub mod about;
+pub mod apart;
 pub mod contestant;
 pub mod field;
 pub mod judge;
@@ -65,6 +67,10 @@ pub struct Options {
     /// Write docs/performance.md and its pictures, which else only a full run of all rows does
     #[arg(long)]
     pub write_docs: bool,
+    /// Where the cpus of a virtual machine move: measure two ranks while a cache line takes as long between them as it
+    /// usually does, the least, the most, or however long it takes
+    #[arg(long, value_name = "DISTANCE", default_value = "usual")]
+    pub apart: apart::Wanted,
     /// Start every run through this command, as "flock /some/file"
     #[arg(long, value_name = "COMMAND", default_value = "")]
     pub through: String,
@@ -79,8 +85,9 @@ pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
     let chosen = rows::select(&options.only)?;
     let field = field::Field::prepare(root, options)?;
     let libraries = field.libraries.iter().map(|(one, name)| (one.name().to_owned(), name.clone())).collect();
-    let about = About::here(root, libraries, options.quick);
+    let about = About { apart: field.told_apart(), ..About::here(root, libraries, options.quick) };
     println!("{}\n{}, commit {}", about.machine, about.date, about.commit);
+    println!("{}", about.apart);
     about.libraries.iter().for_each(|(name, library)| println!("{name}: {library}"));
     let earlier = options.merge.as_deref().map_or(Ok(Vec::new()), kept::read)?;
     let mut all: Vec<Measured> = Vec::new();

@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub ranks: u32,
     /// At so many of the steps of each rank
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub samples: u64,
     /// At each step of each rank
     #[arg(long)]
@@ -37,7 +37,7 @@ pub struct Options {
 /// Runs all of it with the weft in `prefix`.
 ///
 /// # Errors
-/// When the program cannot be compiled, or the library has no crash points.
+/// When the program cannot be compiled, the library has no crash points, or nothing is what the options name.
 pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, String> {
     let folder = root.join("target/crash");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -52,6 +52,14 @@ pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, Strin
         for story in STORIES.iter().filter(|story| story.name().contains(&options.only)) {
             place.tell(&mut tally, fabric, story, options)?;
         }
+    }
+    if tally.passed + tally.failed == 0 {
+        let stories: Vec<String> = STORIES.iter().map(Story::name).collect();
+        return Err(format!(
+            "nothing is to be run: fabrics are {}, operations are {}",
+            FABRICS.join(", "),
+            stories.join(", ")
+        ));
     }
     Ok(tally)
 }
@@ -156,6 +164,12 @@ impl Place {
         };
         let finished = job::run(&mut command, LIMIT, &self.log)?;
         let has_died = death.is_some_and(|(rank, _)| passed(&finished.output, rank).is_none());
+        if let Some((rank, _)) = death
+            && has_died
+            && !was_killed(&finished.output, rank)
+        {
+            return Err(format!("rank {rank} has ended, and not at that step: {}", finished.account()));
+        }
         let well = finished.output.lines().filter(|line| *line == "ok").count();
         let expected = ranks - story.lost() - u32::from(has_died);
         if finished.succeeded() && well == expected as usize {
@@ -169,6 +183,12 @@ impl Place {
 fn passed(output: &str, rank: u32) -> Option<u64> {
     let words = format!("crash points: rank {rank} has passed ");
     output.lines().find_map(|line| line.strip_prefix(&words)?.parse().ok())
+}
+
+/// Whether a rank is said to have ended as it ends itself.
+fn was_killed(output: &str, rank: u32) -> bool {
+    let words = format!("rank {rank} ");
+    output.lines().any(|line| line.contains(&words) && line.contains(" was killed by SIGKILL"))
 }
 
 /// The steps to die at, of so many.
@@ -236,5 +256,12 @@ mod tests {
     fn what_a_rank_has_passed_is_read() {
         let output = "ok\ncrash points: rank 1 has passed 17\ncrash points: rank 12 has passed 4\n";
         assert_eq!((passed(output, 1), passed(output, 12), passed(output, 2)), (Some(17), Some(4), None));
+    }
+
+    #[test]
+    fn only_who_was_killed_has_died_where_it_was_told_to() {
+        let output = "weftrun: rank 1 (process 7 on here) was killed by SIGKILL; the others go on\n\
+                      weftrun: rank 2 (process 8 on here) was killed by SIGSEGV; the others go on\n";
+        assert!(was_killed(output, 1) && !was_killed(output, 2) && !was_killed(output, 11));
     }
 }

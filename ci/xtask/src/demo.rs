@@ -67,8 +67,7 @@ impl Demo {
 
     fn measure(&self) -> Result<Vec<Measured>, String> {
         for name in BENCHMARKS {
-            let parts = [format!("{name}.c"), "bench.c".into(), "window.c".into()];
-            self.compile(name, &parts.map(|part| self.sources.join(part)))?;
+            self.compile(name, &measured::sources(&self.sources, name))?;
         }
         FABRICS.into_iter().map(|fabric| self.measure_fabric(fabric)).collect()
     }

@@ -1,6 +1,13 @@
 //! What the programs in `bench/` measured: JSON, one object per line.
 
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
+
+/// What a benchmark of this name in that folder is compiled from.
+pub fn sources(bench: &Path, name: &str) -> Vec<PathBuf> {
+    [&format!("{name}.c"), "bench.c", "window.c", "apart.c"].map(|part| bench.join(part)).into()
+}
 
 /// One size of one benchmark.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::c_tests::Tally;
 use crate::compare::providers;
-use crate::{job, venv};
+use crate::{job, measured, venv};
 
 /// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.
 ///
@@ -80,8 +80,7 @@ impl Place {
             .flat_map(|fabric| ["latency", "bandwidth", "allreduce"].map(|program| (fabric, program)))
         {
             let path = self.folder.join(format!("benchmark-{program}"));
-            let sources =
-                [&format!("{program}.c"), "bench.c", "window.c"].map(|part| self.sources.join(part));
+            let sources = measured::sources(&self.sources, program);
             let result = job::compile(&weft.compiler, &[], &sources, &path, LIMIT).and_then(|()| {
                 let mut command = Command::new(weftrun);
                 command.args(["-n", "2", "--timeout", "100", "--fabric", fabric]).arg(&path);

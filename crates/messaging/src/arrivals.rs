@@ -270,14 +270,12 @@ impl<L> Core<L> {
     /// A whole message before its receive.
     #[cold]
     fn keep_whole(&mut self, from: Peer, envelope: Envelope, postscript: Postscript, payload: Payload<'_>) {
-        // A sender that waits for a word takes its message back by itself.
-        let is_awaited = matches!(postscript, Postscript::Acknowledge(_));
-        if self.is_troubled && !is_awaited && self.is_retired(envelope.context) {
-            return;
-        }
         let copy = Heap::new(payload.bytes());
         copy.memory().write_at(0, payload);
-        self.keep(from, envelope, Body::Whole { payload: copy, postscript });
+        let index = self.keep(from, envelope, Body::Whole { payload: copy, postscript });
+        if self.is_troubled {
+            self.drop_if_retired(index);
+        }
     }
 
     /// Hands a message straight to the receive that is waited for; false where it is another's.

@@ -332,26 +332,13 @@ const GONE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::Listed;
     use crate::failures::Failures;
-
-    struct Two;
-
-    impl Members for Two {
-        fn size(&self) -> u32 {
-            2
-        }
-        fn peer(&self, rank: Rank) -> Option<Peer> {
-            (rank.0 < 2).then_some(Peer(rank.0))
-        }
-        fn rank(&self, peer: Peer) -> Option<Rank> {
-            (peer.0 < 2).then_some(Rank(peer.0))
-        }
-    }
 
     #[test]
     fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
-        let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Two));
+        let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Listed(vec![0, 1])));
         let kept = watch(1);
         assert!(councils.revoke(&kept, &[], &mut letters));
         for identity in 2..1000 {

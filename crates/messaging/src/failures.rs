@@ -379,20 +379,7 @@ mod tests {
     use fabric::Fault;
 
     use super::*;
-
-    pub(super) struct Listed(pub Vec<u32>);
-
-    impl Members for Listed {
-        fn size(&self) -> u32 {
-            self.0.len() as u32
-        }
-        fn peer(&self, rank: Rank) -> Option<Peer> {
-            self.0.get(rank.0 as usize).copied().map(Peer)
-        }
-        fn rank(&self, peer: Peer) -> Option<Rank> {
-            self.0.iter().position(|&member| member == peer.0).map(|at| Rank(at as u32))
-        }
-    }
+    use crate::conformance::Listed;
 
     fn died(peer: u32) -> FabricError {
         FabricError { fabric: "test", fault: Fault::Died, what: format!("process {peer} has died") }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer, UserMemory};
+use messaging::conformance::Listed;
 use messaging::{
-    Engine, Envelope, EveryoneHere, Failure, Gather, Members, Mode, Outcome, Pattern, Rank, Receiving,
-    RequestId, Scatter, Sending, Settings, Standing, Target,
+    Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
+    Scatter, Sending, Settings, Standing, Target,
 };
 
 /// How a message is sent and received.
@@ -110,7 +111,8 @@ impl World {
         let process = |here| {
             let fabric = network.endpoint(Peer(here));
             let engine = Engine::new(fabric, RANKS, Box::new(EveryoneHere), Settings::default());
-            let standing = engine.failures().watch(CONTEXT, 1, Rank(here), Arc::new(Everybody));
+            let standing =
+                engine.failures().watch(CONTEXT, 1, Rank(here), Arc::new(Listed((0..RANKS).collect())));
             let (sends, receives, heard) = (Vec::new(), Vec::new(), Vec::new());
             Process { here, engine, standing, sends, receives, heard, begun: 0, turns: 0 }
         };
@@ -246,21 +248,6 @@ impl Process {
         }
         assert!(got == content(from, self.here, kind.bytes), "rule D2: {name}: {} from {from}", self.here);
         self.heard.push(from);
-    }
-}
-
-/// The three of them.
-struct Everybody;
-
-impl Members for Everybody {
-    fn size(&self) -> u32 {
-        RANKS
-    }
-    fn peer(&self, rank: Rank) -> Option<Peer> {
-        Some(Peer(rank.0))
-    }
-    fn rank(&self, peer: Peer) -> Option<Rank> {
-        Some(Rank(peer.0))
     }
 }
 

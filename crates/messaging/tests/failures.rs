@@ -6,25 +6,11 @@ use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer};
+use messaging::conformance::Listed;
 use messaging::{
-    Contribution, Decision, Engine, Envelope, EveryoneHere, Failure, Members, Mode, Outcome, Pattern, Rank,
-    Receiving, RequestId, Sending, Settings, Standing,
+    Contribution, Decision, Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Sending, Settings, Standing,
 };
-
-/// Members are the peers of the list, in its order.
-struct Listed(Vec<u32>);
-
-impl Members for Listed {
-    fn size(&self) -> u32 {
-        self.0.len() as u32
-    }
-    fn peer(&self, rank: Rank) -> Option<Peer> {
-        self.0.get(rank.0 as usize).copied().map(Peer)
-    }
-    fn rank(&self, peer: Peer) -> Option<Rank> {
-        self.0.iter().position(|&member| member == peer.0).map(|at| Rank(at as u32))
-    }
-}
 
 /// The communicators of the tests, by the even context.
 const ALL: u32 = 0;

@@ -733,20 +733,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Lost(Vec<Peer>);
-
-    impl Sink for Lost {
-        fn message(&mut self, _: Peer, _: &Header, _: Payload<'_>) {}
-        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
-            UserMemory::EMPTY
-        }
-        fn landed(&mut self, _: Peer) {}
-        fn lost(&mut self, peer: Peer, _: FabricError) {
-            self.0.push(peer);
-        }
-    }
+    use crate::lifelines::tests::Heard;
 
     #[test]
     fn who_is_buried_is_lost_with_the_next_poll_although_networks_rest() {
@@ -760,12 +747,12 @@ mod tests {
         let (mut here, there) = (tcp(Peer(0)), tcp(Peer(2)));
         here.connect(Peer(2), &there.address()).unwrap();
         (fabrics.tcp, fabrics.tcp_brings) = (Some(here), true);
-        let mut sink = Lost::default();
+        let mut sink = Heard::default();
         fabrics.poll(&mut sink, 1);
-        assert!(fabrics.networks_rest > 1 && sink.0.is_empty());
+        assert!(fabrics.networks_rest > 1 && sink.1.is_empty());
         let what = "it has ended".to_owned();
         assert!(fabrics.bury(Peer(2), FabricError { fabric: "test", fault: Fault::Died, what }));
         fabrics.poll(&mut sink, 1);
-        assert_eq!(sink.0, [Peer(2)]);
+        assert_eq!(sink.1, [Peer(2)]);
     }
 }

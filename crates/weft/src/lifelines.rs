@@ -133,12 +133,13 @@ const STILL: Duration = Duration::from_secs(1);
 const WATCHED_MAX: usize = 256;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use fabric::simulated::{Network, Weather};
 
+    /// The first words of messages, and whom it has lost.
     #[derive(Default)]
-    struct Heard(Vec<u32>, Vec<Peer>);
+    pub(crate) struct Heard(pub Vec<u32>, pub Vec<Peer>);
 
     impl Sink for Heard {
         fn message(&mut self, _: Peer, header: &Header, _: Payload<'_>) {

@@ -1,18 +1,12 @@
 //! Operations that are begun and own their values: of any length, and of values that stand apart.
 
+#[path = "common/atom.rs"]
+mod atom;
 mod common;
 
+use atom::Atom;
 use common::on_each_fabric;
-use weft::{Class, Datatype, Rank, Strided, block_on};
-
-/// Gaps behind `kind` and at the end.
-#[repr(C)]
-#[derive(Datatype, Clone, Copy, Debug, Default, PartialEq)]
-struct Atom {
-    kind: u16,
-    place: [f64; 3],
-    charge: i8,
-}
+use weft::{Class, Rank, Strided, block_on};
 
 fn atoms(count: u32) -> Vec<Atom> {
     (0..count)

@@ -1,18 +1,12 @@
 //! Structs, views and whatever sizes itself as messages: of ranks as threads, over each fabric.
 
+#[path = "common/atom.rs"]
+mod atom;
 mod common;
 
+use atom::Atom;
 use common::on_each_fabric;
 use weft::{Class, Datatype, Rank, Strided, StridedMut};
-
-/// Gaps behind `kind` and at the end.
-#[repr(C)]
-#[derive(Datatype, Clone, Copy, Debug, Default, PartialEq)]
-struct Atom {
-    kind: u16,
-    place: [f64; 3],
-    charge: i8,
-}
 
 #[repr(C)]
 #[derive(Datatype, Clone, Copy, Debug, Default, PartialEq)]

@@ -19,6 +19,9 @@ pub struct About {
     pub libraries: Vec<(String, String)>,
     /// Full rounds, or a quick look.
     pub quick: bool,
+    /// How far apart the cpus were.
+    #[serde(default)]
+    pub apart: String,
 }
 
 impl std::fmt::Display for About {
@@ -44,6 +47,7 @@ impl About {
             commit: commit(root),
             libraries,
             quick,
+            apart: String::new(),
         }
     }
 }

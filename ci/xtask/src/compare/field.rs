@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::Options;
+use super::apart::{Apart, Wanted};
 use super::contestant::{self, Contestant, Job, Place, Way};
 use super::judge::Measured;
 use super::namespaces::{self, Namespaces};
@@ -25,6 +26,8 @@ pub struct Field {
     logs: PathBuf,
     quick: bool,
     rounds: Option<usize>,
+    /// What runs of two ranks wait for.
+    apart: Option<Apart>,
     /// What runs said that are the same for several rows, by what was run and in which round.
     said: RefCell<HashMap<String, Rc<Vec<measured::Row>>>>,
     /// What each library calls itself.
@@ -61,13 +64,34 @@ impl Field {
             logs,
             quick: options.quick,
             rounds: options.rounds,
+            apart: None,
             said: RefCell::default(),
             libraries: Vec::new(),
         };
         field.compile(&root.join("bench"))?;
         field.see_bindings()?;
         field.see_libfabric();
+        if options.apart != Wanted::Any {
+            field.apart = Apart::of(&field.distances()?, options.apart);
+        }
         Ok(field)
+    }
+
+    /// How far apart the cpus are, at several moments: half a round trip of a line each way, in ns.
+    fn distances(&self) -> Result<Vec<f64>, String> {
+        self.progress("looking how far apart the cpus are");
+        let words = ["bounce-two-lines", "--iterations", "4000"].map(str::to_owned);
+        let look = || {
+            std::thread::sleep(LOOK_PAUSE);
+            let rows = self.results("distance", &mut self.place.floor(&words, RUN_SECONDS))?;
+            Ok(rows.first().map_or(0.0, |row| 1e3 * row.median_us))
+        };
+        std::iter::repeat_with(look).take(LOOKS).collect()
+    }
+
+    /// How far apart the cpus of two ranks are while they are measured, in words.
+    pub fn told_apart(&self) -> String {
+        self.apart.as_ref().map_or_else(|| "as they come".to_owned(), |apart| apart.told.clone())
     }
 
     /// The same sources with each compiler. Weft's are always made anew: another prefix may be meant.
@@ -244,7 +268,8 @@ impl Field {
             words.extend(["--address", namespaces::ADDRESS, "--namespaces", &names].map(str::to_owned));
         }
         words.extend(self.place.provider_words(row.way));
-        let mut command = self.place.floor(&words, RUN_SECONDS);
+        words.extend(self.apart.iter().filter(|_| !row.shared_cpus).flat_map(Apart::floor_words));
+        let mut command = self.place.floor(&words, self.run_seconds());
         let rows = self.results(floor.name, &mut command)?;
         samples::points(&rows, row.unit, "floor", 2)
     }
@@ -255,20 +280,28 @@ impl Field {
         job: &Job<'_>,
         arguments: &[String],
     ) -> Result<Vec<measured::Row>, String> {
-        let mut command = self.place.command(one, job, RUN_SECONDS);
+        let mut command = self.place.command(one, job, self.run_seconds());
         command.args(["--json", "-"]).args(arguments);
+        if job.ranks == 2 && !job.shared_cpus {
+            command.args(self.apart.iter().flat_map(Apart::words));
+        }
         self.results(one.name(), &mut command)
     }
 
     fn results(&self, name: &str, command: &mut Command) -> Result<Vec<measured::Row>, String> {
         let log = self.logs.join(format!("{name}.log"));
         // The stopwatch has the real limit; waiting for others may take any time.
-        let seconds = if self.place.through.is_empty() { RUN_SECONDS + 15 } else { 3600 };
+        let seconds = if self.place.through.is_empty() { self.run_seconds() + 15 } else { 3600 };
         let finished = job::run(command, Duration::from_secs(seconds.into()), &log)?;
         if !finished.succeeded() {
             return Err(finished.account());
         }
         measured::rows(&finished.output)
+    }
+
+    /// Who waits for cpus takes longer.
+    fn run_seconds(&self) -> u32 {
+        if self.apart.is_some() { 4 * RUN_SECONDS } else { RUN_SECONDS }
     }
 
     /// On a terminal, one line that changes; elsewhere nothing.
@@ -318,6 +351,9 @@ fn build(root: &Path, prefix: &Path, logs: &Path) -> Result<PathBuf, String> {
     prefix.canonicalize().map_err(|error| format!("{}: {error}", prefix.display()))
 }
 
+/// How often it is asked how far apart the cpus are, and how long to wait between.
+const LOOKS: usize = 40;
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// A run that takes this long is broken: the longest healthy one takes 20 s.
 const RUN_SECONDS: u32 = 60;
@@ -377,7 +413,9 @@ mod tests {
         assert!(names.len() > 10, "{names:?}");
         for name in names {
             let cma = ["cma", "split"].contains(&name);
-            let words = [name, "--iterations", "40", "--min", "64", "--max", "64", "--cpus", "0,0"];
+            let mut words = vec![name, "--iterations", "40", "--min", "64", "--max", "64", "--cpus", "0,0"];
+            // Whoever waits for cpus at any distance is not kept waiting.
+            words.extend(["--apart", "0,1e9"]);
             let finished = runs(&floors, &words, &log);
             // Some containers forbid reading another process, and say so.
             let refused = cma && finished.output.contains("process_vm_")

@@ -100,6 +100,7 @@ mod tests {
             commit: commit.into(),
             libraries: vec![],
             quick: true,
+            apart: "as they come".into(),
         }
     }
 

@@ -46,6 +46,7 @@ fn replaced(page: &str, body: &str) -> Option<String> {
 fn body(about: &About, all: &[Measured]) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Machine: {}.  ", about.machine);
+    let _ = writeln!(out, "Cpus: {}.  ", about.apart);
     let _ = writeln!(out, "Measured: {about}.  ");
     let names: Vec<String> =
         about.libraries.iter().map(|(name, library)| format!("{name}: {library}")).collect();
@@ -191,6 +192,7 @@ mod tests {
             commit: "abc".into(),
             libraries: vec![("weft".into(), "weft 0.1".into())],
             quick: false,
+            apart: "as they come".into(),
         }
     }
 
@@ -216,6 +218,7 @@ mod tests {
         let body = body(&about(), &rows());
         for part in [
             "Machine: a machine.",
+            "Cpus: as they come.",
             "2026-01-02, commit `abc`, a full run",
             "| G1 | latency | 8 | ≤ 0.70 × best peer | 0.50 | ok |",
             "| 64 | 0.200 | **0.400** | 0.50 | 0.50 to 0.50 | - |",

@@ -13,7 +13,8 @@ use collectives::{
 };
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Peer};
-use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank as Member, Settings, Standing};
+use messaging::conformance::Listed;
+use messaging::{Contribution, Decision, Engine, EveryoneHere, Rank as Member, Settings, Standing};
 
 use super::cases::Case;
 use super::elements::{ELEMENT_BYTES, UNTOUCHED, add_disjoint, assert_same, parcels, sums, untouched};
@@ -78,21 +79,6 @@ pub fn story(case: &Case, weather: Weather, deaths: &[Death]) -> Story {
         steps,
         has_begun: world.programs.iter().map(|program| program.has_begun).collect(),
         has_succeeded: world.programs.iter().map(|program| program.first == Some(true)).collect(),
-    }
-}
-
-/// The peers of a communicator, in the order of their ranks.
-struct Group(Vec<u32>);
-
-impl Members for Group {
-    fn size(&self) -> u32 {
-        self.0.len() as u32
-    }
-    fn peer(&self, rank: Member) -> Option<Peer> {
-        self.0.get(rank.0 as usize).copied().map(Peer)
-    }
-    fn rank(&self, peer: Peer) -> Option<Member> {
-        self.0.iter().position(|&member| member == peer.0).map(|at| Member(at as u32))
     }
 }
 
@@ -400,7 +386,7 @@ impl Attempt {
 }
 
 fn watch(engine: &Engine<Simulated>, generation: u32, here: u32, living: &[u32]) -> Arc<Standing> {
-    let members = Arc::new(Group(living.to_vec()));
+    let members = Arc::new(Listed(living.to_vec()));
     let rank = members.rank(Peer(here)).expect("it lives");
     engine.failures().watch(context(generation), u64::from(generation) + 1, rank, members)
 }

@@ -1,6 +1,7 @@
 //! The suite of every fabric: on the providers that this machine has, and on one that demands what these do not.
 
 use super::*;
+use crate::memory::BUFFER_BYTES_MAX;
 use crate::packets::PACKET_BYTES;
 use crate::wire::FRAME_BYTES;
 use fabric::conformance::Pair;
@@ -30,6 +31,8 @@ fn slots_are_as_long_as_the_packets_of_the_layer_below() {
     let least = open("tcp;ofi_rxm", Some(0));
     assert_eq!(open("tcp;ofi_rxm", Some(4096)), 4096 - FRAME_BYTES);
     assert!(open("tcp;ofi_rxm", Some(PACKET_BYTES)) >= 16 << 10);
+    // Two of the longest have room in a receive buffer.
+    assert_eq!(open("tcp;ofi_rxm", Some(1 << 20)), BUFFER_BYTES_MAX / 2 - FRAME_BYTES);
     assert!(open("tcp;ofi_rxm", None) < 16 << 10 && (1000..4000).contains(&least), "{least}");
     // Others have no such packets.
     assert_eq!(open("shm", Some(16)), open("shm", None));

@@ -121,12 +121,14 @@ impl Communicator {
         Error::new(Class::Argument, what).remedy("weights are 0 or more")
     }
 
-    /// What this member's edges add to a sum that is 0 if each edge is given at both of its ends.
+    /// What this member's edges add to a sum that is 0 if each edge between two who live is given at both of its ends. A blank
+    /// rank gives none of its own.
     fn word_of(&self, edges: &Adjacent) -> u64 {
         let Rank(here) = self.rank();
         let mark = |source: u32, destination: u32| mix(u64::from(source) << 32 | u64::from(destination));
-        let away = edges.destinations.iter().map(|&there| mark(here, there));
-        let towards = edges.sources.iter().map(|&there| mark(there, here).wrapping_neg());
+        let lives = |there: &&u32| !self.is_blank(Rank(**there));
+        let away = edges.destinations.iter().filter(lives).map(|&there| mark(here, there));
+        let towards = edges.sources.iter().filter(lives).map(|&there| mark(there, here).wrapping_neg());
         away.chain(towards).fold(0, u64::wrapping_add)
     }
 
