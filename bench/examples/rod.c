@@ -2,6 +2,7 @@
  *
  *     weftrun --ft -n 4 ./rod blank      the dead rank's part of the rod stays as its neighbours saw it last
  *     weftrun --ft -n 4 ./rod shrink     the others share the rod anew, with the dead rank's part cold
+ *     weftrun --ft=rebuild -n 4 ./rod rebuild     the dead rank is started again, and begins with a cold part
  *
  * One end of the rod is hot and the other cold; the heat comes to rest where each cell is the mean of its
  * neighbours. In its 20th step the middle rank kills itself, to show what happens. */
@@ -69,18 +70,24 @@ static int share_anew(MPI_Comm comm) {
     return MPI_Allreduce(mine, rod, CELLS + 2, MPI_DOUBLE, MPI_SUM, comm);
 }
 
+static int mode_of(const char *name) {
+    if (strcmp(name, "shrink") == 0) return MPIX_FT_MODE_SHRINK;
+    return strcmp(name, "rebuild") == 0 ? MPIX_FT_MODE_REBUILD : MPIX_FT_MODE_BLANK;
+}
+
 int main(int argc, char **argv) {
-    MPI_Comm comm;
-    int mode = argc > 1 && strcmp(argv[1], "shrink") == 0 ? MPIX_FT_MODE_SHRINK : MPIX_FT_MODE_BLANK;
-    int good = 0, lost = 0;
+    MPI_Comm comm = MPI_COMM_WORLD; /* which alone can be rebuilt */
+    int mode = mode_of(argc > 1 ? argv[1] : "blank");
+    int good = 0, lost = 0, incarnation = 0;
     double wrong = 0, most = 0;
     MPI_Init(&argc, &argv);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPIX_Process_incarnation(&incarnation);
+    if (mode != MPIX_FT_MODE_REBUILD) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPIX_Comm_set_ft_mode(comm, mode, MPIX_FT_MSG_RESET, MPIX_FT_COLL_LOCAL, MPIX_FT_P2P_PROC_NULL);
     share(comm);
     rod[0] = 100;
-    dies = size > 1 && rank == size / 2;
+    dies = size > 1 && rank == size / 2 && incarnation == 0;
     for (;;) {
         good = solve(comm) == MPI_SUCCESS;
         MPIX_Comm_agree(comm, &good); /* was it good everywhere? */
@@ -100,14 +107,14 @@ int main(int argc, char **argv) {
         }
     }
     for (int at = first; at < end; at++) wrong = larger(wrong, size_of(rod[at - 1] - 2 * rod[at] + rod[at + 1]));
-    if (mode == MPIX_FT_MODE_SHRINK)
+    if (mode != MPIX_FT_MODE_BLANK)
         for (int at = first; at < end; at++)
             wrong = larger(wrong, size_of(rod[at] - 100.0 * (CELLS + 1 - at) / (CELLS + 1)) / 1000);
     MPI_Allreduce(&wrong, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
     if (rank == 0)
-        printf("rod: %d cells, %d ranks lost, %s: %s\n", CELLS, lost, mode == MPIX_FT_MODE_SHRINK ? "shrunk" : "blank",
+        printf("rod: %d cells, %d ranks lost, %s: %s\n", CELLS, lost, argc > 1 ? argv[1] : "blank",
                most < 1e-6 ? "at rest" : "WRONG");
-    MPI_Comm_free(&comm);
+    if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
     MPI_Finalize();
     return most < 1e-6 ? 0 : 1;
 }

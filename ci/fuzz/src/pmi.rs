@@ -10,10 +10,10 @@ use process_manager::server::{Action, Server, Standing};
 
 use crate::tape::{Tape, Writer, say};
 
-/// Four ranks send lines cut anywhere.
+/// Three ranks, and a process in the place of one of them, send lines cut anywhere.
 pub fn server(input: &[u8]) {
     let mut tape = Tape::new(input);
-    let mut server = Server::new(RANKS, "space");
+    let mut server = Server::with_spares(RANKS - 1, 1, "space");
     let mut gone = [false; RANKS as usize];
     let mut standing = [Standing::Silent; RANKS as usize];
     let mut sent = 0;
@@ -46,7 +46,10 @@ fn check(action: &Action) {
             assert!(*rank < RANKS && bytes.ends_with(b"\n"), "{action:?}");
             assert!(bytes.len() < 2000, "a long answer: {action:?}");
         }
-        Action::Abort { rank, .. } | Action::Finalized { rank } => assert!(*rank < RANKS),
+        Action::Abort { rank, .. } | Action::Finalized { rank } | Action::Ready { rank } => {
+            assert!(*rank < RANKS);
+        }
+        Action::Rebuild { ranks, facts, .. } => assert!(2 * ranks.len() + facts.len() < 9000),
     }
 }
 

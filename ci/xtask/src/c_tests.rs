@@ -204,7 +204,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
     cases.extend(ROD_MODES.map(|(mode, options)| Case {
         ranks: vec![1, 2, 4, 8],
         options,
-        launch: vec!["--ft".to_owned()],
+        launch: vec![if mode == "rebuild" { "--ft=rebuild" } else { "--ft" }.to_owned()],
         says: Some("at rest".to_owned()),
         not_libfabric: Some(
             "what a provider tells of a dead process differs from one to the next".to_owned(),
@@ -513,7 +513,8 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 /// How the example that loses a rank goes on.
-const ROD_MODES: [(&str, &[&str]); 2] = [("blank", &["blank"]), ("shrink", &["shrink"])];
+const ROD_MODES: [(&str, &[&str]); 3] =
+    [("blank", &["blank"]), ("shrink", &["shrink"]), ("rebuild", &["rebuild"])];
 const DEATHS: [(&str, &[&str]); 3] = [("blank", &["blank"]), ("shrink", &["shrink"]), ("ulfm", &["ulfm"])];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
 const BENCHMARKS: [(&str, &[u32]); 21] = [

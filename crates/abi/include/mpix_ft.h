@@ -20,7 +20,7 @@
 #define MPIX_ERR_REVOKED 4099
 
 /* What becomes of a communicator that has lost members: nothing by itself; the job ends; their places stay blank; a new
- * communicator has the others; new processes come into their places (not there yet). */
+ * communicator has the others; new processes come into their places, which only MPI_COMM_WORLD can have. */
 #define MPIX_FT_MODE_NONE 0
 #define MPIX_FT_MODE_ABORT 1
 #define MPIX_FT_MODE_BLANK 2
@@ -37,12 +37,13 @@
 #define MPIX_FT_P2P_PROC_NULL 0
 #define MPIX_FT_P2P_ERROR 1
 
-/* What a recovery has come to: how often the communicator has recovered; by what mode; and who was taken out or became blank
- * now, a group that is to be freed. */
+/* What a recovery has come to: how often the communicator has recovered; by what mode; who was taken out or became blank now,
+ * or (REBUILD) is new in a place of theirs, a group that is to be freed; and how many are new. */
 typedef struct {
     int generation;
     int mode;
     MPI_Group failed;
+    int restarted;
 } MPIX_Recover_info;
 
 #ifdef __cplusplus
@@ -82,9 +83,14 @@ int MPIX_Comm_set_ft_mode(MPI_Comm comm, int comm_mode, int msg_mode, int coll_m
 int MPIX_Comm_get_ft_mode(MPI_Comm comm, int *comm_mode, int *msg_mode, int *coll_mode, int *p2p_policy);
 
 /* Makes comm usable again when members have failed or it was revoked, by its mode, whoever fails meanwhile; all who live get
- * the same answer. newcomm is the new communicator (SHRINK) or comm itself (BLANK, where it may be NULL); info may be NULL.
+ * the same answer. newcomm is the new communicator (SHRINK) or comm itself (BLANK and REBUILD, where it may be NULL); info may
+ * be NULL. Processes that are started again take part within MPI_Init, and have no other communicators than MPI_COMM_WORLD
+ * and MPI_COMM_SELF. Where none can be started (no launcher that does so, or too often) the mode is BLANK, at all alike.
  * Where nothing has happened, nothing changes. Collective over those who live. flags is 0. */
 int MPIX_Comm_recover(MPI_Comm comm, int flags, MPI_Comm *newcomm, MPIX_Recover_info *info);
+
+/* How often there was another process in the place of this one before it: 0 for who was there from the beginning. Local. */
+int MPIX_Process_incarnation(int *incarnation);
 
 /* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Local. */
 int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);

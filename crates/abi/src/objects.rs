@@ -87,6 +87,7 @@ impl CommObject {
         let object = CommObject::new(comm, errhandler, handler).of_session(self.session);
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
+        *lock(&object.buffer) = lock(&self.buffer).take();
         object
     }
 

@@ -30,8 +30,10 @@ pub struct MPIX_Recover_info {
     pub generation: c_int,
     /// By what mode it has now.
     pub mode: c_int,
-    /// Who was taken out, or became blank; a group that is to be freed.
+    /// Who was taken out, or became blank, or came into the place of who has failed; a group that is to be freed.
     pub failed: MPI_Group,
+    /// How many processes were started again.
+    pub restarted: c_int,
 }
 
 fn mode_number(mode: FtMode) -> c_int {
@@ -150,7 +152,13 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
         }
         let recovery = object.comm.recover()?;
         let (generation, mode) = (recovery.generation as c_int, mode_number(recovery.mode));
-        if recovery.communicator.is_same(&object.comm) {
+        let restarted = recovery.restarted as c_int;
+        let is_rebuilt = recovery.mode == FtMode::Rebuild;
+        if is_rebuilt && !recovery.communicator.is_same(&object.comm) {
+            // Only the world is rebuilt, and it keeps its handle.
+            runtime.replace_world(object.completed(recovery.communicator.clone()));
+        }
+        if is_rebuilt || recovery.communicator.is_same(&object.comm) {
             if !newcomm.is_null() {
                 // SAFETY: the program's promise.
                 unsafe { newcomm.write(comm) };
@@ -162,7 +170,7 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
         if !info.is_null() {
             let failed = adopt(runtime, recovery.failed, object.session)?;
             // SAFETY: the program's promise.
-            unsafe { info.write(MPIX_Recover_info { generation, mode, failed }) };
+            unsafe { info.write(MPIX_Recover_info { generation, mode, failed, restarted }) };
         }
         Ok(())
     })
@@ -228,6 +236,19 @@ pub unsafe extern "C" fn MPIX_Comm_live_size(comm: MPI_Comm, size: *mut c_int) -
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         unsafe { Place::new(size, "size")? }.set(object.comm.live().size() as c_int);
+        Ok(())
+    })
+}
+
+/// How often there was another process in the place of this one before it.
+///
+/// # Safety
+/// `incarnation` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Process_incarnation(incarnation: *mut c_int) -> c_int {
+    call("MPIX_Process_incarnation", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(incarnation, "incarnation")? }.set(runtime.process().incarnation() as c_int);
         Ok(())
     })
 }

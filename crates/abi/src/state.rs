@@ -17,7 +17,9 @@ use crate::types::*;
 
 /// What exists once the process has joined its job: at `MPI_Init` or at the first `MPI_Session_init`.
 pub(crate) struct Runtime {
-    world: CommObject,
+    process: Arc<Process>,
+    /// Another one once the world was rebuilt; none of them is ever dropped.
+    world: AtomicPtr<CommObject>,
     alone: CommObject,
     sets: ProcessSets,
     session: Mutex<Option<Session>>,
@@ -25,9 +27,6 @@ pub(crate) struct Runtime {
     model: OnceLock<WorldModel>,
     /// What buffered sends may use.
     pub buffer: Slot,
-    /// Requests that were freed before they were over; whoever calls next looks after them. One more where messages are
-    /// checked: while there are any, no message takes the short way.
-    pub detached: AtomicUsize,
 }
 
 /// What `MPI_Init` has settled.
@@ -50,8 +49,11 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether messages bring what their elements are, and receives look.
 static CHECKS: AtomicBool = AtomicBool::new(false);
-/// The runtime while the world model does, found in one load by sends and receives.
-static WORLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// The communicator of all while the world model does, found in one load by sends and receives.
+static WORLD: AtomicPtr<CommObject> = AtomicPtr::new(std::ptr::null_mut());
+/// Requests that were freed before they were over; whoever calls next looks after them. One more where messages are
+/// checked: while there are any, no message takes the short way.
+pub(crate) static DETACHED: AtomicUsize = AtomicUsize::new(0);
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 /// The number of the process that opened the first session.
@@ -74,7 +76,7 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
 /// What runs, if it has nothing else to look after, and no message is to be checked.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
-    runtime().filter(|runtime| runtime.detached.load(Ordering::Relaxed) == 0)
+    runtime().filter(|_| DETACHED.load(Ordering::Relaxed) == 0)
 }
 
 /// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
@@ -93,12 +95,12 @@ pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::An
     if comm != MPI_COMM_WORLD {
         return with_made_comm(comm, work);
     }
-    // SAFETY: as in `runtime`.
-    let runtime = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
-    if runtime.detached.load(Ordering::Relaxed) > 0 {
+    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
+    let world = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
+    if DETACHED.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    work.on(&runtime.world.comm)
+    work.on(&world.comm)
 }
 
 #[inline(never)]
@@ -148,7 +150,7 @@ pub(crate) fn call(
 ) -> c_int {
     match runtime() {
         Some(runtime) => {
-            if runtime.detached.load(Ordering::Relaxed) > 0 {
+            if DETACHED.load(Ordering::Relaxed) > 0 {
                 crate::bodies::completion::reap(runtime);
             }
             finish(name, target, work(runtime))
@@ -204,7 +206,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    WORLD.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    WORLD.store(std::ptr::from_ref(runtime.world_object()).cast_mut(), Ordering::Release);
     Ok(level)
 }
 
@@ -263,15 +265,16 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
+    DETACHED.fetch_add(usize::from(checks()), Ordering::Relaxed);
     let runtime = Runtime {
-        world: fixed(session.world()),
+        process: Arc::clone(session.process()),
+        world: AtomicPtr::new(Box::into_raw(Box::new(fixed(session.world())))),
         alone: fixed(session.alone()),
         sets: session.process_sets().clone(),
         session: Mutex::new(Some(session)),
         objects: Lock::new(threads, Objects::new()),
         model: OnceLock::new(),
         buffer: Slot::default(),
-        detached: AtomicUsize::new(usize::from(checks())),
     };
     Ok(RUNTIME.get_or_init(|| runtime))
 }
@@ -287,7 +290,7 @@ fn provided(required: c_int) -> c_int {
 impl Runtime {
     /// The world model ends: the process leaves the job, unless it has sessions or had some.
     pub(crate) fn finish(&'static self) -> Result<()> {
-        let world = &self.world.comm;
+        let world = self.world();
         let parted = match world.check(|| "MPI_Finalize".to_owned()) {
             Err(error) if !matches!(error.class, Class::ProcFailed | Class::Revoked) => Err(error),
             // Where members have failed nobody knows what all have called, and the others part all the same.
@@ -324,16 +327,33 @@ impl Runtime {
         exit(status)
     }
 
+    /// The communicator of all processes, with what C hangs on it.
+    #[inline(always)]
+    fn world_object(&self) -> &'static CommObject {
+        // SAFETY: it is the address of an object that is never dropped; published with release after that was made.
+        unsafe { &*self.world.load(Ordering::Acquire) }
+    }
+
     /// The communicator of all processes.
     #[inline(always)]
-    pub(crate) fn world(&self) -> &Communicator {
-        &self.world.comm
+    pub(crate) fn world(&self) -> &'static Communicator {
+        &self.world_object().comm
+    }
+
+    /// The world was rebuilt: from now on this is what its handle stands for. The one before stays where it is, since other
+    /// threads may be in it.
+    pub(crate) fn replace_world(&self, world: CommObject) {
+        let world = Box::into_raw(Box::new(world));
+        self.world.store(world, Ordering::Release);
+        if is_world_open() {
+            WORLD.store(world, Ordering::Release);
+        }
     }
 
     /// This process.
     #[inline(always)]
     pub(crate) fn process(&self) -> &Arc<Process> {
-        self.world.comm.process()
+        &self.process
     }
 
     /// The named sets of processes that this one is in.
@@ -343,13 +363,13 @@ impl Runtime {
 
     /// This process's rank in the world.
     pub(crate) fn rank(&self) -> u32 {
-        let Rank(rank) = self.world.comm.rank();
+        let Rank(rank) = self.world().rank();
         rank
     }
 
     /// How many processes the job has.
     pub(crate) fn size(&self) -> u32 {
-        self.world.comm.size()
+        self.world().size()
     }
 
     /// Whether several threads may call.
@@ -386,7 +406,7 @@ impl Runtime {
     #[inline(always)]
     pub(crate) fn find_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_WORLD && is_world_open() {
-            return Some(Held::Fixed(&self.world));
+            return Some(Held::Fixed(self.world_object()));
         }
         self.find_other_comm(comm)
     }
@@ -407,7 +427,7 @@ impl Runtime {
         let lingering = objects.lingering.iter().map(|(handle, object)| (*handle, object));
         match living.chain(lingering).find(|(_, object)| object.comm.context() == context) {
             Some((handle, object)) => (handle, Held::Shared(Arc::clone(object))),
-            None => (MPI_COMM_WORLD, Held::Fixed(&self.world)),
+            None => (MPI_COMM_WORLD, Held::Fixed(self.world_object())),
         }
     }
 

@@ -18,7 +18,12 @@ use crate::signals;
 #[derive(Debug)]
 pub struct Job {
     server: Server,
+    /// By number: the ranks, and behind them those that were started again.
     places: Vec<Place>,
+    /// The rank of each of these, as far as it was started.
+    ranks: Vec<u32>,
+    /// What ranks have asked of the launcher.
+    wishes: Vec<Wish>,
     cause: Option<Cause>,
     /// The first rank that failed after finalizing.
     late_failure: Option<(u32, Ending)>,
@@ -38,6 +43,15 @@ enum Place {
     Waiting,
     Running(Pid),
     Ended(Pid),
+}
+
+/// What a rank asks of the launcher.
+#[derive(Debug)]
+pub enum Wish {
+    /// Processes in the place of those that have failed.
+    Rebuild { asked: u64, ranks: Vec<u32>, facts: String },
+    /// That others are told that it can be reached, being such a process.
+    Ready { number: u32 },
 }
 
 /// Why a job ends before all ranks are done.
@@ -63,11 +77,13 @@ pub enum Cause {
 
 impl Job {
     /// A job of `ranks` ranks, none of them started. `space` is the name of its key-value space.
-    /// Where it `survives`, those that are left go on when a rank fails.
-    pub fn new(ranks: u32, space: &str, survives: bool) -> Job {
+    /// Where it `survives`, those that are left go on when a rank fails, and up to `restarts` are started again.
+    pub fn new(ranks: u32, restarts: u32, space: &str, survives: bool) -> Job {
         Job {
-            server: Server::new(ranks, space),
-            places: vec![Place::Waiting; ranks as usize],
+            server: Server::with_spares(ranks, restarts, space),
+            places: vec![Place::Waiting; (ranks + restarts) as usize],
+            ranks: (0..ranks).collect(),
+            wishes: Vec::new(),
             cause: None,
             late_failure: None,
             survives,
@@ -82,7 +98,26 @@ impl Job {
         self.places[rank as usize] = Place::Running(pid);
     }
 
-    /// The running rank whose process this is.
+    /// Notes that `rank` runs again, as process `pid` with the next number.
+    pub fn started_again(&mut self, rank: u32, pid: Pid) {
+        self.places[self.ranks.len()] = Place::Running(pid);
+        self.ranks.push(rank);
+    }
+
+    /// Notes that a process has ended that was started again and that nobody has heard of. The answer is what to tell the user.
+    pub fn vanished(&mut self, number: u32, ending: Ending, host: &str) -> String {
+        if let Place::Running(pid) = self.places[number as usize] {
+            self.places[number as usize] = Place::Ended(pid);
+        }
+        format!("{} {} before the others had heard of it", self.who(number, host), told(ending))
+    }
+
+    /// What ranks have asked since this was asked.
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// The running rank whose process this is, by its number.
     pub fn rank_of(&self, pid: Pid) -> Option<u32> {
         (0..).zip(&self.places).find_map(|(rank, place)| (*place == Place::Running(pid)).then_some(rank))
     }
@@ -113,6 +148,10 @@ impl Job {
                     self.end(Cause::Aborted { rank, code, message });
                 }
                 Action::Finalized { .. } => {}
+                Action::Rebuild { asked, ranks, facts } => {
+                    self.wishes.push(Wish::Rebuild { asked, ranks, facts });
+                }
+                Action::Ready { rank } => self.wishes.push(Wish::Ready { number: rank }),
             }
         }
         if let Err(fault) = result {
@@ -195,7 +234,7 @@ impl Job {
             (Some(cause), ..) => cause.exit_status(),
             (None, Some((_, ending)), _) => status_of(ending),
             // Nobody is left who could have done well.
-            (None, None, Some((_, ending))) if self.failed.len() == self.places.len() => status_of(*ending),
+            (None, None, Some((_, ending))) if self.failed.len() == self.ranks.len() => status_of(*ending),
             (None, None, _) => 0,
         }
     }
@@ -207,7 +246,7 @@ impl Job {
             return Some(format!("{} {} after MPI_Finalize", self.who(rank, host), told(ending)));
         };
         let mut message = self.what_happened(cause, host);
-        if self.culprit().is_some() && 1 < self.places.len() {
+        if self.culprit().is_some() && 1 < self.ranks.len() {
             message.push_str("; the job is ended");
         }
         if let Some(remedy) = self.remedy(cause) {
@@ -266,8 +305,9 @@ impl Job {
         })
     }
 
-    fn who(&self, rank: u32, host: &str) -> String {
-        match self.places[rank as usize] {
+    fn who(&self, number: u32, host: &str) -> String {
+        let rank = self.ranks.get(number as usize).unwrap_or(&number);
+        match self.places[number as usize] {
             Place::Running(pid) | Place::Ended(pid) => format!("rank {rank} (process {pid} on {host})"),
             Place::Waiting => format!("rank {rank} (on {host})"),
         }
@@ -275,7 +315,8 @@ impl Job {
 
     /// The running ranks, as in `rank 3` or `ranks 0-2, 5`.
     fn who_runs(&self) -> String {
-        let ranks: Vec<u32> = self.running().map(|(rank, _)| rank).collect();
+        let mut ranks: Vec<u32> = self.running().map(|(number, _)| self.ranks[number as usize]).collect();
+        ranks.sort_unstable();
         let runs = ranks.chunk_by(|left, right| left + 1 == *right).map(|run| match run {
             [one] => one.to_string(),
             many => format!("{}-{}", many[0], many[many.len() - 1]),
@@ -346,7 +387,7 @@ mod tests {
 
     /// A job whose rank `i` is process `100 + i`.
     fn running(ranks: u32) -> Job {
-        started(Job::new(ranks, "space", false), ranks)
+        started(Job::new(ranks, 0, "space", false), ranks)
     }
 
     fn started(mut job: Job, ranks: u32) -> Job {
@@ -466,7 +507,7 @@ mod tests {
             (Ending::Code(0), 0, 0),
             (Ending::Signal(9), 4, 4),
         ] {
-            let mut job = started(Job::new(2, "space", true), 2);
+            let mut job = started(Job::new(2, 0, "space", true), 2);
             say(&mut job, 0, &[INIT]);
             say(&mut job, 1, &[INIT]);
             job.ended(1, ending);
@@ -481,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_job_of_which_nobody_is_left_has_failed() {
-        let mut job = started(Job::new(2, "space", true), 2);
+        let mut job = started(Job::new(2, 0, "space", true), 2);
         for rank in 0..2 {
             say(&mut job, rank, &[INIT]);
         }
@@ -493,7 +534,7 @@ mod tests {
     #[test]
     fn a_rank_that_fails_before_all_have_met_ends_every_job() {
         for barrier_first in [true, false] {
-            let mut job = started(Job::new(3, "space", true), 3);
+            let mut job = started(Job::new(3, 0, "space", true), 3);
             for rank in 0..3 {
                 say(&mut job, rank, &[INIT]);
             }
@@ -507,9 +548,36 @@ mod tests {
             }
             assert!(matches!(job.cause(), Some(Cause::Died { rank: 1, .. })));
         }
-        let mut job = started(Job::new(2, "space", true), 2);
+        let mut job = started(Job::new(2, 0, "space", true), 2);
         job.ended(1, Ending::Signal(9));
         assert_eq!(job.exit_status(), 137, "it had not even begun");
+    }
+
+    #[test]
+    fn r9_who_was_started_again_is_told_of_by_its_rank() {
+        let mut job = started(Job::new(2, 2, "space", true), 2);
+        for rank in 0..2 {
+            say(&mut job, rank, &[INIT]);
+        }
+        job.ended(1, Ending::Signal(9));
+        say(&mut job, 0, &["weft_rebuild asked=a ranks=1 facts=f"]);
+        assert!(matches!(&job.take_wishes()[..], [Wish::Rebuild { asked: 10, ranks, .. }] if ranks == &[1]));
+        job.started_again(1, pid(102));
+        assert_eq!(job.rank_of(pid(102)), Some(2));
+        say(&mut job, 2, &[INIT, "weft_ready"]);
+        assert!(matches!(job.take_wishes()[..], [Wish::Ready { number: 2 }]));
+        assert_eq!(job.who_runs(), "ranks 0-1");
+        job.ended(2, Ending::Signal(9));
+        assert!(job.cause().is_none());
+        assert!(
+            job.obituary(2, Ending::Signal(9), "n1").starts_with("rank 1 (process 102 on n1) was killed")
+        );
+        job.started_again(1, pid(103));
+        let told = job.vanished(3, Ending::Code(3), "n1");
+        assert!(told.starts_with("rank 1 (process 103 on n1) exited with status 3 before"), "{told}");
+        say(&mut job, 0, &["finalize"]);
+        job.ended(0, Ending::Code(0));
+        assert_eq!((job.running().count(), job.exit_status()), (0, 0));
     }
 
     #[test]

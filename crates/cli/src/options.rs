@@ -42,7 +42,8 @@ pub struct Options {
     pub initial_errhandler: Option<String>,
 
     /// Go on when a rank fails, as far as the program lets it: errors of MPI tell the others. MODE is what happens to
-    /// communicators that have lost a member when the program has them recover: none, abort, blank or shrink
+    /// communicators that have lost a member when the program has them recover: none, abort, blank, shrink, or rebuild, which
+    /// starts ranks again
     #[arg(
         long,
         value_name = "MODE",
@@ -53,7 +54,15 @@ pub struct Options {
     )]
     pub ft: Option<String>,
 
-    /// The same by the name that Open MPI has for it; `no` is as if nothing was said
+    /// With --ft=rebuild: how often ranks are started again, all together [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RESTARTS_MAX))]
+    pub max_restarts: Option<u32>,
+
+    /// With --ft=rebuild: what happens instead where ranks cannot be started again: blank (the default) or abort
+    #[arg(long, value_name = "MODE", value_parser = rebuild_fallback)]
+    pub rebuild_fallback: Option<String>,
+
+    /// The same as --ft by the name that Open MPI has for it; `no` is as if nothing was said
     #[arg(long, value_name = "ulfm", value_parser = failure_mode_elsewhere)]
     with_ft: Option<bool>,
 
@@ -121,6 +130,13 @@ impl Options {
     /// Whether the others go on when a rank fails.
     pub fn survives(&self) -> bool {
         self.ft.is_some() || self.with_ft == Some(true) || self.disable_auto_cleanup
+    }
+
+    /// How often ranks may be started again.
+    pub fn restarts(&self) -> u32 {
+        let rebuilds = self.ft.as_deref() == Some(weft::FtMode::Rebuild.name());
+        let survives = self.survives();
+        self.max_restarts.filter(|_| survives).unwrap_or(if rebuilds { RESTARTS } else { 0 })
     }
 
     fn read(arguments: Vec<OsString>) -> Result<Options, clap::Error> {
@@ -229,11 +245,15 @@ fn fabrics(list: &str) -> Result<String, String> {
 
 fn failure_mode(name: &str) -> Result<String, String> {
     match weft::FtMode::named(name) {
-        Some(weft::FtMode::Rebuild) => {
-            Err("processes cannot be started again yet: choose blank or shrink".to_owned())
-        }
         Some(_) => Ok(name.to_owned()),
-        None => Err("choose from none, abort, blank and shrink".to_owned()),
+        None => Err("choose from none, abort, blank, shrink and rebuild".to_owned()),
+    }
+}
+
+fn rebuild_fallback(name: &str) -> Result<String, String> {
+    match weft::FtMode::named(name) {
+        Some(weft::FtMode::Blank | weft::FtMode::Abort) => Ok(name.to_owned()),
+        _ => Err("choose from blank and abort".to_owned()),
     }
 }
 
@@ -281,6 +301,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// More processes than any node holds; a larger number is a slip of the finger.
 const RANKS_MAX: i64 = 65_536;
+
+/// How often ranks are started again where nothing is said: each time takes a place in shared memory.
+const RESTARTS: u32 = 16;
+const RESTARTS_MAX: i64 = 1024;
 
 const OF_OTHER_MACHINES: [&str; 9] =
     ["host", "hosts", "H", "hostfile", "machinefile", "f", "ppn", "npernode", "N"];
@@ -352,6 +376,7 @@ mod tests {
             "--ft",
             "--ft=none",
             "--ft=blank",
+            "--ft=rebuild",
             "--with-ft ulfm",
             "--with-ft mpi",
             "-with-ft true",
@@ -364,6 +389,15 @@ mod tests {
         for form in ["--with-ft no", "-l"] {
             assert!(!read(&format!("weftrun {form} ./a --ft")).unwrap().survives(), "{form}");
         }
+    }
+
+    #[test]
+    fn ranks_are_started_again_where_that_is_asked_for() {
+        let restarts = |form: &str| read(&format!("weftrun -n 2 {form} ./a")).unwrap().restarts();
+        assert_eq!(restarts("--ft=rebuild"), RESTARTS);
+        assert_eq!(restarts("--ft=rebuild --max-restarts 3"), 3);
+        assert_eq!(restarts("--ft --max-restarts=3"), 3, "the program may say so later");
+        assert_eq!(["--ft", "--ft=blank", "--max-restarts 3"].map(restarts), [0; 3]);
     }
 
     #[test]
@@ -398,7 +432,9 @@ mod tests {
             ("weftrun --hostfile=f a", "srun --mpi=pmi2"),
             ("weftrun --frobnicate a", "--frobnicate"),
             ("weftrun --initial-errhandler mpi_errors_ignore a", "choose from mpi_errors_are_fatal"),
-            ("weftrun --ft=heal a", "choose from none, abort, blank and shrink"),
+            ("weftrun --ft=heal a", "choose from none, abort, blank, shrink and rebuild"),
+            ("weftrun --ft=rebuild --rebuild-fallback shrink a", "choose from blank and abort"),
+            ("weftrun --ft=rebuild --max-restarts 9999 a", "9999 is not in 0..=1024"),
             ("weftrun --with-ft heal a", "choose from ulfm and no"),
             ("weftrun --pset ocean a", "a name, =, and ranks"),
             ("weftrun --pset mpi://moon=1 a", "does not begin with mpi://"),

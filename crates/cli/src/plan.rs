@@ -39,6 +39,8 @@ pub struct Plan {
     pub shares_memory: bool,
     /// Whether the others go on when a rank fails.
     pub survives: bool,
+    /// How often ranks may be started again.
+    pub restarts: u32,
     /// Whether lines of output get labels.
     pub label: bool,
     /// When to end the job.
@@ -109,7 +111,7 @@ impl Plan {
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         environment.extend(costs.map(|text| (COSTS.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
-        let survives = options.survives();
+        let (survives, restarts) = (options.survives(), options.restarts());
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -124,6 +126,7 @@ impl Plan {
             cpus,
             shares_memory,
             survives,
+            restarts,
             label,
             timeout,
             verbose,
@@ -150,6 +153,8 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     let handler = options.initial_errhandler.iter();
     environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
     environment.extend(options.ft.iter().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
+    let fallback = options.rebuild_fallback.iter();
+    environment.extend(fallback.map(|mode| ("WEFT_REBUILD_FALLBACK".into(), mode.into())));
     if !options.pset.is_empty() {
         environment.push(("WEFT_PSETS".into(), options.pset.join(";").into()));
     }

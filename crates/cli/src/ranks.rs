@@ -54,7 +54,7 @@ pub fn segment(plan: &Plan) -> io::Result<Option<OwnedFd>> {
     if plan.ranks == 1 || !plan.shares_memory {
         return Ok(None);
     }
-    weft::launch::create_segment(plan.ranks).map(Some).map_err(io::Error::other)
+    weft::launch::create_segment(plan.ranks + plan.restarts).map(Some).map_err(io::Error::other)
 }
 
 /// Where ranks read who has failed, made once for a job that goes on without them.
@@ -65,16 +65,20 @@ pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<Ledge
     // It is adopted with a description of its own, as every process does.
     let segment =
         segment.map(|file| weft::launch::anew(file.as_raw_fd())).transpose().map_err(io::Error::from)?;
-    LedgerWriter::create(plan.ranks, segment).map(Some).map_err(io::Error::other)
+    LedgerWriter::create(plan.ranks + plan.restarts, segment).map(Some).map_err(io::Error::other)
 }
 
-/// Starts `rank` of the planned job.
-pub fn start(plan: &Plan, rank: u32, shared: &Shared) -> io::Result<RankProcess> {
+/// Starts `rank` of the planned job. Who comes into the place of another is told what it has to know.
+pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io::Result<RankProcess> {
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.command[0]).args(&plan.command[1..]);
     command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared);
+    match again {
+        Some(told) => command.env(REBUILT, told),
+        None => command.env_remove(REBUILT),
+    };
     let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
     let ledger = shared.ledger.as_ref().map(LedgerWriter::file);
     let descriptors =
@@ -121,6 +125,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     if let Some(segment) = &shared.segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
     }
+    if plan.restarts > 0 {
+        command.env("WEFT_RESTARTS", plan.restarts.to_string());
+    }
     if let Some(ledger) = &shared.ledger {
         command.env("WEFT_FAILURES_FD", ledger.file().as_raw_fd().to_string());
     }
@@ -132,7 +139,10 @@ fn is_of_another_launcher(name: &OsString) -> bool {
     OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const OUTER_NAMES: [&str; 13] = [
+/// What a process is told that comes into the place of another.
+const REBUILT: &str = "WEFT_REBUILT";
+
+const OUTER_NAMES: [&str; 15] = [
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",
@@ -145,6 +155,8 @@ const OUTER_NAMES: [&str; 13] = [
     "HYDI_CONTROL_FD",
     "WEFT_SHM_FD",
     "WEFT_FAILURES_FD",
+    "WEFT_RESTARTS",
+    REBUILT,
     "WEFT_CPUS",
 ];
 
@@ -169,6 +181,7 @@ mod tests {
             cpus: Some(weft::CpuTime::of(1.5)),
             shares_memory: true,
             survives: false,
+            restarts: 0,
             label: false,
             timeout: None,
             verbose: false,
@@ -177,7 +190,7 @@ mod tests {
 
     fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
         let shared = Shared { segment, ledger: None, files_limit: getrlimit(Resource::Nofile) };
-        let rank = start(&plan(script), 2, &shared).unwrap();
+        let rank = start(&plan(script), 2, &shared, None).unwrap();
         let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
         status.exit_status()
     }
@@ -191,6 +204,18 @@ mod tests {
         assert_eq!(status(r#"test -z "$WEFT_SHM_FD""#, None), Some(0));
         assert_eq!(status(r#"test "$WEFT_CPUS" = 1.50"#, None), Some(0));
         assert_eq!(status(&format!("test $WEFT_LAUNCHER = {}", getpid()), None), Some(0));
+    }
+
+    #[test]
+    fn who_comes_into_the_place_of_another_is_told_so() {
+        let shared = Shared { segment: None, ledger: None, files_limit: getrlimit(Resource::Nofile) };
+        let plan =
+            Plan { restarts: 3, ..plan(r#"test "$WEFT_REBUILT $WEFT_RESTARTS $PMI_RANK" = "it 3 1""#) };
+        for (again, status) in [(Some("it"), 0), (None, 1)] {
+            let rank = start(&plan, 1, &shared, again).unwrap();
+            let (_, ended) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(ended.exit_status(), Some(status));
+        }
     }
 
     #[test]

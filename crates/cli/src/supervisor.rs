@@ -15,10 +15,11 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::descendants::{self, Ended, Ending, Reaped};
-use crate::job::{Cause, Job};
+use crate::job::{Cause, Job, Wish};
 use crate::output::Outlet;
 use crate::plan::Plan;
 use crate::ranks::{self, RankProcess, Shared};
+use crate::rebuild::{Rebuilding, Step};
 use crate::signals::{Sender, Signals};
 use crate::{cores, job};
 
@@ -44,6 +45,8 @@ pub fn release_input() {
 struct Supervisor<'a> {
     plan: &'a Plan,
     job: Job,
+    rebuilding: Rebuilding,
+    /// By number.
     processes: Vec<RankProcess>,
     signals: Signals,
     lifeline: OwnedFd,
@@ -97,7 +100,8 @@ impl<'a> Supervisor<'a> {
         let ledger = ranks::ledger(plan, segment.as_ref())?;
         Ok(Supervisor {
             plan,
-            job: Job::new(plan.ranks, &space, plan.survives),
+            job: Job::new(plan.ranks, plan.restarts, &space, plan.survives),
+            rebuilding: Rebuilding::new(plan.ranks, plan.restarts),
             processes: Vec::new(),
             signals,
             lifeline,
@@ -113,7 +117,7 @@ impl<'a> Supervisor<'a> {
 
     fn start_ranks(&mut self) {
         for rank in 0..self.plan.ranks {
-            match ranks::start(self.plan, rank, &self.shared) {
+            match ranks::start(self.plan, rank, &self.shared, None) {
                 Ok(process) => self.note_start(rank, process),
                 Err(error) => return self.job.end(Cause::NotStarted { rank, error }),
             }
@@ -147,6 +151,7 @@ impl<'a> Supervisor<'a> {
             self.serve(place);
         }
         self.note_ends(&reaped);
+        self.grant_wishes();
         self.note_timeout();
         self.advance(reaped.some_left);
         self.forward_output(&ready.streams);
@@ -321,7 +326,15 @@ impl<'a> Supervisor<'a> {
         for (rank, ending) in ends {
             // What it said last may explain its end.
             self.serve(rank as usize);
-            self.job.ended(rank, ending);
+            match self.rebuilding.ended(rank) {
+                None => self.job.ended(rank, ending),
+                Some(steps) => {
+                    let message = self.job.vanished(rank, ending, &self.plan.host);
+                    self.drain(rank as usize);
+                    self.say(&message);
+                    self.rebuild(steps);
+                }
+            }
             self.output_waits_until = None;
             // Also who has left in good order answers nobody any more.
             if let Some(ledger) = &mut self.shared.ledger {
@@ -331,6 +344,71 @@ impl<'a> Supervisor<'a> {
         }
         if self.output_waits_until.is_some_and(|time| time <= Instant::now()) {
             self.output_waits_until = None;
+        }
+    }
+
+    /// Does what ranks have asked for.
+    fn grant_wishes(&mut self) {
+        for wish in self.job.take_wishes() {
+            let steps = match wish {
+                Wish::Rebuild { asked, ranks, facts } => self.rebuilding.ask(asked, &ranks, facts),
+                Wish::Ready { number } => self.rebuilding.ready(number),
+            };
+            self.rebuild(steps);
+        }
+    }
+
+    fn rebuild(&mut self, steps: Vec<Step>) {
+        // A job that ends starts nobody.
+        let mut steps = std::collections::VecDeque::from(steps);
+        while let Some(step) = steps.pop_front().filter(|_| self.goes_on()) {
+            match step {
+                Step::Kill { number } => {
+                    let running = self.job.running().find(|(other, _)| *other == number);
+                    if let Some((_, pid)) = running {
+                        let _ = kill_process(pid, Signal::KILL);
+                    }
+                }
+                Step::Start { rank, number, told } => {
+                    match ranks::start(self.plan, rank, &self.shared, Some(&told)) {
+                        Ok(process) => self.note_restart(rank, process),
+                        Err(error) => {
+                            self.say(&format!(
+                                "cannot start rank {rank} again on {}: {error}",
+                                self.plan.host
+                            ));
+                            steps = self.rebuilding.not_started(number).into();
+                        }
+                    }
+                }
+                Step::Answer { asked, new } => self.answer(asked, new),
+            }
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.phase == Phase::Running && self.job.cause().is_none()
+    }
+
+    fn note_restart(&mut self, rank: u32, process: RankProcess) {
+        self.job.started_again(rank, process.pid);
+        self.say(&format!("rank {rank} is started again, as process {}", process.pid));
+        self.processes.push(process);
+    }
+
+    /// Tells those who have asked for new processes what has come of it.
+    fn answer(&mut self, asked: u64, new: Option<Vec<(u32, u32)>>) {
+        if new.is_none() {
+            self.say(
+                "ranks that have failed cannot be started again; --max-restarts says how often they may be",
+            );
+        }
+        let new = new
+            .map(|new| new.into_iter().map(|(rank, number)| (rank, weft::Peer(number))).collect::<Vec<_>>());
+        let ledger = self.shared.ledger.as_mut();
+        if !ledger.is_some_and(|ledger| ledger.write_answer(asked, new.as_deref())) {
+            let what = "it asks for more processes than have ended".to_owned();
+            self.job.end(Cause::Broke(weft::launch::Fault { rank: 0, what }));
         }
     }
 

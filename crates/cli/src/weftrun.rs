@@ -24,6 +24,7 @@ mod output;
 mod plan;
 mod program;
 mod ranks;
+mod rebuild;
 mod signals;
 mod spawn;
 mod supervisor;

@@ -122,12 +122,15 @@ impl Standing {
     }
 
     /// The even one of its two contexts.
+    #[inline]
     #[must_use]
     pub fn context(&self) -> u32 {
         self.context
     }
 
-    pub(crate) fn identity(&self) -> u64 {
+    /// A number that is the same at all members, and never given to another communicator.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
         self.identity
     }
 
@@ -238,6 +241,45 @@ impl Failures {
         if let Some(standing) = watch.standing.upgrade() {
             standing.set_broken(watch.broken_by(failed).is_some());
         }
+    }
+
+    /// As [`Failures::settle`], where others have come into the places of the dead: these are members from now on. The answer is
+    /// the standing of the context as it is now.
+    #[must_use]
+    pub fn settle_among(
+        &self,
+        standing: &Standing,
+        mut gone: Vec<Peer>,
+        members: Arc<dyn Members>,
+    ) -> Arc<Standing> {
+        let renewed = Arc::new(Standing {
+            context: standing.context,
+            identity: standing.identity,
+            here: standing.here,
+            pair: AtomicU32::new(NO_PAIR),
+            members: Arc::clone(&members),
+            is_closed: AtomicBool::new(true),
+            is_broken: AtomicBool::new(false),
+            is_revoked: AtomicBool::new(standing.is_revoked()),
+            is_strict: AtomicBool::new(standing.is_strict()),
+            is_retired: AtomicBool::new(false),
+        });
+        let mut book = self.hold();
+        if let Some(watch) = book.watched.get_mut(&standing.context) {
+            watch.standing = Arc::downgrade(&renewed);
+        }
+        let Book { failed, watched, .. } = &mut *book;
+        if let Some(watch) = watched.get_mut(&standing.context) {
+            gone.extend(&watch.blank);
+            for (at, (peer, _)) in failed.iter().enumerate() {
+                if members.rank(*peer).is_some() && !watch.failed.contains(&at) {
+                    watch.failed.push(at);
+                }
+            }
+        }
+        drop(book);
+        self.settle(&renewed, gone);
+        renewed
     }
 
     /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with the same processes.
@@ -433,6 +475,27 @@ mod tests {
         assert_eq!(failures.note(Peer(7), &died(7)), [5], "it was decided, and hinders no message");
         assert_eq!(failures.acknowledge(&standing, 1), 3, "the two others were acknowledged");
         assert_eq!(failures.unacknowledged(4), None);
+    }
+
+    #[test]
+    fn who_comes_into_the_place_of_the_dead_is_a_member_as_the_others() {
+        let failures = Failures::default();
+        let before = failures.watch(4, 3, Rank(0), Arc::new(Listed(vec![6, 7, 8])));
+        failures.note(Peer(8), &died(8));
+        let after = failures.settle_among(&before, vec![Peer(8)], Arc::new(Listed(vec![6, 7, 9])));
+        assert_eq!((after.context(), after.identity(), failures.unacknowledged(4)), (4, 3, None));
+        drop(before);
+        assert_eq!(failures.broken(5), Some(died(8)), "what had begun among all never ends");
+        assert_eq!(failures.note(Peer(9), &died(9)), [4]);
+        assert_eq!(failures.unacknowledged(4), Some(died(9)));
+        failures.note(Peer(10), &died(10));
+        let last = failures.settle_among(&after, vec![Peer(9)], Arc::new(Listed(vec![6, 7, 10])));
+        assert_eq!(
+            failures.unacknowledged(4),
+            Some(died(10)),
+            "it has died since, and the two before are settled"
+        );
+        assert!(last.pair().is_none() && failures.note(Peer(8), &died(8)).is_empty());
     }
 
     #[test]

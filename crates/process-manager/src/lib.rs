@@ -168,8 +168,13 @@ impl Manager {
     /// A rank can put a key once. It has at most 46 letters, digits, `-`, `_` or `.`. Values are bytes of any length,
     /// though a few hundred fit best: each started 900 bytes of text cost one exchange with the launcher.
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
+        self.put_as(self.rank(), key, value)
+    }
+
+    /// The same for who has come into the place of another, by the number under which the others know it.
+    pub fn put_as(&mut self, owner: u32, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
         check_key(key)?;
-        let job_key = job_key(key, self.rank());
+        let job_key = job_key(key, owner);
         match &mut self.kind {
             Kind::Singleton { store } => {
                 store.insert(job_key, value.to_owned());
@@ -298,6 +303,35 @@ impl Manager {
             Kind::Pmi2(client) => client.universe_size(),
             Kind::Pmix(client) => client.universe_size(),
         }
+    }
+
+    /// Asks the launcher to start processes in the place of those of these ranks, which have failed, and to tell them `facts`.
+    /// All who live ask, under a number that is the same for all of them and never given twice; the launcher answers by its
+    /// ledger.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Refused`] where the launcher cannot: it is not weftrun, or not meant to.
+    pub fn rebuild(&mut self, asked: u64, ranks: &[u32], facts: &str) -> Result<(), ExchangeError> {
+        match &mut self.kind {
+            Kind::Pmi1(client) => client.rebuild(asked, ranks, facts),
+            _ => Err(self.no_rebuilding("weft_rebuild")),
+        }
+    }
+
+    /// Tells the launcher that this process, which was started in the place of another, can be reached.
+    ///
+    /// # Errors
+    /// As [`Manager::rebuild`].
+    pub fn ready(&mut self) -> Result<(), ExchangeError> {
+        match &mut self.kind {
+            Kind::Pmi1(client) => client.ready(),
+            _ => Err(self.no_rebuilding("weft_ready")),
+        }
+    }
+
+    fn no_rebuilding(&self, request: &'static str) -> ExchangeError {
+        let answer = "only weftrun starts processes again".to_owned();
+        ExchangeError::Refused { rank: self.rank(), request, answer }
     }
 
     /// Asks the launcher to end the whole job with exit status `code`.

@@ -101,6 +101,18 @@ impl Client {
         Ok(u32::try_from(size).ok())
     }
 
+    /// Asks weftrun for processes in the place of those that have failed.
+    pub(crate) fn rebuild(&mut self, asked: u64, ranks: &[u32], facts: &str) -> Result<(), ExchangeError> {
+        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+        let fields = format!(" asked={asked:x} ranks={} facts={facts}", ranks.join(","));
+        self.connection.ask("weft_rebuild", &fields, "weft_rebuild_result")?.accepted()
+    }
+
+    /// Tells weftrun that this process, which it has started in the place of another, can be reached.
+    pub(crate) fn ready(&mut self) -> Result<(), ExchangeError> {
+        self.connection.ask("weft_ready", "", "weft_ready_result")?.accepted()
+    }
+
     pub(crate) fn abort(&mut self, code: i32) -> Result<(), ExchangeError> {
         self.connection.send("abort", &format!(" exitcode={code}"))
     }

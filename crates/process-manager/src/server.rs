@@ -18,6 +18,8 @@ pub struct Server {
     waiting: u32,
     /// Ranks that have finalized.
     finalized: u32,
+    /// How many come to the barrier: those who were there from the beginning.
+    members: u32,
 }
 
 /// What the launcher is to do next, in order.
@@ -41,6 +43,20 @@ pub enum Action {
     },
     /// This rank takes no further part and may exit.
     Finalized {
+        /// Who.
+        rank: u32,
+    },
+    /// Start new processes in the place of those that have failed. All who live ask the same.
+    Rebuild {
+        /// Under what number they ask: the same for all who ask for the same, and no other.
+        asked: u64,
+        /// The ranks of the dead.
+        ranks: Vec<u32>,
+        /// What the new processes are to be told, one word.
+        facts: String,
+    },
+    /// This one, started in the place of another, can be reached.
+    Ready {
         /// Who.
         rank: u32,
     },
@@ -82,9 +98,15 @@ struct Client {
 impl Server {
     /// A server for `ranks` ranks whose key-value space is called `space` (one word).
     pub fn new(ranks: u32, space: &str) -> Server {
+        Server::with_spares(ranks, 0, space)
+    }
+
+    /// The same where up to `spares` processes may come into the place of others. Here they have numbers behind those of the
+    /// ranks, in the order in which they are started, and they come to no barrier.
+    pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
         let store = BTreeMap::from([("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{ranks}))"))]);
-        let ranks = (0..ranks).map(|_| Client::new()).collect();
-        Server { space: space.to_owned(), ranks, store, waiting: 0, finalized: 0 }
+        let clients = (0..ranks + spares).map(|_| Client::new()).collect();
+        Server { space: space.to_owned(), ranks: clients, store, waiting: 0, finalized: 0, members: ranks }
     }
 
     /// Takes bytes that `rank` sent, cut anywhere, and appends what is to be done to `actions`.
@@ -167,12 +189,17 @@ impl Server {
             ),
             "get_appnum" => "cmd=appnum rc=0 appnum=0\n".to_owned(),
             "get_my_kvsname" => format!("cmd=my_kvsname rc=0 kvsname={}\n", self.space),
-            "get_universe_size" => format!("cmd=universe_size rc=0 size={}\n", self.ranks.len()),
+            "get_universe_size" => format!("cmd=universe_size rc=0 size={}\n", self.members),
             "put" => answer_to("put", self.put(rank, line)),
             "get" => answer_to("get", self.get(line)),
             "barrier_in" => return self.barrier(rank, actions),
             "finalize" => return self.finalize(rank, actions),
             "abort" => return self.abort(rank, line, actions),
+            "weft_rebuild" if self.has_spares() => answer_to("weft_rebuild", rebuild(line, actions)),
+            "weft_ready" if self.has_spares() => {
+                actions.push(Action::Ready { rank });
+                answer_to("weft_ready", Ok(None))
+            }
             other => unsupported(other),
         };
         actions.push(write(rank, answer));
@@ -195,7 +222,7 @@ impl Server {
         if line.number("pmiid") != Some(rank) {
             return "cmd=initack rc=-1 msg=wrong_pmiid\n".to_owned();
         }
-        let size = self.ranks.len();
+        let size = self.members;
         format!(
             "cmd=initack rc=0 rank={rank} size={size} appnum=0 debug=0\n\
              cmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n"
@@ -241,7 +268,7 @@ impl Server {
 
     /// Lets the waiting ranks go when all are there, or tells them that some never will be.
     fn open_barrier(&mut self, actions: &mut Vec<Action>) {
-        let all = self.waiting as usize == self.ranks.len();
+        let all = self.waiting == self.members;
         let answer = match (all, self.finalized) {
             (true, _) => "cmd=barrier_out rc=0\n",
             (false, 0) => return,
@@ -272,6 +299,10 @@ impl Server {
         Ok(())
     }
 
+    fn has_spares(&self) -> bool {
+        self.ranks.len() > self.members as usize
+    }
+
     fn client(&mut self, rank: u32) -> &mut Client {
         &mut self.ranks[rank as usize]
     }
@@ -282,6 +313,15 @@ impl Client {
         let lines = LineBuffer::new(LINE_BYTES_MAX);
         Client { lines, standing: Standing::Silent, multiline_answer: None, stored_bytes: 0 }
     }
+}
+
+/// Which processes are to be started again; who has asked learns the outcome elsewhere.
+fn rebuild(line: Line<'_>, actions: &mut Vec<Action>) -> Result<Option<String>, &'static str> {
+    let asked = line.field("asked").and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or("no_number")?;
+    let ranks = line.field("ranks").ok_or("no_ranks")?.split(',').map(str::parse).collect::<Result<_, _>>();
+    let facts = line.field("facts").ok_or("no_facts")?.to_owned();
+    actions.push(Action::Rebuild { asked, ranks: ranks.map_err(|_| "no_ranks")?, facts });
+    Ok(None)
 }
 
 fn answer_to(command: &str, result: Result<Option<String>, &'static str>) -> String {

@@ -54,6 +54,38 @@ fn the_start_of_a_client() {
 }
 
 #[test]
+fn who_comes_into_the_place_of_another_comes_to_no_barrier() {
+    let mut server = Server::with_spares(2, 1, "space");
+    for rank in 0..3 {
+        tell(&mut server, rank, "cmd=init pmi_version=1 pmi_subversion=1");
+    }
+    assert_eq!(tell(&mut server, 0, "cmd=get_universe_size"), "cmd=universe_size rc=0 size=2\n");
+    assert_eq!(tell(&mut server, 0, "cmd=barrier_in"), "");
+    let mut actions = Vec::new();
+    server.receive(1, b"cmd=barrier_in\n", &mut actions).unwrap();
+    assert_eq!(
+        [0, 1, 2].map(|rank| answers(&actions, rank)),
+        ["cmd=barrier_out rc=0\n", "cmd=barrier_out rc=0\n", ""]
+    );
+    let mut actions = Vec::new();
+    server.receive(0, b"cmd=weft_rebuild asked=f00000001 ranks=1 facts=a.b\n", &mut actions).unwrap();
+    server.receive(2, b"cmd=weft_ready\n", &mut actions).unwrap();
+    assert_eq!(answers(&actions, 0), "cmd=weft_rebuild_result rc=0\n");
+    assert_eq!(answers(&actions, 2), "cmd=weft_ready_result rc=0\n");
+    let asked = Action::Rebuild { asked: 0xf_0000_0001, ranks: vec![1], facts: "a.b".to_owned() };
+    assert!(actions.contains(&asked) && actions.contains(&Action::Ready { rank: 2 }));
+    for line in [
+        "cmd=weft_rebuild",
+        "cmd=weft_rebuild asked=x ranks=1 facts=a",
+        "cmd=weft_rebuild asked=1 ranks=x facts=a",
+    ] {
+        assert!(tell(&mut server, 0, line).starts_with("cmd=weft_rebuild_result rc=-1"), "{line}");
+    }
+    let mut plain = started(2);
+    assert!(tell(&mut plain, 0, "cmd=weft_rebuild asked=1 ranks=1 facts=a").contains("unsupported"));
+}
+
+#[test]
 fn another_version_is_refused_and_may_be_followed_by_ours() {
     let mut server = Server::new(1, "space");
     let answer = tell(&mut server, 0, "cmd=init pmi_version=2 pmi_subversion=0");

@@ -16,6 +16,7 @@ mod objections;
 mod ongoing;
 mod partitioned;
 mod perform;
+mod rebuild;
 mod recovery;
 mod split;
 mod strangers;
@@ -90,7 +91,6 @@ struct Inner {
     /// Which members sit together, once an operation of all of them was begun.
     nesting: OnceLock<Option<Arc<Nesting>>>,
     /// Keeps the context from others while anything uses it.
-    #[expect(dead_code, reason = "it is there to be dropped with the last user")]
     lease: Kept,
     /// Where the numbers of communicators made from this one come from; the same at all members.
     identity: u64,
@@ -216,7 +216,7 @@ impl Communicator {
         context: u32,
         label: &str,
     ) -> Option<Communicator> {
-        let lease = Kept::Own(Lease::new(process.clone(), context));
+        let lease = Kept::Shared(Arc::new(Lease::new(process.clone(), context)));
         let identity = mix(u64::from(context));
         Communicator::assemble(Parts {
             process,
@@ -317,6 +317,12 @@ impl Communicator {
     #[must_use]
     pub fn context(&self) -> u32 {
         self.inner.context.load(Ordering::Relaxed) * 2
+    }
+
+    /// What keeps its collective operations apart. Messages between two may go by the context of another that was before it.
+    #[inline(always)]
+    fn collective_context(&self) -> u32 {
+        self.inner.standing.context() + 1
     }
 
     /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).

@@ -25,6 +25,12 @@ pub struct Config {
     pub ledger: Option<i32>,
     /// What becomes of communicators that have lost a member, where the program says nothing else.
     pub ft_mode: FtMode,
+    /// How many processes the launcher may start in the place of others.
+    pub restarts: u32,
+    /// What happens to communicators to be rebuilt where processes cannot be started again.
+    pub rebuild_fallback: FtMode,
+    /// What this process was told, where it was started in the place of another.
+    pub rebuilt: Option<Rebuilt>,
     /// Whether a peer's memory may be read directly (CMA).
     pub pull: bool,
     /// The ports to listen on.
@@ -114,6 +120,37 @@ pub struct SetOfRanks {
     pub ranks: Vec<u32>,
 }
 
+/// What a launcher tells a process that it has started in the place of another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rebuilt {
+    /// How often there was another one before.
+    pub incarnation: u32,
+    /// The number by which others know it, which is not its rank.
+    pub number: u32,
+    /// Under what number the others have asked for it.
+    pub asked: u64,
+    /// What they tell it.
+    pub facts: String,
+    /// The ranks whose processes have come into the place of others before, and their numbers.
+    pub moved: Vec<(u32, u32)>,
+}
+
+impl Rebuilt {
+    /// `INCARNATION;NUMBER;ASKED;FACTS;RANK:NUMBER,...`
+    fn read(text: &str) -> Option<Rebuilt> {
+        let mut parts = text.split(';');
+        let mut part = || parts.next();
+        let (incarnation, number) = (part()?.parse().ok()?, part()?.parse().ok()?);
+        let (asked, facts) = (u64::from_str_radix(part()?, 16).ok()?, part()?.to_owned());
+        let pair = |pair: &str| {
+            let (rank, number) = pair.split_once(':')?;
+            Some((rank.parse().ok()?, number.parse().ok()?))
+        };
+        let moved = part()?.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Option<_>>()?;
+        Some(Rebuilt { incarnation, number, asked, facts, moved })
+    }
+}
+
 /// An amount of cpus, in hundredths of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CpuTime {
@@ -177,7 +214,19 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
         name: "WEFT_FT_MODE",
-        meaning: "what becomes of communicators that have lost a member: none, abort, blank or shrink; default none",
+        meaning: "what becomes of communicators that have lost a member: none, abort, blank, shrink or rebuild; default none",
+    },
+    Variable {
+        name: "WEFT_REBUILD_FALLBACK",
+        meaning: "blank or abort: what happens where processes cannot be started again; default blank",
+    },
+    Variable {
+        name: "WEFT_RESTARTS",
+        meaning: "set by weftrun --ft=rebuild: how many processes may be started in the place of others",
+    },
+    Variable {
+        name: "WEFT_REBUILT",
+        meaning: "set by weftrun for a process that is started in the place of another: what it has to know",
     },
     Variable {
         name: "WEFT_FAILURES_FD",
@@ -336,9 +385,20 @@ impl Config {
     /// What happens when processes fail.
     fn read_failures(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         if let Some(value) = read("WEFT_FT_MODE") {
-            let known = FtMode::named(&value).filter(|mode| *mode != FtMode::Rebuild);
-            self.ft_mode =
-                known.ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank or shrink"))?;
+            self.ft_mode = FtMode::named(&value)
+                .ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank, shrink or rebuild"))?;
+        }
+        if let Some(value) = read("WEFT_REBUILD_FALLBACK") {
+            let known = FtMode::named(&value).filter(|mode| matches!(mode, FtMode::Blank | FtMode::Abort));
+            self.rebuild_fallback =
+                known.ok_or_else(|| wrong("WEFT_REBUILD_FALLBACK", &value, "blank or abort"))?;
+        }
+        if let Some(value) = read("WEFT_RESTARTS") {
+            self.restarts = parse("WEFT_RESTARTS", &value, "a number")?;
+        }
+        if let Some(value) = read("WEFT_REBUILT") {
+            let known = Rebuilt::read(&value);
+            self.rebuilt = Some(known.ok_or_else(|| wrong("WEFT_REBUILT", &value, "what weftrun writes"))?);
         }
         if let Some(value) = read("WEFT_FAILURES_FD") {
             self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
@@ -400,6 +460,9 @@ impl Default for Config {
             segment: None,
             ledger: None,
             ft_mode: FtMode::None,
+            restarts: 0,
+            rebuild_fallback: FtMode::Blank,
+            rebuilt: None,
             pull: true,
             tcp_ports: None,
             tcp_interfaces: None,
@@ -556,6 +619,20 @@ mod tests {
 
     fn read(name: &'static str, value: &'static str) -> Result<Config> {
         Config::from_variables(&|asked| (asked == name).then(|| value.to_owned()))
+    }
+
+    #[test]
+    fn who_was_started_again_reads_what_it_was_told() {
+        let told = |text: &'static str| read("WEFT_REBUILT", text).map(|config| config.rebuilt.unwrap());
+        let rebuilt = told("2;7;ff;1.2.3;1:4,3:6").unwrap();
+        assert_eq!((rebuilt.incarnation, rebuilt.number, rebuilt.asked), (2, 7, 255));
+        assert_eq!((&rebuilt.facts[..], rebuilt.moved), ("1.2.3", vec![(1, 4), (3, 6)]));
+        assert_eq!(told("1;4;0;f;").unwrap().moved, []);
+        for nonsense in ["1", "1;4;x;f;", "1;4;0;f", "1;4;0;f;1", "1;4;0;f;1:x"] {
+            assert!(told(nonsense).unwrap_err().to_string().contains("WEFT_REBUILT"), "{nonsense}");
+        }
+        assert!(read("WEFT_REBUILD_FALLBACK", "shrink").is_err());
+        assert_eq!(read("WEFT_RESTARTS", "3").unwrap().restarts, 3);
     }
 
     #[test]

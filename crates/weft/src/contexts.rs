@@ -60,6 +60,11 @@ impl Contexts {
         Some(number)
     }
 
+    /// Takes a number that others have agreed on before this process was there.
+    pub(crate) fn take(&mut self, number: u32) {
+        self.taken.insert(number);
+    }
+
     /// A communicator is gone from this process. Its number rests before it can be given again.
     fn retire(&mut self, number: u32) {
         self.resting.push_back(number);

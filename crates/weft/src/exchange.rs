@@ -102,7 +102,7 @@ impl Exchange {
     pub(crate) fn put_card(&mut self, here: Peer, card: &[u8]) -> Result<()> {
         match self {
             Exchange::Manager(manager) => {
-                with(manager, |manager| manager.put(CARD, card).map_err(|error| failed(&error)))
+                with(manager, |manager| manager.put_as(here.0, CARD, card).map_err(|error| failed(&error)))
             }
             Exchange::Board(board) => {
                 lock(&board.cards).insert(here, card.to_vec());
@@ -180,6 +180,26 @@ impl Exchange {
             std::thread::sleep(UNTIL_ENDED);
         }
         passed.map_err(|error| failed(&error))
+    }
+
+    /// Asks the launcher for processes in the place of those of these ranks, to be told `facts`; it answers by its ledger.
+    pub(crate) fn rebuild(&mut self, asked: u64, ranks: &[u32], facts: &str) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.rebuild(asked, ranks, facts).map_err(|error| failed(&error)))
+            }
+            Exchange::Board(_) => Err(Error::new(Class::Unsupported, "threads are not started again")),
+        }
+    }
+
+    /// Tells the launcher that this process, started in the place of another, can be reached.
+    pub(crate) fn ready(&mut self) -> Result<()> {
+        match self {
+            Exchange::Manager(manager) => {
+                with(manager, |manager| manager.ready().map_err(|error| failed(&error)))
+            }
+            Exchange::Board(_) => Ok(()),
+        }
     }
 
     /// Ends the job; for threads that is ending the process, which the caller does.

@@ -21,6 +21,7 @@ mod bell;
 mod cards;
 mod memory;
 mod one_sided;
+mod rejoin;
 
 pub use bell::FabricsBell;
 pub(crate) use libfabric::packet_bytes;
@@ -110,6 +111,9 @@ impl Lane {
 /// Where a process stands when it opens its fabrics.
 pub(crate) struct Place<'a> {
     pub here: Peer,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Numbers of its processes, with those that may come into the place of others.
     pub peers: u32,
     pub config: &'a Config,
 }
@@ -153,7 +157,7 @@ impl Fabrics {
             to_oneself: 0,
             attached: HashMap::new(),
         };
-        if place.peers == 1 {
+        if place.ranks == 1 && place.config.rebuilt.is_none() {
             let cores = wait::cores(1, wait::cpus(place.config));
             let (node, guide) = (Group::of([place.here]), guide::of_launcher(place.config)?);
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
@@ -162,11 +166,14 @@ impl Fabrics {
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
             fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
-            let cores = wait::cores(place.peers, wait::cpus(place.config));
+            let cores = wait::cores(place.ranks, wait::cpus(place.config));
             let (node, guide) = (Group::world(place.peers), guide::of_launcher(place.config)?);
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
-        let ((cores_here, cores), node, guide) = fabrics.meet(place, exchange)?;
+        let ((cores_here, cores), node, guide) = match place.config.rebuilt {
+            None => fabrics.meet(place, exchange)?,
+            Some(_) => fabrics.rejoin(place, exchange)?,
+        };
         Ok(Opened { fabrics, exchanged: true, cores_here, cores, node, guide })
     }
 
@@ -187,7 +194,7 @@ impl Fabrics {
             cpus,
             offer: offer.as_ref().map(|(_, card)| card.clone()).unwrap_or_default(),
         };
-        let mut meeting = Meeting::begin(&exchange.job(), place.peers, claim)?;
+        let mut meeting = Meeting::begin(&exchange.job(), place.ranks, claim)?;
         let mut card = Card::of_this_process();
         if place.here == FIRST {
             card.token = Some(random_token()?);
@@ -203,9 +210,13 @@ impl Fabrics {
         exchange.fence(&mut || meeting.watches())?;
         let (token, guide) = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
-        let neighbours = meeting.end(place.peers, &token)?;
+        let neighbours = meeting.end(place.ranks, &token)?;
         self.all_share = neighbours.processes.iter().all(|(_, shares)| *shares);
-        let node = Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process)));
+        let node = match place.peers == place.ranks {
+            true => Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process))),
+            // Who comes into the place of another is started on this node, too.
+            false => Group::world(place.peers),
+        };
         if let Some((offer, _)) = offer {
             self.share(place, &offer, &neighbours)?;
         }
@@ -220,7 +231,7 @@ impl Fabrics {
             self.libfabric = Some(Libfabric::open(place.here, &settings())?);
         } else if config.seeks_hardware
             && !rdma_cards().is_empty()
-            && exchange.local_size()? != Some(place.peers)
+            && exchange.local_size()? != Some(place.ranks)
         {
             // Whatever it lacks, `weft doctor` tells; tcp does without.
             self.libfabric = Libfabric::open(place.here, &settings()).ok();
@@ -738,8 +749,8 @@ mod tests {
     #[test]
     fn who_is_buried_is_lost_with_the_next_poll_although_networks_rest() {
         let config = Config::default();
-        let place = Place { here: Peer(0), peers: 3, config: &config };
-        let alone = Place { peers: 1, ..place };
+        let place = Place { here: Peer(0), ranks: 3, peers: 3, config: &config };
+        let alone = Place { ranks: 1, peers: 1, ..place };
         let Opened { mut fabrics, .. } =
             Fabrics::open(&alone, &mut Exchange::Manager(Arc::default())).unwrap();
         fabrics.open_shm(&place, Segment::create(2).unwrap(), vec![Peer(0), Peer(1)]).unwrap();

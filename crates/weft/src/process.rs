@@ -12,7 +12,7 @@ use messaging::{
 use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
-use crate::communicator::{Counts, Objections};
+use crate::communicator::{Counts, FtMode, Objections};
 use crate::contexts::{Contexts, Proposal};
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
@@ -25,9 +25,11 @@ use crate::wait::{Policy, Rest};
 
 mod lent;
 mod obituaries;
+mod restarts;
 mod waiting;
 
 pub(crate) use obituaries::failure_class;
+pub(crate) use restarts::Restarts;
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -54,6 +56,7 @@ pub struct Process {
     /// Where a launcher writes who has failed, and how much of it was read.
     ledger: Option<Ledger>,
     read: AtomicU32,
+    restarts: Restarts,
     contexts: Mutex<Contexts>,
     failures: Failures,
     /// Counts communicators that were made from no other, by their arguments.
@@ -101,6 +104,7 @@ impl Process {
             exchange: Mutex::new(exchange),
             ledger: None,
             read: AtomicU32::new(0),
+            restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
             objections: Mutex::default(),
@@ -119,7 +123,7 @@ impl Process {
         self.here
     }
 
-    /// Processes of the job.
+    /// How many numbers the job's processes have: more than it has ranks, where some may be started again.
     pub fn peers(&self) -> u32 {
         self.peers
     }

@@ -15,7 +15,7 @@ use crate::fabrics::{self, Fabrics, Opened, Place};
 use crate::group::Group;
 use crate::lock::Threads;
 use crate::machine::Surroundings;
-use crate::process::Process;
+use crate::process::{Process, Restarts};
 use crate::sets::ProcessSets;
 use crate::tell::tell;
 use crate::wait::Policy;
@@ -79,23 +79,29 @@ impl Session {
         config: &Config,
         threads: Threads,
     ) -> Result<Session> {
-        let here = fabric::Peer(rank);
-        let place = Place { here, peers: size, config };
+        let rebuilt = config.rebuilt.as_ref();
+        let here = fabric::Peer(rebuilt.map_or(rank, |rebuilt| rebuilt.number));
+        let peers = size + config.restarts;
+        let place = Place { here, ranks: size, peers, config };
         let Opened { fabrics, exchanged, cores_here, cores, node, guide } =
             Fabrics::open(&place, &mut exchange)?;
-        let sets = ProcessSets::new(here, size, node.clone(), &config.process_sets)?;
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
         // One node needs no map; where one process sees several, all do.
         let nodes = if exchanged && node.size() < size { exchange.node_map()? } else { None };
-        let engine = Engine::new(fabrics, size, cards, settings);
+        let engine = Engine::new(fabrics, peers, cards, settings);
         let policy = Policy::choose(config.wait, cores_here);
-        let room = crate::wait::room(config, node.size());
-        let ways = (policy, cores, node, room);
-        let mut process = Process::new(here, size, engine, exchange, threads, ways);
+        let room = crate::wait::room(config, node.size().min(size));
+        let ways = (policy, cores, node.clone(), room);
+        let mut process = Process::new(here, peers, engine, exchange, threads, ways);
         if let Some(number) = config.ledger {
-            process.read_from(fabrics::inherited_ledger(number, size)?);
+            process.read_from(fabrics::inherited_ledger(number, peers)?);
         }
+        process.set_restarts(Restarts {
+            allowed: config.restarts,
+            fallback: config.rebuild_fallback,
+            incarnation: rebuilt.map_or(0, |rebuilt| rebuilt.incarnation),
+        });
         let process = Arc::new(process);
         process.set_checks(config.check);
         process.set_guide(guide);
@@ -103,13 +109,19 @@ impl Session {
             process.set_nodes(nodes);
         }
         process.set_surroundings(Surroundings::of(config));
-        let world = Communicator::new(process.clone(), Group::world(size), contexts::WORLD, "MPI_COMM_WORLD");
+        let world = match rebuilt {
+            None => Communicator::world(process.clone(), size),
+            Some(rebuilt) => Communicator::rejoin(&process, size, rebuilt)?,
+        };
         let alone = Communicator::new(process, Group::of([here]), contexts::ALONE, "MPI_COMM_SELF");
         match (world, alone) {
             (Some(world), Some(alone)) => {
                 world.rename("MPI_COMM_WORLD");
                 alone.rename("MPI_COMM_SELF");
-                world.set_ft_modes(FtModes { comm: config.ft_mode, ..FtModes::NONE });
+                if rebuilt.is_none() {
+                    world.set_ft_modes(FtModes { comm: config.ft_mode, ..FtModes::NONE });
+                }
+                let sets = ProcessSets::new(here, world.group(), &node, &config.process_sets)?;
                 Ok(Session { job: Arc::new(Job { world, alone, sets, left: false }) })
             }
             _ => Err(Error::new(Class::Internal, format!("rank {rank} is not in a job of {size}"))),
@@ -122,10 +134,10 @@ impl Session {
         Session { job: self.job.clone() }
     }
 
-    /// All processes of the job.
+    /// All processes of the job; once it was rebuilt, those that are in it now.
     #[must_use]
     pub fn world(&self) -> Communicator {
-        self.job.world.clone()
+        self.job.world.latest()
     }
 
     /// This process alone.
@@ -194,6 +206,7 @@ impl Session {
         if let Some(mut job) = Arc::into_inner(self.job) {
             job.left = true;
             job.world.process().finish();
+            job.world.forget_latest();
         }
     }
 }
@@ -204,8 +217,9 @@ impl Job {
             return Ok(());
         }
         self.left = true;
-        let parted = self.world.part();
+        let parted = self.world.latest().part();
         self.world.process().finish();
+        self.world.forget_latest();
         parted
     }
 }

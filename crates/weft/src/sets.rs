@@ -6,6 +6,7 @@ use crate::config::SetOfRanks;
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use fabric::Peer;
+use messaging::Rank;
 
 /// A named group of processes.
 #[derive(Clone, Debug)]
@@ -36,8 +37,9 @@ pub struct ProcessSets {
 
 impl ProcessSets {
     /// The three of the standard, and those that the launcher names, where `here` is one of them.
-    pub(crate) fn new(here: Peer, size: u32, node: Group, named: &[SetOfRanks]) -> Result<ProcessSets> {
-        let standard = [(WORLD, Group::world(size)), (SELF, Group::of([here])), (SHARED, node)];
+    pub(crate) fn new(here: Peer, world: &Group, node: &Group, named: &[SetOfRanks]) -> Result<ProcessSets> {
+        let (size, shared) = (world.size(), world & node);
+        let standard = [(WORLD, world.clone()), (SELF, Group::of([here])), (SHARED, shared)];
         let mut sets: Vec<ProcessSet> =
             standard.map(|(name, group)| ProcessSet { name: name.to_owned(), group }).into();
         for SetOfRanks { name, ranks } in named {
@@ -45,7 +47,7 @@ impl ProcessSets {
                 let what = format!("WEFT_PSETS: {name} names rank {beyond}, and there are {size}");
                 return Err(Error::new(Class::Argument, what));
             }
-            let group = Group::of(ranks.iter().copied().map(Peer));
+            let group = Group::of(ranks.iter().filter_map(|&rank| world.peer(Rank(rank))));
             if group.rank(here).is_some() {
                 sets.push(ProcessSet { name: name.clone(), group });
             }
@@ -97,10 +99,9 @@ pub const STANDARD: &str = "mpi://";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use messaging::Rank;
 
     fn sets(named: &[SetOfRanks]) -> Result<ProcessSets> {
-        ProcessSets::new(Peer(2), 6, Group::of([Peer(2), Peer(3)]), named)
+        ProcessSets::new(Peer(2), &Group::world(6), &Group::of([Peer(2), Peer(3)]), named)
     }
 
     fn named(name: &str, ranks: &[u32]) -> SetOfRanks {

@@ -1,11 +1,16 @@
 //! The ledger: where a launcher that leaves survivors alive writes which processes have ended.
 //!
 //! It is memory of its own, for jobs over any fabric. The launcher alone writes, and only what it knows for sure, having
-//! seen the end of the process; the ranks map it for reading, and the kernel holds them to it.
+//! seen the end of the process; the ranks map it for reading, and the kernel holds them to it. What it answers to those who
+//! ask for processes in the place of the dead stands there as well, so that all read the same.
 //!
 //! ```text
 //! word 0      how many have ended
-//! word 1 ..   their numbers, in the order in which they have
+//! word 1      how many words of answers there are
+//! word 2 ..   the numbers of those who have ended, in the order in which they have
+//! word 2 + p  the answers, one behind the other; p is how many numbers of processes there are
+//!
+//! answer      what was asked 8 | whether it was done 4 | processes 4 | for each: its rank 4, its number 4 |
 //! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -70,10 +75,48 @@ impl Ledger {
         if at >= self.count().min(self.peers) {
             return None;
         }
-        let peer = self.memory.word(4 + 4 * at as usize).load(Ordering::Relaxed);
+        let peer = self.memory.word(4 * (FIRST_ENDED + at as usize)).load(Ordering::Relaxed);
         (peer < self.peers).then_some(Peer(peer))
     }
+
+    /// What the launcher has answered to those who asked for processes under that number, if it has: the ranks in which there
+    /// are new ones, or none where they could not be started.
+    #[must_use]
+    pub fn answer(&self, asked: u64) -> Option<Answer> {
+        let (end, mut at) = (self.answered_words(), 0);
+        let word = |at: usize| self.memory.word(self.answers_at() + 4 * at).load(Ordering::Relaxed);
+        while at + ANSWER_WORDS <= end {
+            let count = word(at + 3) as usize;
+            let next = at + ANSWER_WORDS + 2 * count;
+            if next > end {
+                return None;
+            }
+            if u64::from(word(at)) | u64::from(word(at + 1)) << 32 == asked {
+                let pair = |pair: usize| {
+                    (word(at + ANSWER_WORDS + 2 * pair), word(at + ANSWER_WORDS + 2 * pair + 1))
+                };
+                let pairs = (0..count).map(pair).filter(|(_, peer)| *peer < self.peers);
+                let is_done = word(at + 2) != 0;
+                return Some(is_done.then(|| pairs.map(|(rank, peer)| (rank, Peer(peer))).collect()));
+            }
+            at = next;
+        }
+        None
+    }
+
+    fn answered_words(&self) -> usize {
+        let words = self.memory.word(4).load(Ordering::Acquire) as usize;
+        words.min(answers_words_max(self.peers))
+    }
+
+    /// Where the answers begin, in bytes.
+    fn answers_at(&self) -> usize {
+        4 * (FIRST_ENDED + self.peers as usize)
+    }
 }
+
+/// The ranks in which there are new processes, with the numbers of these; none where they could not be started.
+pub type Answer = Option<Vec<(u32, Peer)>>;
 
 impl LedgerWriter {
     /// Makes the ledger of a job of so many processes. Those who share `segment` are woken by what is written.
@@ -111,8 +154,34 @@ impl LedgerWriter {
         if is_known || count >= self.ledger.peers {
             return;
         }
-        memory.word(4 + 4 * count as usize).store(peer.0, Ordering::Relaxed);
+        memory.word(4 * (FIRST_ENDED + count as usize)).store(peer.0, Ordering::Relaxed);
         memory.word(0).store(count + 1, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Writes down what has come of what was asked for under that number, and wakes who sleeps. What was answered is not answered
+    /// again; false where there is no room, which those who ask for no more than have died never meet.
+    pub fn write_answer(&mut self, asked: u64, new: Option<&[(u32, Peer)]>) -> bool {
+        if self.ledger.answer(asked).is_some() {
+            return true;
+        }
+        let (memory, at) = (&self.ledger.memory, self.ledger.answered_words());
+        let pairs = new.unwrap_or_default();
+        let end = at + ANSWER_WORDS + 2 * pairs.len();
+        if end > answers_words_max(self.ledger.peers) {
+            return false;
+        }
+        let front = [asked as u32, (asked >> 32) as u32, u32::from(new.is_some()), pairs.len() as u32];
+        let words = front.into_iter().chain(pairs.iter().flat_map(|&(rank, peer)| [rank, peer.0]));
+        for (place, word) in (at..).zip(words) {
+            memory.word(self.ledger.answers_at() + 4 * place).store(word, Ordering::Relaxed);
+        }
+        memory.word(4).store(end as u32, Ordering::Release);
+        self.wake_all();
+        true
+    }
+
+    fn wake_all(&self) {
         let Some(segment) = &self.segment else { return };
         for number in 0..segment.seats() {
             let seat = Seat::at(segment.layout().seat_at(number));
@@ -133,8 +202,18 @@ fn mapped(mapping: std::io::Result<MmapRaw>) -> Result<MmapRaw, SegmentError> {
 }
 
 fn ledger_bytes(peers: u32) -> usize {
-    (4 + 4 * peers as usize).next_multiple_of(PAGE)
+    (4 * (FIRST_ENDED + peers as usize + answers_words_max(peers))).next_multiple_of(PAGE)
 }
+
+/// Who asks has lost somebody, and nobody comes back more often than there are numbers.
+fn answers_words_max(peers: u32) -> usize {
+    peers as usize * (ANSWER_WORDS + 2)
+}
+
+/// The word of the first that has ended.
+const FIRST_ENDED: usize = 2;
+/// Words of an answer before its ranks.
+const ANSWER_WORDS: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -161,6 +240,22 @@ mod tests {
         }
         let read: Vec<_> = (0..4).map(|at| ledger.peer(at)).collect();
         assert_eq!((ledger.count(), &read[..]), (2, &[Some(Peer(2)), Some(Peer(0)), None, None][..]));
+    }
+
+    #[test]
+    fn answers_are_read_by_what_was_asked_and_given_once() {
+        let mut writer = LedgerWriter::create(4, None).unwrap();
+        let ledger = readers(&writer, 4).unwrap();
+        let (first, second) = (7, 7 | 1 << 40);
+        assert_eq!(ledger.answer(first), None);
+        assert!(writer.write_answer(first, Some(&[(1, Peer(3))])));
+        assert!(writer.write_answer(first, None), "it was answered");
+        assert!(writer.write_answer(second, None));
+        assert_eq!(ledger.answer(first), Some(Some(vec![(1, Peer(3))])));
+        assert_eq!((ledger.answer(second), ledger.answer(8)), (Some(None), None));
+        let more = (100..).find(|&asked| !writer.write_answer(asked, Some(&[(0, Peer(1))]))).unwrap();
+        assert_eq!((ledger.answer(more), more), (None, 102), "an answer for each of four, and then no room");
+        assert_eq!((ledger.count(), ledger.answer(101).is_some()), (0, true));
     }
 
     #[test]

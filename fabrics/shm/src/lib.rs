@@ -65,7 +65,7 @@ pub use crate::{
     common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
-    ledger::{Ledger, LedgerWriter},
+    ledger::{Answer, Ledger, LedgerWriter},
     measure::{Measured, measure},
     places::{Course, is_before, is_room},
     segment::{Segment, SegmentError, anew},

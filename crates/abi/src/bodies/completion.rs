@@ -697,7 +697,7 @@ fn refuse_collective(runtime: &'static Runtime, request: MPI_Request) -> Result<
 /// Keeps a request that nobody will ask for until it is over.
 pub(crate) fn detach(runtime: &'static Runtime, object: RequestObject) {
     runtime.objects().detached.push(object);
-    runtime.detached.fetch_add(1, Ordering::Relaxed);
+    crate::state::DETACHED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends those of the freed requests that are over.
@@ -706,7 +706,7 @@ pub(crate) fn reap(runtime: &'static Runtime) {
         return;
     }
     let detached = std::mem::take(&mut runtime.objects().detached);
-    runtime.detached.fetch_sub(detached.len(), Ordering::Relaxed);
+    crate::state::DETACHED.fetch_sub(detached.len(), Ordering::Relaxed);
     for object in detached {
         let over = match object.look() {
             Look::Over | Look::Inactive => true,
@@ -770,7 +770,7 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
 fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
     match runtime() {
         Some(runtime) => {
-            if runtime.detached.load(Ordering::Relaxed) > 0 {
+            if crate::state::DETACHED.load(Ordering::Relaxed) > 0 {
                 reap(runtime);
             }
             work(runtime)

@@ -158,7 +158,7 @@ impl Communicator {
     /// operation on the board. What operations that failed have left over has other tags.
     fn astray(&self, engine: &Engine<Fabrics>, from: Rank) -> Option<usize> {
         let tag = (self.inner.sequence.load(Ordering::Relaxed) % TAGS) as i32;
-        let pattern = Pattern { context: self.context() + 1, source: Some(from), tag: Some(tag) };
+        let pattern = Pattern { context: self.collective_context(), source: Some(from), tag: Some(tag) };
         engine.probe(&pattern).map(|found| found.bytes)
     }
 
@@ -207,7 +207,7 @@ impl Communicator {
     /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
     /// who live know of the board, as long as rank 0 does; the operation itself tells of the lost one.
     fn agree_on_board(&self, boards: &Boards) -> Result<u32> {
-        let (context, tag, source) = (self.context() + 1, self.next_tag(), Rank(0));
+        let (context, tag, source) = (self.collective_context(), self.next_tag(), Rank(0));
         if self.rank() != source {
             let mut number = [NO_BOARD];
             let (pattern, expected) =
@@ -372,7 +372,7 @@ impl Visit<'_> {
             if so(board) {
                 return Some(Ok(()));
             }
-            if let Some(failure) = engine.closed(comm.context() + 1) {
+            if let Some(failure) = engine.closed(comm.collective_context()) {
                 return Some(Err(comm.nothing_comes(failure)));
             }
             let (from, expected_bytes) = entry?;

@@ -229,8 +229,7 @@ impl Comparison {
     fn send(&mut self, engine: &mut Engine<Fabrics>, to: Rank, tag: i32, bytes: Payload<'static>) {
         let inner = &*self.meeting.inner;
         let Some(peer) = inner.group.peer(to) else { return };
-        let envelope =
-            Envelope { context: inner.context.load(Ordering::Relaxed) * 2 + 1, source: inner.rank, tag };
+        let envelope = Envelope { context: self.meeting.collective_context(), source: inner.rank, tag };
         match engine.send(peer, envelope, bytes, Mode::Standard) {
             Ok(Sending::Done) => {}
             Ok(Sending::Pending(request)) => self.left.push((to, request)),
@@ -243,11 +242,8 @@ impl Comparison {
     fn receive(&mut self, engine: &mut Engine<Fabrics>, from: Rank, tag: i32, room: UserMemory) {
         let inner = &*self.meeting.inner;
         let Some(peer) = inner.group.peer(from) else { return };
-        let pattern = Pattern {
-            context: inner.context.load(Ordering::Relaxed) * 2 + 1,
-            source: Some(from),
-            tag: Some(tag),
-        };
+        let pattern =
+            Pattern { context: self.meeting.collective_context(), source: Some(from), tag: Some(tag) };
         match engine.receive(pattern, Some(peer), room) {
             Receiving::Done(outcome) => {
                 note(&mut self.failure, &self.meeting, &self.operation, &outcome);

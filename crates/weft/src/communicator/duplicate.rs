@@ -176,8 +176,7 @@ impl Attempt {
         let inner = &*meeting.inner;
         let schedule = Ballot::COMBINE.schedule(&meeting.shape());
         let buffers = Buffers { input: sending(&mine), output: all.memory() };
-        let execution =
-            Execution::new(schedule, buffers, inner.context.load(Ordering::Relaxed) * 2 + 1, tag, inner.rank);
+        let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
         Attempt { proposal, execution, _mine: mine, all }
     }
 }

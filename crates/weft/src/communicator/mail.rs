@@ -34,7 +34,7 @@ impl<'a> Mail<'a> {
     }
 
     fn context(&self) -> u32 {
-        self.living.context() + 1
+        self.living.collective_context()
     }
 
     /// The process of a rank, and its rank among those who live.

@@ -1,6 +1,5 @@
 //! Collective operations that go on while the program does something else.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
@@ -74,8 +73,7 @@ impl Communicator {
         let meeting = self.meeting();
         let inner = &*meeting.inner;
         let (tag, checking) = self.tag_of(meeting, tag, called);
-        let execution =
-            Execution::new(schedule, buffers, inner.context.load(Ordering::Relaxed) * 2 + 1, tag, inner.rank);
+        let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
         self.go_on(meeting, Box::new(execution), (combine, keeps), None, checking)
     }
 
@@ -104,7 +102,7 @@ impl Communicator {
             }
             None => {
                 let (kind, schedule) = (Kind::All(collective), collective.schedule(&self.shape()));
-                let context = inner.context.load(Ordering::Relaxed) * 2 + 1;
+                let context = self.collective_context();
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };

@@ -173,7 +173,7 @@ impl Communicator {
 
     /// A collective schedule that has not moved yet.
     pub(super) fn execution(&self, schedule: Schedule, buffers: Buffers) -> Execution {
-        let (context, rank) = (self.context() + 1, self.inner.rank);
+        let (context, rank) = (self.collective_context(), self.inner.rank);
         self.tell_of_passed_over();
         Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }

@@ -13,6 +13,7 @@ use messaging::{Rank, Standing};
 
 use super::agree::attempt_of;
 use super::ongoing::{Combine, Ongoing};
+use super::rebuild::World;
 use super::topologies::Arranged;
 use super::{Called, Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{Lease, mix};
@@ -93,8 +94,10 @@ pub struct Recovery {
     pub generation: u32,
     /// By what mode.
     pub mode: FtMode,
-    /// Who was taken out, or became blank.
+    /// Who was taken out, or became blank; or, where others have come into the places of the dead, those.
     pub failed: Group,
+    /// How many of them are new.
+    pub restarted: u32,
 }
 
 /// One recovery that has kept the places of the dead, and the next.
@@ -112,6 +115,8 @@ pub(super) struct Recovered {
 pub(super) struct Recoveries {
     modes: AtomicU32,
     first: OnceLock<Box<Recovered>>,
+    /// What the world knows of itself, which alone can be rebuilt.
+    pub(super) world: OnceLock<World>,
 }
 
 impl FtModes {
@@ -124,15 +129,15 @@ impl FtModes {
         self.comm != FtMode::None && self.messages == MessageMode::Reset
     }
 
-    fn encode(self) -> u32 {
+    pub(super) fn encode(self) -> u32 {
         let of_messages = u32::from(self.messages == MessageMode::Continue) << 3;
         let of_blanks = u32::from(self.blanks == BlankPartner::Error) << 4;
         self.comm as u32 | of_messages | of_blanks
     }
 
-    fn decode(bits: u32) -> FtModes {
+    pub(super) fn decode(bits: u32) -> FtModes {
         FtModes {
-            comm: ALL[(bits & 7) as usize],
+            comm: ALL.get((bits & 7) as usize).copied().unwrap_or(FtMode::None),
             messages: if bits & 8 == 0 { MessageMode::Reset } else { MessageMode::Continue },
             blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
         }
@@ -299,7 +304,7 @@ impl Communicator {
     /// How often it has recovered from something, in place.
     #[must_use]
     pub fn generation(&self) -> u32 {
-        self.recovered().map_or(0, |recovered| recovered.generation)
+        self.recovered().map_or_else(|| self.born_in(), |recovered| recovered.generation)
     }
 
     /// Makes it usable again when members have failed or it was revoked, by its mode. It succeeds whoever fails meanwhile, and all
@@ -307,10 +312,15 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all alike, and nothing has
-    /// changed. [`Class::Communicator`] for an inter-communicator. [`Class::Unsupported`] for [`FtMode::Rebuild`].
+    /// changed. [`Class::Communicator`] for an inter-communicator; and for any but the world where the mode is
+    /// [`FtMode::Rebuild`].
     pub fn recover(&self) -> Result<Recovery> {
         if self.is_inter() {
             return Err(self.not_for_inter("MPIX_Comm_recover"));
+        }
+        let latest = self.latest();
+        if !latest.is_same(self) {
+            return latest.recover();
         }
         let (process, modes) = (self.process(), self.ft_modes());
         let current = self.among_living();
@@ -329,7 +339,7 @@ impl Communicator {
             let refused = match (&agreed, modes.comm) {
                 (None, _) => Some(self.modes_differ()),
                 (_, FtMode::None) => Some(self.no_mode()),
-                (_, FtMode::Rebuild) => Some(self.no_rebuilding()),
+                (_, FtMode::Rebuild) if !self.is_world() => Some(self.only_the_world()),
                 _ => None,
             };
             let is_as_before = failed.is_empty() && agreed.as_ref().is_some_and(|all| all.keeps);
@@ -340,16 +350,20 @@ impl Communicator {
             let Some(all) = agreed else { continue };
             let Some(context) = process.contexts().settle(&proposal, all.free) else { continue };
             let lease = Lease::new(Arc::clone(process), context);
-            return self.go_on_without(current, failed, modes, (lease, seed, all.keeps));
+            let found = (lease, seed, all.keeps);
+            return match modes.comm {
+                FtMode::Rebuild => self.rebuild(current, failed, modes, found),
+                _ => self.go_on_without(current, failed, modes, found),
+            };
         }
     }
 
     fn recovery(&self, mode: FtMode, failed: Group) -> Recovery {
-        Recovery { communicator: self.clone(), generation: self.generation(), mode, failed }
+        Recovery { communicator: self.clone(), generation: self.generation(), mode, failed, restarted: 0 }
     }
 
     /// The last step of a recovery, in which nobody has to ask anybody.
-    fn go_on_without(
+    pub(super) fn go_on_without(
         &self,
         current: &Communicator,
         failed: Group,
@@ -363,7 +377,7 @@ impl Communicator {
                 let child = current.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())?;
                 child.take_ft_modes(modes);
                 let generation = self.generation() + u32::from(!failed.is_empty());
-                Ok(Recovery { communicator: child, generation, mode: modes.comm, failed })
+                Ok(Recovery { communicator: child, generation, mode: modes.comm, failed, restarted: 0 })
             }
             FtMode::Abort => self.process().abort(1),
             _ => {
@@ -491,9 +505,10 @@ impl Communicator {
     }
 
     #[cold]
-    fn no_rebuilding(&self) -> Error {
-        let what = format!("{}: processes cannot be started again yet", self.place());
-        Error::new(Class::Unsupported, what).remedy("choose MPIX_FT_MODE_BLANK or MPIX_FT_MODE_SHRINK")
+    fn only_the_world(&self) -> Error {
+        let what = format!("{}: only MPI_COMM_WORLD can be rebuilt", self.place());
+        Error::new(Class::Communicator, what)
+            .remedy("recover that, and make this one from it again; or choose another mode for it")
     }
 }
 

@@ -59,7 +59,7 @@ impl Communicator {
         if !inner.process.is_built_in_guide() {
             return None;
         }
-        let (rank, context) = (inner.rank, inner.context.load(Ordering::Relaxed) * 2 + 1);
+        let (rank, context) = (inner.rank, self.collective_context());
         let number = inner.sequence.load(Ordering::Relaxed);
         let tag = (number % TAGS) as i32;
         let mut sending = None;

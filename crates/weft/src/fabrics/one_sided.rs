@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn memory_of_ones_own_is_used_as_that_of_others() {
         let config = Config::default();
-        let place = Place { here: Peer(0), peers: 1, config: &config };
+        let place = Place { here: Peer(0), ranks: 1, peers: 1, config: &config };
         let mut exchange = Exchange::Board(Arc::new(Board::new(1)));
         let mut fabrics = Fabrics::open(&place, &mut exchange).unwrap().fabrics;
         let lane = fabrics.connect(Peer(0), &[]).unwrap();

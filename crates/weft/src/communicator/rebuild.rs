@@ -1,0 +1,278 @@
+//! The world as it is once new processes have come into the places of the dead (decision 0034).
+//!
+//! A new process has a number of its own, so that nothing that was meant for the dead one can reach it, nor the other way
+//! round. The world is made anew, with the new ones in their ranks: another communicator, which comes into the place of the
+//! one before wherever that is asked for. All who live have agreed on what it is made of, and the new ones are told.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use fabric::{Peer, crash};
+use messaging::{Rank, Standing};
+
+use super::recovery::{FtModes, MessageMode, Recovery};
+use super::{Communicator, Kept, Label, Parts};
+use crate::config::Rebuilt;
+use crate::contexts::{self, Lease, mix};
+use crate::error::{Class, Error, Result};
+use crate::group::Group;
+use crate::lock::lock;
+use crate::process::Process;
+
+/// What a world knows of itself.
+pub(super) struct World {
+    /// How often it had recovered when it was made.
+    generation: u32,
+    /// The one that has come into its place, the same for all that have.
+    latest: Arc<Mutex<Option<Communicator>>>,
+    /// Where messages go by the context of the one before: what keeps that, and what failures have made of it.
+    messages: OnceLock<(Arc<Lease>, Arc<Standing>)>,
+}
+
+/// What all members of a new world know, the new ones too.
+struct Facts {
+    /// What the others have asked for new processes by.
+    asked: u64,
+    /// Its context number.
+    context: u32,
+    /// The number of the context that messages go by, and what it is told of by, where that is the one before.
+    messages: Option<(u32, u64)>,
+    generation: u32,
+    modes: FtModes,
+}
+
+impl Facts {
+    /// One word.
+    fn encode(&self) -> String {
+        let Facts { context, generation, .. } = self;
+        let (messages, identity) = self.messages.unwrap_or((contexts::NOWHERE, 0));
+        format!("{context}.{generation}.{}.{messages}.{identity}", self.modes.encode())
+    }
+
+    fn read(asked: u64, text: &str) -> Option<Facts> {
+        let numbers: Vec<u64> = text.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let [context, generation, modes, messages, identity] = numbers[..] else { return None };
+        let context_number =
+            |number: u64| u32::try_from(number).ok().filter(|number| *number <= contexts::NOWHERE);
+        let messages = context_number(messages)?;
+        Some(Facts {
+            asked,
+            context: context_number(context)?,
+            messages: (messages != contexts::NOWHERE).then_some((messages, identity)),
+            generation: u32::try_from(generation).ok()?,
+            modes: FtModes::decode(u32::try_from(modes).ok()?),
+        })
+    }
+}
+
+impl Communicator {
+    /// All processes of a job that begins.
+    pub(crate) fn world(process: Arc<Process>, size: u32) -> Option<Communicator> {
+        let world = Communicator::new(process, Group::world(size), contexts::WORLD, WORLD)?;
+        world.begin_world(0, Arc::default());
+        Some(world)
+    }
+
+    /// The world that this process has come into, in the place of another; none where it is not among its members.
+    pub(crate) fn rejoin(
+        process: &Arc<Process>,
+        size: u32,
+        rebuilt: &Rebuilt,
+    ) -> Result<Option<Communicator>> {
+        let facts = Facts::read(rebuilt.asked, &rebuilt.facts).ok_or_else(|| {
+            Error::new(
+                Class::Other,
+                format!("what weftrun tells of the job makes no sense: {}", rebuilt.facts),
+            )
+        })?;
+        let Some(new) = process.rejoin(rebuilt.asked)? else {
+            let what = "the others go on without this process, which was started in the place of another";
+            return Err(Error::new(Class::Other, what).remedy("weftrun says why"));
+        };
+        let moved = rebuilt.moved.iter().map(|&(rank, number)| (rank, Peer(number)));
+        let group = replaced(&Group::world(size), moved.chain(new));
+        process.contexts().take(facts.context);
+        let lease = Lease::new(Arc::clone(process), facts.context);
+        let world = Communicator::renewed(process, group.clone(), lease, &facts, Arc::default());
+        if let (Some(world), Some((context, identity))) = (&world, facts.messages) {
+            process.contexts().take(context);
+            let lease = Lease::new(Arc::clone(process), context);
+            let standing = process.failures().watch(context * 2, identity, world.rank(), Arc::new(group));
+            world.keep_messages(Arc::new(lease), standing);
+        }
+        Ok(world)
+    }
+
+    fn begin_world(&self, generation: u32, latest: Arc<Mutex<Option<Communicator>>>) {
+        let world = World { generation, latest, messages: OnceLock::new() };
+        // It is set once, by who makes the communicator.
+        let _ = self.inner.recoveries.world.set(world);
+    }
+
+    /// Whether that is the world, before or after it was rebuilt.
+    pub(super) fn is_world(&self) -> bool {
+        self.inner.recoveries.world.get().is_some()
+    }
+
+    /// How often it had recovered when it was made.
+    pub(super) fn born_in(&self) -> u32 {
+        self.inner.recoveries.world.get().map_or(0, |world| world.generation)
+    }
+
+    /// The communicator that has come into the place of this one; itself where none has.
+    pub(crate) fn latest(&self) -> Communicator {
+        let world = self.inner.recoveries.world.get();
+        world.and_then(|world| lock(&world.latest).clone()).unwrap_or_else(|| self.clone())
+    }
+
+    /// The job is over: the latest world, which knows itself, is let go.
+    pub(crate) fn forget_latest(&self) {
+        let world = self.inner.recoveries.world.get();
+        drop(world.and_then(|world| lock(&world.latest).take()));
+    }
+
+    /// The last step of a recovery that has new processes started. Who asks the launcher gets what all get.
+    pub(super) fn rebuild(
+        &self,
+        current: &Communicator,
+        failed: Group,
+        modes: FtModes,
+        (lease, seed, keeps): (Lease, u64, bool),
+    ) -> Result<Recovery> {
+        let keeps_messages = keeps && modes.messages == MessageMode::Continue;
+        let standing = self.standing_of_messages();
+        let facts = Facts {
+            asked: seed,
+            context: lease.number(),
+            messages: keeps_messages.then(|| (standing.context() / 2, standing.identity())),
+            generation: self.generation() + 1,
+            modes,
+        };
+        // Where there are blank ranks, there were no processes for them, and so there are none.
+        let new = if self.has_blanks() {
+            None
+        } else if failed.is_empty() {
+            Some(Vec::new())
+        } else {
+            let ranks = failed.iter().filter_map(|peer| self.group().rank(peer)).map(|Rank(rank)| rank);
+            self.process().rebuild(seed, &ranks.collect::<Vec<_>>(), &facts.encode())
+        };
+        crash::point();
+        let Some(new) = new else {
+            let mode = self.process().rebuild_fallback();
+            let blank = FtModes { comm: mode, ..modes };
+            return self.go_on_without(current, failed, blank, (lease, seed, keeps));
+        };
+        self.renew(&failed, &new, lease, &facts)
+    }
+
+    /// The world with new processes in their ranks comes into the place of this one.
+    fn renew(&self, failed: &Group, new: &[(u32, Peer)], lease: Lease, facts: &Facts) -> Result<Recovery> {
+        let (process, latest) = (self.process(), Arc::clone(&self.world_of_itself()?.latest));
+        let group = replaced(self.group(), new.iter().copied());
+        let world = Communicator::renewed(process, group.clone(), lease, facts, Arc::clone(&latest));
+        let world = world.ok_or_else(|| self.lost_itself())?;
+        world.rename(&self.name());
+        crash::point();
+        let (messages, own) = (self.standing_of_messages(), &self.inner.standing);
+        let stays = facts.messages.is_some();
+        process.act(|engine| {
+            if !stays {
+                engine.retire(&messages);
+            }
+            if own.context() != messages.context() {
+                engine.retire(own);
+            }
+        });
+        if stays {
+            let gone = failed.iter().collect();
+            let settled = process.failures().settle_among(&messages, gone, Arc::new(group));
+            world.keep_messages(self.lease_of_messages()?, settled);
+        }
+        own.close();
+        *lock(&latest) = Some(world.clone());
+        Ok(Recovery {
+            generation: facts.generation,
+            mode: facts.modes.comm,
+            failed: Group::of(new.iter().map(|(_, peer)| *peer)),
+            restarted: new.len() as u32,
+            communicator: world,
+        })
+    }
+
+    /// A world that was rebuilt, as each of its members makes it. `None` where this process is not one.
+    fn renewed(
+        process: &Arc<Process>,
+        group: Group,
+        lease: Lease,
+        facts: &Facts,
+        latest: Arc<Mutex<Option<Communicator>>>,
+    ) -> Option<Communicator> {
+        let world = Communicator::assemble(Parts {
+            process: Arc::clone(process),
+            group,
+            inter: None,
+            lease: Kept::Shared(Arc::new(lease)),
+            identity: mix(facts.asked),
+            label: Label::own(WORLD),
+            topology: None,
+        })?;
+        world.begin_world(facts.generation, latest);
+        world.set_ft_modes(facts.modes);
+        Some(world)
+    }
+
+    /// Messages between two go by the context that they went by before.
+    fn keep_messages(&self, lease: Arc<Lease>, standing: Arc<Standing>) {
+        self.inner.context.store(lease.number(), Ordering::Relaxed);
+        if let Some(world) = self.inner.recoveries.world.get() {
+            let _ = world.messages.set((lease, standing));
+        }
+    }
+
+    fn lease_of_messages(&self) -> Result<Arc<Lease>> {
+        match (self.world_of_itself()?.messages.get(), &self.inner.lease) {
+            (Some((lease, _)), _) | (None, Kept::Shared(lease)) => Ok(Arc::clone(lease)),
+            (None, Kept::Own(_)) => Err(self.lost_itself()),
+        }
+    }
+
+    fn world_of_itself(&self) -> Result<&World> {
+        self.inner.recoveries.world.get().ok_or_else(|| self.lost_itself())
+    }
+}
+
+/// The group with other processes in some ranks.
+fn replaced(group: &Group, new: impl IntoIterator<Item = (u32, Peer)>) -> Group {
+    let new: HashMap<u32, Peer> = new.into_iter().collect();
+    Group::of((0..).zip(group.peers()).map(|(rank, peer)| new.get(&rank).copied().unwrap_or(peer)))
+}
+
+const WORLD: &str = "MPI_COMM_WORLD";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BlankPartner, FtMode};
+    use super::*;
+
+    #[test]
+    fn facts_come_out_as_they_went_in() {
+        let modes =
+            FtModes { comm: FtMode::Rebuild, messages: MessageMode::Continue, blanks: BlankPartner::Error };
+        for messages in [None, Some((7, u64::MAX))] {
+            let facts = Facts { asked: 5, context: 3, messages, generation: 9, modes };
+            let read = Facts::read(5, &facts.encode()).unwrap();
+            assert_eq!((read.context, read.messages, read.generation, read.modes), (3, messages, 9, modes));
+        }
+        for text in ["", "1.2.3.4", "1.2.3.4.5.6", "1.2.x.4.5", "4294967296.1.1.1.1"] {
+            assert!(Facts::read(5, text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn new_processes_are_in_the_ranks_of_the_dead() {
+        let group = replaced(&Group::world(4), [(2, Peer(5)), (0, Peer(4))]);
+        assert_eq!(group.peers().map(|peer| peer.0).collect::<Vec<_>>(), [4, 1, 5, 3]);
+    }
+}

@@ -1,0 +1,27 @@
+//! How a process that was started in the place of another finds its job, whose processes have met long ago.
+
+use collectives::Cores;
+use fabric::Fabric;
+
+use super::{CORES_SHARED, FIRST, Fabrics, Met, Place};
+use crate::card::Card;
+use crate::error::Result;
+use crate::exchange::Exchange;
+use crate::group::Group;
+use crate::{guide, wait};
+
+impl Fabrics {
+    /// Leaves a card under a number of its own, and reads what the others have agreed on when they met. It meets nobody: the
+    /// launcher that has started it is on the node of all others.
+    pub(super) fn rejoin(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<Met> {
+        let mut card = Card::of_this_process();
+        self.open_networks(place, exchange)?;
+        card.tcp = self.tcp.as_ref().map(Fabric::address);
+        card.libfabric = self.libfabric.as_ref().map(Fabric::address);
+        exchange.put_card(place.here, &card.encode())?;
+        let (_, guide) = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
+        let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
+        let cores_here = wait::cores(place.ranks, wait::cpus(place.config));
+        Ok(((cores_here, cores), Group::world(place.peers), guide::of_card(guide.as_deref())?))
+    }
+}
