@@ -241,7 +241,7 @@ pub(crate) enum RequestObject {
     /// A round of a partitioned receive.
     PartitionedReceive { receiver: Arc<PartitionedReceiver>, errors_to: MPI_Comm, id: RequestId },
     /// Buffered messages that are to be gone.
-    Flush(Vec<Buffered>),
+    Flush(Vec<Arc<Buffered>>),
     /// A communicator that is being made, and the handle that it will have.
     Duplicate { errors_to: MPI_Comm, duplicating: Duplicating, made: MPI_Comm },
     /// A collective operation, what it reads, and where what it gets belongs.
