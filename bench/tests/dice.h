@@ -12,7 +12,7 @@ static unsigned draw(unsigned sides) {
 }
 
 /* A moment of computing that is not the same everywhere. */
-static void linger(unsigned microseconds_max) {
+static inline void linger(unsigned microseconds_max) {
     struct timespec time = {0, (long)draw(microseconds_max + 1) * 1000};
     nanosleep(&time, NULL);
 }
