@@ -136,6 +136,40 @@ static void flushes(void) {
     OK(MPI_Buffer_detach(&detached, &size));
 }
 
+/* A flush takes nothing out of the buffer: another one waits for the same messages, and they have their room until they are
+ * gone. */
+static void flushed_twice(void) {
+    enum { ROOM = BYTES + MPI_BSEND_OVERHEAD };
+    int size = 0, flag = -1;
+    char *memory = malloc(ROOM);
+    void *detached = NULL;
+    MPI_Request requests[3];
+    section("flushes of the same messages");
+    OK(MPI_Buffer_attach(memory, ROOM));
+    leave(MPI_COMM_WORLD, BYTES, 1);
+    for (int i = 0; i < 3; i++) OK(MPI_Buffer_iflush(&requests[i]));
+    OK(MPI_Request_free(&requests[1]));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (!check_library_is("MPICH")) {
+        OK(MPI_Testany(1, &requests[2], &size, &flag, MPI_STATUS_IGNORE));
+        CHECK(!flag);
+        CLASS(MPI_Bsend(out, SMALL, MPI_BYTE, next, REFUSED, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    arrive(MPI_COMM_WORLD, BYTES, 1);
+    OK(MPI_Wait(&requests[2], MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    leave(MPI_COMM_WORLD, BYTES, 2); /* there is room again */
+    OK(MPI_Buffer_iflush(&requests[0]));
+    arrive(MPI_COMM_WORLD, BYTES, 2);
+    OK(MPI_Buffer_detach(&detached, &size)); /* which waits for the same messages */
+    CHECK(detached == memory);
+    OK(MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE));
+    CHECK(flag || check_library_is("MPICH"));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    free(memory);
+}
+
 /* Sends on communicators of a session use its buffer; those of the world have none. */
 static void of_a_session(void) {
     int bytes = BYTES + MPI_BSEND_OVERHEAD, size = -1;
@@ -210,6 +244,7 @@ int main(int argc, char **argv) {
     room();
     without_limit();
     flushes();
+    flushed_twice();
     of_a_session();
     wrong();
     return check_close();

@@ -163,11 +163,58 @@ static void long_messages(void) {
     OK(MPI_Type_free(&gaps));
 }
 
+/* The elements of a send may stand on each other, so that gigabytes of message need megabytes of memory. */
+static void over_and_over(void) {
+    enum { MIB = 1 << 20, BLOCK = 1024, LONGEST = 4100, LONG = 2100 };
+    unsigned char *chunk = map(2 * MIB, 0);
+    MPI_Datatype blocks, again;
+    MPI_Status status;
+    MPI_Count count = -1;
+    OK(MPI_Type_vector(MIB / BLOCK, BLOCK, 2 * BLOCK, MPI_BYTE, &blocks));
+    OK(MPI_Type_create_resized(blocks, 0, 0, &again));
+    OK(MPI_Type_commit(&again));
+    OK(MPI_Type_free(&blocks));
+    section("more than 4 GiB that nobody has room for");
+    for (int b = 0; b < MIB / BLOCK; b++) fill(chunk + 2 * b * BLOCK, BLOCK, (unsigned)b);
+    if (check_rank == 0) {
+        OK(MPI_Send_c(chunk, LONGEST, again, 1, 5, MPI_COMM_WORLD));
+        section("more than 2 GiB out of 2 MiB");
+        MPI_Request request;
+        OK(MPI_Issend_c(chunk, LONG, again, 1, 6, MPI_COMM_WORLD, &request));
+        OK(MPI_Type_free(&again));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    } else {
+        OK(MPI_Probe(0, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
+        OK(MPI_Get_count_c(&status, MPI_BYTE, &count));
+        SAME(count, (MPI_Count)LONGEST * MIB);
+        OK(MPI_Get_elements_c(&status, again, &count));
+        SAME(count, (MPI_Count)LONGEST * MIB);
+        OK(MPI_Get_count_c(&status, again, &count));
+        SAME(count, LONGEST);
+        unsigned char *row = map((size_t)LONG * MIB, 0);
+        row[MIB] = 0x66;
+        CLASS(MPI_Recv_c(row, MIB, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+        for (int b = 0; b < MIB / BLOCK; b++) VERIFY(row + b * BLOCK, BLOCK, (unsigned)b);
+        SAME(row[MIB], 0x66);
+        section("more than 2 GiB out of 2 MiB");
+        memset(row, 0, MIB);
+        OK(MPI_Recv_c(row, (MPI_Count)LONG * MIB, MPI_BYTE, 0, 6, MPI_COMM_WORLD, &status));
+        OK(MPI_Get_count_c(&status, MPI_BYTE, &count));
+        SAME(count, (MPI_Count)LONG * MIB);
+        for (int b = 0; b < MIB / BLOCK; b++) VERIFY(row + b * BLOCK, BLOCK, (unsigned)b);
+        for (size_t i = 1; i < LONG; i++) CHECK(memcmp(row, row + i * MIB, MIB) == 0);
+        munmap(row, (size_t)LONG * MIB);
+        OK(MPI_Type_free(&again));
+    }
+    munmap(chunk, 2 * MIB);
+}
+
 int main(int argc, char **argv) {
     check_open(argc, argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     far_apart();
     long_messages();
+    over_and_over();
     return check_close();
 }

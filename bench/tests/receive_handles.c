@@ -113,6 +113,44 @@ static void made(void) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
 }
 
+/* What else may still fail when its communicator is freed: its handler is told, and not that of MPI_COMM_SELF. */
+static void freed_meanwhile(void) {
+    enum { GAPS, EXCHANGE, PLANNED, TAKEN, KINDS };
+    int three[3] = {1, 2, 3}, room[4];
+    MPI_Datatype gaps;
+    section("other operations that fail in a communicator that is freed");
+    OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gaps));
+    OK(MPI_Type_commit(&gaps));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
+    for (int kind = 0; kind < KINDS; kind++) {
+        MPI_Comm other;
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Message message;
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
+        OK(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
+        if (kind == GAPS) OK(MPI_Irecv(room, 1, gaps, partner, 16, other, &request));
+        if (kind == PLANNED) {
+            OK(MPI_Recv_init(room, 2, MPI_INT, partner, 16, other, &request));
+            OK(MPI_Start(&request));
+        }
+        together();
+        if (kind == EXCHANGE) {
+            OK(MPI_Isendrecv(three, 3, MPI_INT, partner, 16, room, 2, MPI_INT, partner, 16, other, &request));
+        } else {
+            OK(MPI_Send(three, 3, MPI_INT, partner, 16, other));
+        }
+        if (kind == TAKEN) OK(MPI_Mprobe(partner, 16, other, &message, MPI_STATUS_IGNORE));
+        OK(MPI_Comm_free(&other));
+        if (kind == TAKEN) CLASS(MPI_Mrecv(room, 1, gaps, &message, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+        else CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+        if (kind == PLANNED) OK(MPI_Request_free(&request));
+        CHECK(request == MPI_REQUEST_NULL);
+        together();
+    }
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Type_free(&gaps));
+}
+
 /* Usual receives among sends, receives with gaps, receives on another communicator, and nulls. */
 static void mixed(void) {
     MPI_Comm other;
@@ -246,6 +284,7 @@ int main(int argc, char **argv) {
     integers();
     freed();
     made();
+    freed_meanwhile();
     mixed();
     truncated();
     stale();

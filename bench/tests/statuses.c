@@ -63,9 +63,25 @@ static void made(void) {
     OK(MPI_Get_elements_x(&status, MPI_INT, &wide));
     SAME(wide, large);
     OK(MPI_Type_contiguous(3, MPI_INT, &triple));
+    OK(MPI_Type_commit(&triple));
     OK(MPI_Status_set_elements(&status, triple, 5)); /* five ints: no whole number of triples */
     count_in(&status, triple, MPI_UNDEFINED, 5);
     OK(MPI_Type_free(&triple));
+    MPI_Datatype mixed; /* elements of 4, 8 and 1 bytes */
+    OK(MPI_Type_create_struct(3, (int[]){1, 1, 2}, (MPI_Aint[]){0, 8, 16}, (MPI_Datatype[]){MPI_INT, MPI_DOUBLE, MPI_CHAR}, &mixed));
+    OK(MPI_Type_commit(&mixed));
+    for (int elements = 0; elements < 13; elements++) {
+        OK(MPI_Status_set_elements(&status, mixed, elements));
+        count_in(&status, mixed, elements % 4 ? MPI_UNDEFINED : elements / 4, elements);
+    }
+    if (!check_library_is("MPICH")) { /* which counts them one by one */
+        OK(MPI_Status_set_elements_c(&status, mixed, large + 2));
+        OK(MPI_Get_elements_c(&status, mixed, &wide));
+        SAME(wide, large + 2);
+        OK(MPI_Get_count_c(&status, MPI_BYTE, &wide));
+        SAME(wide, large / 4 * 14 + 12);
+    }
+    OK(MPI_Type_free(&mixed));
     for (int on = 0; on < 2; on++) {
         OK(MPI_Status_set_cancelled(&status, on));
         OK(MPI_Test_cancelled(&status, &flag));

@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 enum { THREADS = 4, MESSAGES = 200, BYTES = 3000 };
@@ -143,6 +144,61 @@ static void given_up(void) {
     OK(MPI_Type_free(&gapped));
 }
 
+/* Several threads look for messages of one tag and take them, each its own; with `waits` they sleep until there is one. */
+enum { TAKEN = 600, TAKE_TAG = 9, LONGEST = 60000 };
+
+static atomic_int left_to_take, left_to_find;
+
+/* Lengths on both sides of what comes at once; each message is known by its length. */
+static int length_of(int number) { return number % 40 == 0 ? LONGEST - number : 1 + number * 13; }
+
+static void *taker(void *argument) {
+    int waits = *(int *)argument;
+    unsigned char *room = malloc(LONGEST);
+    while (waits ? atomic_fetch_sub(&left_to_take, 1) > 0 : atomic_load(&left_to_find) > 0) {
+        MPI_Message message;
+        MPI_Request request;
+        MPI_Status status;
+        int flag = 1, bytes = -1;
+        if (waits) OK(MPI_Mprobe(MPI_ANY_SOURCE, TAKE_TAG, MPI_COMM_WORLD, &message, &status));
+        else OK(MPI_Improbe(MPI_ANY_SOURCE, TAKE_TAG, MPI_COMM_WORLD, &flag, &message, &status));
+        if (!flag) continue;
+        atomic_fetch_sub(&left_to_find, 1);
+        SAME(status.MPI_SOURCE, previous_rank);
+        OK(MPI_Get_count(&status, MPI_BYTE, &bytes));
+        if (bytes % 2 == 0) {
+            OK(MPI_Mrecv(room, bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE));
+        } else {
+            OK(MPI_Imrecv(room, bytes, MPI_BYTE, &message, &request));
+            OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        }
+        CHECK(message == MPI_MESSAGE_NULL);
+        VERIFY(room, (size_t)bytes, (unsigned)bytes);
+    }
+    free(room);
+    return NULL;
+}
+
+static void taken_by_several(int waits) {
+    static MPI_Request requests[TAKEN];
+    static unsigned char *out[TAKEN];
+    pthread_t threads[THREADS];
+    section(waits ? "taken by several threads that wait" : "taken by several threads that look");
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* all that came before is taken */
+    atomic_store(&left_to_take, TAKEN);
+    atomic_store(&left_to_find, TAKEN);
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, taker, &waits) == 0);
+    for (int i = 0; i < TAKEN; i++) {
+        out[i] = malloc((size_t)length_of(i));
+        fill(out[i], (size_t)length_of(i), (unsigned)length_of(i));
+        if (waits && i % 100 == 0) nap(2); /* long enough for some to fall asleep */
+        OK(MPI_Isend(out[i], length_of(i), MPI_BYTE, next_rank, TAKE_TAG, MPI_COMM_WORLD, &requests[i]));
+    }
+    OK(MPI_Waitall(TAKEN, requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < TAKEN; i++) free(out[i]);
+}
+
 int main(int argc, char **argv) {
     int provided = MPI_THREAD_SINGLE;
     OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
@@ -155,5 +211,7 @@ int main(int argc, char **argv) {
     cancelled_while_waited_for();
     talk_to_oneself();
     given_up();
+    taken_by_several(0);
+    taken_by_several(1);
     return check_close();
 }

@@ -242,7 +242,7 @@ pub(crate) enum RequestObject {
     /// A round of a partitioned receive.
     PartitionedReceive { receiver: Arc<PartitionedReceiver>, errors_to: MPI_Comm, id: RequestId },
     /// Buffered messages that are to be gone.
-    Flush(Vec<Buffered>),
+    Flush(Vec<Arc<Buffered>>),
     /// A communicator that is being made, and the handle that it will have.
     Duplicate { errors_to: MPI_Comm, duplicating: Duplicating, made: MPI_Comm },
     /// A collective operation, what it reads, and where what it gets belongs.
@@ -257,6 +257,23 @@ pub(crate) enum RequestObject {
     Over(MPI_Status),
     /// Over from the beginning, and failed.
     Failed { errors_to: MPI_Comm, status: MPI_Status, error: Error },
+}
+
+impl RequestObject {
+    /// Whose error handler is told where it fails.
+    fn errors_to(&self) -> Option<MPI_Comm> {
+        match self {
+            RequestObject::Send { errors_to, .. }
+            | RequestObject::Receive { errors_to, .. }
+            | RequestObject::PartitionedSend { errors_to, .. }
+            | RequestObject::PartitionedReceive { errors_to, .. }
+            | RequestObject::Duplicate { errors_to, .. }
+            | RequestObject::Collective { errors_to, .. }
+            | RequestObject::Failed { errors_to, .. } => Some(*errors_to),
+            RequestObject::Exchange { receive, send } => receive.errors_to().or_else(|| send.errors_to()),
+            RequestObject::Generalized { .. } | RequestObject::Flush(_) | RequestObject::Over(_) => None,
+        }
+    }
 }
 
 /// Data on its way into a layout with gaps, or one whose elements are to be compared with the sender's.
@@ -278,8 +295,8 @@ pub(crate) struct MessageObject {
 /// Everything with a handle that exists only between init and finalize.
 pub(crate) struct Objects {
     pub comms: Table<Arc<CommObject>>,
-    /// Communicators that were freed while receives were under way of which the engine alone knows, by their handles:
-    /// their contexts are not for others yet.
+    /// Communicators that were freed while operations were under way in them, by their handles: their error handlers are told
+    /// where those fail, and their contexts are not for others yet.
     pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
     pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
@@ -321,6 +338,14 @@ impl Objects {
     /// described before, and for nobody else (MPI 5.0 §5.1.9).
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<&DatatypeObject> {
         self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::is_inside())
+    }
+
+    /// Whether an operation that is under way or described, or a message that was taken, has its errors told by the handler of
+    /// that communicator.
+    pub(crate) fn are_errors_told_to(&self, comm: MPI_Comm) -> bool {
+        self.requests.entries().any(|(_, request)| request.errors_to() == Some(comm))
+            || self.persistent.entries().any(|(_, persistent)| persistent.errors_to() == comm)
+            || self.messages.entries().any(|(_, message)| message.errors_to == comm)
     }
 
     /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more. False where there

@@ -200,6 +200,21 @@ impl Datatype {
         }
     }
 
+    /// How many packed bytes `elements` basic elements are: what [`Datatype::elements_in`] counts them in. `None` for a negative
+    /// number and beyond `i64`. A datatype without data has any number of them in no bytes.
+    #[must_use]
+    pub fn bytes_of_elements(&self, elements: i64) -> Option<i64> {
+        let signature = &self.facts.parts.signature;
+        match signature.elements() {
+            _ if elements < 0 => None,
+            0 => Some(0),
+            each => {
+                let rest = signature.bytes_of(elements % each)?;
+                (elements / each).checked_mul(self.size())?.checked_add(rest)
+            }
+        }
+    }
+
     /// The same datatype, no longer predefined (MPI_Type_dup).
     #[must_use]
     pub fn duplicate(&self) -> Datatype {

@@ -150,6 +150,20 @@ impl Signature {
             Shape::Sequence(parts) => elements_in_sequence(parts, bytes),
         }
     }
+
+    /// How many packed bytes the first `elements` elements take; `None` when there are not so many.
+    pub(crate) fn bytes_of(&self, elements: i64) -> Option<i64> {
+        if !(0..=self.elements).contains(&elements) {
+            return None;
+        }
+        match &self.shape {
+            Shape::Uniform(predefined) => Some(elements * element_bytes(*predefined)),
+            Shape::Repeat { inner } => {
+                Some(elements / inner.elements * inner.bytes + inner.bytes_of(elements % inner.elements)?)
+            }
+            Shape::Sequence(parts) => bytes_of_sequence(parts, elements),
+        }
+    }
 }
 
 fn elements_in_sequence(parts: &[Signature], mut bytes: i64) -> Option<i64> {
@@ -160,6 +174,18 @@ fn elements_in_sequence(parts: &[Signature], mut bytes: i64) -> Option<i64> {
         }
         elements += part.elements;
         bytes -= part.bytes;
+    }
+    None
+}
+
+fn bytes_of_sequence(parts: &[Signature], mut elements: i64) -> Option<i64> {
+    let mut bytes = 0;
+    for part in parts {
+        if elements <= part.elements {
+            return Some(bytes + part.bytes_of(elements)?);
+        }
+        bytes += part.bytes;
+        elements -= part.elements;
     }
     None
 }
@@ -189,10 +215,12 @@ mod tests {
         assert_eq!((many.bytes, many.elements()), (20_000_000, 3_000_000));
         for (bytes, elements) in [(0, Some(0)), (8, Some(1)), (20, Some(3)), (36, Some(5)), (40, Some(6))] {
             assert_eq!(many.elements_in(bytes), elements, "{bytes}");
+            assert_eq!(elements.and_then(|elements| many.bytes_of(elements)), Some(bytes), "{bytes}");
         }
         for bytes in [1, 18, 30, 20_000_001, -1] {
             assert_eq!(many.elements_in(bytes), None, "{bytes}");
         }
+        assert_eq!((many.bytes_of(-1), many.bytes_of(3_000_001)), (None, None));
     }
 
     #[test]

@@ -101,6 +101,9 @@ proptest! {
         }
         let elements = ends.iter().position(|&end| end == bytes).map(|place| place as i64);
         prop_assert_eq!(datatype.elements_in(bytes), elements);
+        for (elements, &end) in ends.iter().enumerate() {
+            prop_assert_eq!(datatype.bytes_of_elements(elements as i64), Some(end));
+        }
         prop_assert_eq!(datatype.count_in(bytes), (bytes % size == 0).then_some(bytes / size));
     }
 }

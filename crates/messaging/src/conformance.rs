@@ -1,7 +1,8 @@
 //! Random programs of sends and receives, run on any fabric and held against the rules of matching.
 //!
 //! A program is made from a seed: every rank sends messages to random ranks and posts receives, some with
-//! wildcards, in an order that the seed decides as well. Afterwards the log is compared with what MPI 5.0 §3.5
+//! wildcards, in an order that the seed decides as well. Some receives are taken back, and some are not posted but look
+//! for a message that is there, and take it. Afterwards the log is compared with what MPI 5.0 §3.5
 //! demands. Since MPI leaves open which of two senders is heard first, the model is a set of rules and not one
 //! answer; with a single sender the rules leave exactly one answer.
 
@@ -11,8 +12,8 @@ use fabric::conformance::WATCHDOG;
 use fabric::{Fabric, Heap, Payload, Peer, UserMemory};
 
 use crate::{
-    Engine, Envelope, Failure, Gather, Members, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Scatter,
-    Sending, Target,
+    Engine, Envelope, Failure, Gather, Members, Message as Taken, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Scatter, Sending, Target,
 };
 
 /// Members are the peers of the list, in its order.
@@ -62,8 +63,19 @@ struct Receive {
     room: Heap,
     /// It is taken apart while it comes, and stands in the room back to front.
     scattered: bool,
+    way: Way,
     request: Option<RequestId>,
     outcome: Option<Outcome>,
+}
+
+/// How a receive gets its message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Posted,
+    /// Posted, and taken back a little later unless it has its message by then.
+    GivenUp,
+    /// It looks what is there and takes that; where nothing is, it is no receive.
+    Looking,
 }
 
 /// Data that is made while it goes.
@@ -97,6 +109,15 @@ impl Scatter for BackToFront {
 }
 
 impl Receive {
+    fn new(at: usize, pattern: Pattern, room: Heap, scattered: bool, way: Way) -> Receive {
+        Receive { at, pattern, room, scattered, way, request: None, outcome: None }
+    }
+
+    /// Whether it was posted, or has found something.
+    fn is_one(&self) -> bool {
+        self.way != Way::Looking || self.request.is_some() || self.outcome.is_some()
+    }
+
     fn target(&self) -> Target {
         let memory = self.room.memory();
         if self.scattered { Target::Scattered(Box::new(BackToFront(memory))) } else { memory.into() }
@@ -119,6 +140,7 @@ impl Receive {
 enum Step {
     Send(usize),
     Receive(usize),
+    GiveUp(usize),
 }
 
 struct Run<'a, F: Fabric> {
@@ -144,6 +166,10 @@ impl<'a, F: Fabric> Run<'a, F> {
             let at = steps[message.to].len();
             let place = dice.below(at as u64 + 1) as usize;
             steps[message.to].insert(place, Step::Receive(receives.len()));
+            if receive.way == Way::GivenUp {
+                let after = place + 1 + dice.below((at - place) as u64 + 1) as usize;
+                steps[message.to].insert(after, Step::GiveUp(receives.len()));
+            }
             messages.push(message);
             receives.push(receive);
         }
@@ -162,6 +188,7 @@ impl<'a, F: Fabric> Run<'a, F> {
                 match step {
                     Step::Send(message) => self.send(rank, message),
                     Step::Receive(receive) => self.receive(receive),
+                    Step::GiveUp(receive) => self.give_up(receive),
                 }
             }
         }
@@ -172,8 +199,9 @@ impl<'a, F: Fabric> Run<'a, F> {
             .flatten()
             .filter_map(|step| match step {
                 Step::Receive(receive) => Some(*receive),
-                Step::Send(_) => None,
+                Step::Send(_) | Step::GiveUp(_) => None,
             })
+            .filter(|&receive| self.receives[receive].is_one())
             .collect();
         let mut taken: Vec<Option<Receive>> =
             std::mem::take(&mut self.receives).into_iter().map(Some).collect();
@@ -200,9 +228,27 @@ impl<'a, F: Fabric> Run<'a, F> {
     fn receive(&mut self, receive: usize) {
         let receive = &mut self.receives[receive];
         let from = receive.pattern.source.map(|source| Peer(source.0));
-        match self.engines[receive.at].receive(receive.pattern, from, receive.target()) {
+        let engine = &mut self.engines[receive.at];
+        let receiving = match receive.way {
+            Way::Posted | Way::GivenUp => engine.receive(receive.pattern, from, receive.target()),
+            Way::Looking => {
+                let seen = engine.probe(&receive.pattern);
+                let taken = engine.take(&receive.pattern);
+                assert_eq!(taken.as_ref().map(Taken::probed), seen, "seed {}", self.seed);
+                let Some(taken) = taken else { return };
+                engine.receive_matched(taken, receive.target())
+            }
+        };
+        match receiving {
             Receiving::Done(outcome) => receive.outcome = Some(outcome),
             Receiving::Pending(request) => receive.request = Some(request),
+        }
+    }
+
+    fn give_up(&mut self, receive: usize) {
+        let receive = &mut self.receives[receive];
+        if let Some(request) = receive.request {
+            self.engines[receive.at].cancel(request);
         }
     }
 
@@ -273,7 +319,7 @@ impl<'a, F: Fabric> Run<'a, F> {
                 while let Some(found) = self.engines[at].probe(&pattern) {
                     let room = Heap::new(found.bytes);
                     let scattered = found.bytes % 2 == 1;
-                    let mut receive = Receive { at, pattern, room, scattered, request: None, outcome: None };
+                    let mut receive = Receive::new(at, pattern, room, scattered, Way::Looking);
                     match self.engines[at].take(&pattern) {
                         Some(message) => match self.engines[at].receive_matched(message, receive.target()) {
                             Receiving::Done(outcome) => receive.outcome = Some(outcome),
@@ -329,8 +375,9 @@ impl<'a, F: Fabric> Run<'a, F> {
                 }
             }
             for earlier in self.receives[..later].iter().filter(|earlier| earlier.at == receive.at) {
-                let passed_over =
-                    earlier.pattern.matches(&message.envelope) && self.matched(earlier).is_none();
+                let passed_over = earlier.way != Way::GivenUp
+                    && earlier.pattern.matches(&message.envelope)
+                    && self.matched(earlier).is_none();
                 assert!(!passed_over, "seed {}: an older receive was passed over", self.seed);
             }
         }
@@ -378,7 +425,12 @@ fn receive_for(dice: &mut Dice, message: &Message) -> Receive {
     let room =
         if dice.below(6) == 0 { 4 + dice.below(message.data.len() as u64) as usize } else { ROOM_BYTES };
     let scattered = dice.below(3) == 0;
-    Receive { at: message.to, pattern, room: Heap::new(room), scattered, request: None, outcome: None }
+    let way = match dice.below(8) {
+        0 => Way::Looking,
+        1 => Way::GivenUp,
+        _ => Way::Posted,
+    };
+    Receive::new(message.to, pattern, Heap::new(room), scattered, way)
 }
 
 /// splitmix64, as everywhere where a seed must mean the same on every machine.

@@ -356,10 +356,13 @@ impl<F: Fabric> Engine<F> {
         Some(outcome)
     }
 
-    /// What the first message that `pattern` asks for is, if there is one.
+    /// What the first message that `pattern` asks for is, if there is one. One that is still coming in is not told of, and none
+    /// behind it: who is told of a message can take it.
     #[must_use]
     pub fn probe(&self, pattern: &Pattern) -> Option<Probed> {
-        self.core.matching.describe(self.core.matching.find(pattern)?)
+        let found =
+            self.core.matching.find(pattern).filter(|&found| !self.core.matching.is_arriving(found))?;
+        self.core.matching.describe(found)
     }
 
     /// Takes the first message that `pattern` asks for out of matching (MPI 5.0 §3.8.2). A message that is still

@@ -81,7 +81,7 @@ pub(crate) struct Matching {
     waiting: usize,
     /// Memory that unexpected messages cost.
     pub kept_bytes: usize,
-    /// Messages that came before their receive, since the beginning.
+    /// Grows when a message comes before its receive, and when one that came so in pieces is whole.
     pub arrivals: u64,
 }
 
@@ -237,6 +237,7 @@ impl Matching {
         let Some(Some(message)) = self.messages.get_mut(index as usize) else { return };
         if let Body::Arriving { postscript, .. } = message.body {
             message.body = Body::Whole { payload, postscript };
+            self.arrivals += 1;
         }
     }
 

@@ -218,6 +218,24 @@ fn a_taken_message_is_out_of_reach_for_others() {
 }
 
 #[test]
+fn who_is_told_of_a_message_can_take_it() {
+    let network = Network::new(2, Weather { pieces_percent: 100, ..Weather::fair() });
+    let mut pair = engines(&network, 2, Settings::default());
+    let _ = pair[0].send(Peer(1), from_rank(0, 1), bytes(1000), Mode::Standard).unwrap();
+    let (mut in_pieces, mut signs) = (false, 0);
+    while pair[1].probe(&ANY).is_none() {
+        in_pieces |= pair[1].unexpected_contexts().count() > 0;
+        signs = pair[1].signs();
+        assert!(pair[1].take(&ANY).is_none(), "a message that a probe does not see was taken");
+        turn(&mut pair);
+    }
+    assert!(in_pieces, "it came at once, which shows nothing");
+    assert_ne!(pair[1].signs(), signs, "who sleeps until a message comes is not told that it is whole");
+    let probed = pair[1].probe(&ANY);
+    assert_eq!(pair[1].take(&ANY).map(|message| message.probed()), probed);
+}
+
+#[test]
 fn nobody_outside_the_job_can_be_sent_to() {
     let mut pair = fair(2);
     assert!(pair[0].send(Peer(9), from_rank(0, 1), bytes(4), Mode::Standard).is_err());

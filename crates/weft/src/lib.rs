@@ -107,7 +107,7 @@ pub use topology::{
     Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Offset, Placement, Stencil, WEIGHT_MAX,
     Weights, dims_create,
 };
-pub use typed::{FromMessage, Request};
+pub use typed::{Begins, FromMessage, NotBegun, Request};
 
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
 

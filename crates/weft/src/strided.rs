@@ -7,7 +7,7 @@ use crate::communicator::{Communicator, Status};
 use crate::error::{Class, Error, Result};
 use crate::memory::{Datatype, reading, writing};
 use crate::scattered::{Gathered, Scattered};
-use crate::typed::{Begun, Request, check_tag};
+use crate::typed::{Begins, Begun, check_tag};
 use crate::values::{compiled, gathered, refused, spread};
 
 /// Some values of a slice: blocks of them, one every so many (MPI 5.0 §5.1.2, MPI_Type_vector).
@@ -182,31 +182,35 @@ impl Communicator {
         stride: usize,
         to: Rank,
         tag: i32,
-    ) -> Result<Request<T>> {
-        check_tag(tag)?;
-        let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
-        let gathered = Gathered::new(&datatype, 1, reading(&values))?;
-        let sending = self.start_send_gathered(&gathered, to, tag, Mode::Standard)?;
-        Ok(self.begun(values, Begun::Send(sending, to, tag)))
+    ) -> Begins<T> {
+        self.begin_on(values, |values| {
+            check_tag(tag)?;
+            let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+            let gathered = Gathered::new(&datatype, 1, reading(values))?;
+            let sending = self.start_send_gathered(&gathered, to, tag, Mode::Standard)?;
+            Ok(Begun::Send { sending, to, tag, keeps: None })
+        })
     }
 
     /// Begins to receive values to places of a vector that stand apart, as [`StridedMut::new`] has them. The vector comes back
     /// with all its values; what lies between the places stays. See [`Communicator::isend_strided`].
     ///
     /// # Errors
-    /// As [`StridedMut::new`] and [`Communicator::ireceive`].
+    /// As [`StridedMut::new`] and [`Communicator::ireceive`]; the vector comes back with the error, and
+    /// [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the receive fails later.
     pub fn ireceive_strided<T: Datatype>(
         &self,
-        mut values: Vec<T>,
+        values: Vec<T>,
         block: usize,
         stride: usize,
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
-    ) -> Result<Request<T>> {
-        let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
-        let scattered = Scattered::new(&datatype, 1, writing(&mut values))?;
-        let target = Target::Scattered(Box::new(scattered));
-        let receiving = self.start_receive(target, from.into(), tag.into())?;
-        Ok(self.begun(values, Begun::Spread(receiving)))
+    ) -> Begins<T> {
+        self.begin_on(values, |values| {
+            let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+            let scattered = Scattered::new(&datatype, 1, writing(values))?;
+            let target = Target::Scattered(Box::new(scattered));
+            Ok(Begun::Spread(self.start_receive(target, from.into(), tag.into())?))
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! Operations on slices and vectors of values: the communicator as a Rust program sees it.
 
+use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use crate::communicator::{Communicator, Status};
 use crate::error::{Class, Error, Result};
 use crate::future::{forget, wake_later};
 use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
-use crate::values::{Growing, Landing, inbound, outbound, values_in};
+use crate::values::{Growing, Landing, Outbound, inbound, outbound, values_in};
 
 impl Communicator {
     /// Sends `values` to a rank; returns when they are on their way (MPI 5.0 §3.2).
@@ -114,19 +115,13 @@ impl Communicator {
     /// Begins to send a vector, which comes back when it is sent.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
-    pub fn isend<T: Datatype>(&self, values: Vec<T>, to: Rank, tag: i32) -> Result<Request<T>> {
-        check_tag(tag)?;
-        let outbound = outbound(&values)?;
-        let state = match self.start_send(outbound.payload, to, tag, Mode::Standard)? {
-            Sending::Done => State::Over(Outcome::sent()),
-            Sending::Pending(id) => State::Under(id),
-        };
-        Ok(Request {
-            communicator: self.clone(),
-            values,
-            state,
-            way: Way::Out { to, tag, _keeps: outbound.keeps },
+    /// As [`Communicator::send`]; the vector comes back with the error.
+    pub fn isend<T: Datatype>(&self, values: Vec<T>, to: Rank, tag: i32) -> Begins<T> {
+        self.begin_on(values, |values| {
+            check_tag(tag)?;
+            let Outbound { payload, keeps } = outbound(values)?;
+            let sending = self.start_send(payload, to, tag, Mode::Standard)?;
+            Ok(Begun::Send { sending, to, tag, keeps })
         })
     }
 
@@ -183,19 +178,28 @@ impl Communicator {
         Ok(Request { communicator: self.clone(), values: Vec::new(), state, way: Way::Growing(growing) })
     }
 
-    /// Begins to send or receive something that `values` own.
-    pub(crate) fn begun<T: Datatype>(&self, values: Vec<T>, begun: Begun) -> Request<T> {
+    /// Begins something on values that the request owns from now on; where it cannot be begun, they come back.
+    pub(crate) fn begin_on<T: Datatype>(
+        &self,
+        mut values: Vec<T>,
+        begin: impl FnOnce(&mut [T]) -> Result<Begun>,
+    ) -> Begins<T> {
+        let begun = match begin(&mut values) {
+            Ok(begun) => begun,
+            Err(error) => return Err(NotBegun { error, values }),
+        };
         let (state, way) = match begun {
-            Begun::Send(Sending::Done, to, tag) => {
-                (State::Over(Outcome::sent()), Way::Out { to, tag, _keeps: None })
-            }
-            Begun::Send(Sending::Pending(id), to, tag) => {
-                (State::Under(id), Way::Out { to, tag, _keeps: None })
+            Begun::Send { sending, to, tag, keeps } => {
+                let state = match sending {
+                    Sending::Done => State::Over(Outcome::sent()),
+                    Sending::Pending(id) => State::Under(id),
+                };
+                (state, Way::Out { to, tag, _keeps: keeps })
             }
             Begun::Spread(Receiving::Done(outcome)) => (State::Over(outcome), Way::Spread),
             Begun::Spread(Receiving::Pending(id)) => (State::Under(id), Way::Spread),
         };
-        Request { communicator: self.clone(), values, state, way }
+        Ok(Request { communicator: self.clone(), values, state, way })
     }
 
     /// Receives a message into nothing: who sends it does not wait for ever, whatever its length.
@@ -404,10 +408,42 @@ pub struct Request<T: Datatype> {
     way: Way<T>,
 }
 
+/// What comes of an operation that is to own a vector: the request, or the vector with the reason.
+pub type Begins<T> = std::result::Result<Request<T>, NotBegun<T>>;
+
+/// Why an operation could not be begun, and the vector that it was to own. `?` makes the error of it where that is all that
+/// is wanted.
+pub struct NotBegun<T> {
+    /// What went wrong.
+    pub error: Error,
+    /// The values, as they were.
+    pub values: Vec<T>,
+}
+
+impl<T> From<NotBegun<T>> for Error {
+    fn from(not_begun: NotBegun<T>) -> Error {
+        not_begun.error
+    }
+}
+
+impl<T> fmt::Debug for NotBegun<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotBegun").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for NotBegun<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for NotBegun<T> {}
+
 /// An operation that was begun on values that the request is to own.
 pub(crate) enum Begun {
-    /// A send, to whom and under which tag.
-    Send(Sending, Rank, i32),
+    /// A send, to whom and under which tag, with what is packed where the values have gaps.
+    Send { sending: Sending, to: Rank, tag: i32, keeps: Option<Heap> },
     /// A receive to places among the values.
     Spread(Receiving),
 }
@@ -434,40 +470,71 @@ impl<T: Datatype> Request<T> {
     /// places of.
     ///
     /// # Errors
-    /// [`Class::Truncated`], or that the peer is gone.
-    pub fn wait(mut self) -> Result<(Vec<T>, Status)> {
+    /// [`Class::Truncated`], or that the peer is gone. The vector is dropped then; [`Request::wait_with_values`] keeps it.
+    pub fn wait(self) -> Result<(Vec<T>, Status)> {
+        let (values, ended) = self.wait_with_values();
+        ended.map(|status| (values, status))
+    }
+
+    /// Waits, and gives the vector back also where the operation has failed: that of a send as it was, that of a receive with
+    /// what has come of the message, among whatever stood there before. As a future a request that has failed keeps its
+    /// vector until then.
+    ///
+    /// ```
+    /// use weft::{Class, Config, Rank, run_threads};
+    ///
+    /// run_threads(2, &Config::default(), |session| {
+    ///     let world = session.world();
+    ///     let other = Rank(1 - world.rank().0);
+    ///     // Six values come for the four places in the first two columns of a matrix.
+    ///     let receive = world.ireceive_strided(vec![-1, -2, -3, -4, -5, -6], 2, 3, other, 0)?;
+    ///     world.send(&[10, 20, 30, 40, 50, 60], other, 0)?;
+    ///     let (matrix, ended) = receive.wait_with_values();
+    ///     assert_eq!(ended.unwrap_err().class, Class::Truncated);
+    ///     assert_eq!((matrix[2], matrix[5]), (-3, -6));
+    ///     Ok::<_, weft::Error>(())
+    /// })?
+    /// .into_iter()
+    /// .collect::<Result<(), _>>()?;
+    /// # Ok::<(), weft::Error>(())
+    /// ```
+    pub fn wait_with_values(mut self) -> (Vec<T>, Result<Status>) {
         if let State::Under(id) = self.state {
             self.state = State::Over(self.communicator.wait(id));
         }
-        self.conclude()
+        match self.conclude() {
+            Ok((values, status)) => (values, Ok(status)),
+            Err(error) => (std::mem::take(&mut self.values), Err(error)),
+        }
     }
 
-    /// What a request that is over gives.
+    /// What a request that is over gives. One that has failed says so again when it is asked again.
     fn conclude(&mut self) -> Result<(Vec<T>, Status)> {
-        let State::Over(outcome) = std::mem::replace(&mut self.state, State::Taken) else {
+        let State::Over(outcome) = &self.state else {
             return Err(Error::new(Class::Request, "the request has given its values before"));
         };
-        let mut values = std::mem::take(&mut self.values);
-        match &self.way {
+        let status = match &self.way {
             Way::Out { to, tag, .. } => {
-                self.communicator.conclude_send(&outcome, *to, *tag)?;
-                let status =
-                    Status { source: self.communicator.rank(), tag: *tag, bytes: 0, cancelled: false };
-                Ok((values, status))
+                self.communicator.conclude_send(outcome, *to, *tag)?;
+                Status { source: self.communicator.rank(), tag: *tag, bytes: 0, cancelled: false }
             }
             Way::In(landing) => {
-                let status = self.communicator.checked(&outcome)?;
-                landing.land(&mut values, status.bytes)?;
-                values.truncate(status.bytes / value_bytes::<T>());
-                Ok((values, status))
+                let received = self.communicator.conclude_receive(outcome);
+                landing.land(&mut self.values, received.status.bytes)?;
+                let status = received.error.map_or(Ok(received.status), Err)?;
+                self.values.truncate(status.bytes / value_bytes::<T>());
+                status
             }
-            Way::Spread => Ok((values, self.communicator.checked(&outcome)?)),
+            Way::Spread => self.communicator.checked(outcome)?,
             Way::Growing(growing) => {
-                let status = self.communicator.checked(&outcome)?;
+                let status = self.communicator.checked(outcome)?;
                 let place = || self.communicator.place().to_string();
-                Ok((growing.take(values_in::<T>(status.bytes, place)?)?, status))
+                self.values = growing.take(values_in::<T>(status.bytes, place)?)?;
+                status
             }
-        }
+        };
+        self.state = State::Taken;
+        Ok((std::mem::take(&mut self.values), status))
     }
 
     /// Makes one turn of progress; true when [`Request::wait`] would not wait.

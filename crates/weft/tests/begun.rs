@@ -104,6 +104,42 @@ fn values_that_stand_apart_go_and_come_while_something_else_is_done() {
         assert!(row.iter().eq(Strided::new(&matrix, 2, 10).unwrap().iter()));
         send.wait().unwrap();
         let overlap = world.isend_strided(vec![0u8; 9], 3, 2, other, 0).err();
-        assert_eq!(overlap.map(|error| error.class), Some(Class::Argument));
+        let overlap = overlap.map(|not_begun| (not_begun.error.class, not_begun.values));
+        assert_eq!(overlap, Some((Class::Argument, vec![0; 9])));
+    });
+}
+
+#[test]
+fn a_vector_comes_back_also_where_nothing_comes_of_it() {
+    on_each_fabric(2, |session| {
+        let world = session.world();
+        let other = Rank(1 - world.rank().0);
+        let matrix: Vec<u32> = (0..12).collect();
+        // It cannot be begun.
+        let nobody = Rank(7);
+        let receive = world.ireceive_strided(matrix.clone(), 1, 4, nobody, 1).err().unwrap();
+        let send = world.isend(matrix.clone(), nobody, 1).err().unwrap();
+        let column = world.isend_strided(matrix.clone(), 1, 4, other, -1).err().unwrap();
+        assert_eq!(
+            [receive.error.class, send.error.class, column.error.class],
+            [Class::Rank, Class::Rank, Class::Tag]
+        );
+        assert!([receive.values, send.values, column.values].iter().all(|values| *values == matrix));
+        // It fails later: what has a place is there, and all between the places is as it was.
+        for long in [5, 5000] {
+            let mut receive = world.ireceive_strided(matrix.clone(), 1, 4, other, 2).unwrap();
+            let whole = world.ireceive::<u32>(3, other, 3).unwrap();
+            world.isend(vec![77u32; long], other, 2).unwrap().wait().unwrap();
+            world.isend(vec![77u32; long], other, 3).unwrap().wait().unwrap();
+            if long == 5 {
+                // A future that has failed says so again, and has its vector still.
+                assert_eq!(block_on(&mut receive).unwrap_err().class, Class::Truncated);
+            }
+            let (came, ended) = receive.wait_with_values();
+            assert_eq!(ended.unwrap_err().class, Class::Truncated);
+            assert_eq!(came, [77, 1, 2, 3, 77, 5, 6, 7, 77, 9, 10, 11]);
+            let (came, ended) = whole.wait_with_values();
+            assert_eq!((came, ended.unwrap_err().class), (vec![77; 3], Class::Truncated));
+        }
     });
 }

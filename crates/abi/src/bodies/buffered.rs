@@ -33,10 +33,11 @@ pub(crate) struct Attached {
     bytes: i64,
     /// For messages that are just being sent.
     reserved_bytes: i64,
-    under_way: Vec<Buffered>,
+    under_way: Vec<Arc<Buffered>>,
 }
 
-/// A message whose copy is still needed.
+/// A message whose copy is still needed. The buffer has it until it is gone, and so has every flush that began before; its
+/// request ends when nobody has it any more.
 pub(crate) struct Buffered {
     pub comm: Communicator,
     pub id: RequestId,
@@ -53,12 +54,10 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
-    /// The object that it was attached to is gone; its messages go on, and their copies are needed until then.
+impl Drop for Buffered {
+    /// Where the object is gone that the buffer was attached to, messages may still go on, and need their copies until then.
     fn drop(&mut self) {
-        for message in self.under_way.drain(..) {
-            let _ = message.comm.wait(message.id);
-        }
+        let _ = self.comm.wait(self.id);
     }
 }
 
@@ -73,15 +72,12 @@ fn reap(process: &Process, slot: &Slot) {
     }
     // The slot is not held meanwhile: progress takes its time, and other threads may send.
     let over: Vec<RequestId> = process.ready(&ids).into_iter().filter_map(|place| ids[place]).collect();
-    // Whoever takes a message out of the list ends its request, and nobody else: another thread may be waiting in
-    // MPI_Buffer_flush for those that it has taken.
-    let gone: Vec<Buffered> = match &mut *lock(slot) {
+    // What is taken out is dropped when the slot is not held any more, since that may end its request.
+    let gone: Vec<Arc<Buffered>> = match &mut *lock(slot) {
         Some(attached) => attached.under_way.extract_if(.., |message| over.contains(&message.id)).collect(),
         None => return,
     };
-    for message in gone {
-        let _ = process.end(message.id);
-    }
+    drop(gone);
 }
 
 /// Lends a buffer of `size` bytes. `MPI_BUFFER_AUTOMATIC` as buffer sets no limit (MPI 4.1).
@@ -125,16 +121,26 @@ unsafe fn detach(slot: &Slot, buffer_addr: *mut c_void, size: CountOut) -> Resul
 /// Waits until all buffered messages are gone; nothing happens where no buffer is attached.
 fn flush(slot: &Slot) -> Result<()> {
     let mut result = Ok(());
-    for message in take_under_way(slot) {
-        let outcome = message.comm.wait(message.id);
+    let messages = under_way(slot);
+    for message in &messages {
+        let process = message.comm.process();
+        process.wait_here(message.id);
         // Whom it was for is not kept: a failure names the communicator.
-        result = result.and(message.comm.conclude_send(&outcome, message.comm.rank(), 0));
+        let ended = process.peek(message.id);
+        result = result.and(
+            ended.map_or(Ok(()), |outcome| message.comm.conclude_send(&outcome, message.comm.rank(), 0)),
+        );
+    }
+    if let Some(message) = messages.first() {
+        reap(message.comm.process(), slot);
     }
     result
 }
 
-fn take_under_way(slot: &Slot) -> Vec<Buffered> {
-    lock(slot).as_mut().map(|attached| std::mem::take(&mut attached.under_way)).unwrap_or_default()
+/// The messages that are buffered now, which the buffer still has: others that flush it wait for them, too, and they take its
+/// room, until they are gone.
+fn under_way(slot: &Slot) -> Vec<Arc<Buffered>> {
+    lock(slot).as_ref().map(|attached| attached.under_way.clone()).unwrap_or_default()
 }
 
 /// A request that is over when the messages are gone that are buffered now.
@@ -145,7 +151,7 @@ unsafe fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: *mut MPI_
     // SAFETY: the caller's promise is handed on.
     let place = unsafe { Place::new(request, "request")? };
     reap(runtime.process(), slot);
-    let under_way = take_under_way(slot);
+    let under_way = under_way(slot);
     place.set(match under_way.is_empty() {
         true => SENT,
         false => runtime.adopt_request(RequestObject::Flush(under_way))?,
@@ -374,7 +380,8 @@ fn buffer(
         }
         match (sending?, &mut *attached) {
             (Sending::Pending(id), Some(attached)) => {
-                attached.under_way.push(Buffered { comm, id, _copy: copy, cost_bytes });
+                let message = Buffered { comm, id, _copy: copy, cost_bytes };
+                attached.under_way.push(Arc::new(message));
                 None
             }
             (Sending::Done, _) => None,

@@ -251,8 +251,8 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
     })
 }
 
-/// Takes a communicator's handle away from it. It lingers as long as receives are under way in it that only the engine
-/// knows of.
+/// Takes a communicator's handle away from it. It lingers as long as operations are under way in it, since its error handler is
+/// told where they fail (MPI 5.0 §7.4.3).
 pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     let mut objects = runtime.objects();
     let Some(object) = objects.comms.remove(handle.value()) else {
@@ -269,7 +269,10 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
 /// Drops what need not linger any more, each when nothing is held.
 fn let_go(runtime: &'static Runtime) {
     let lingering = runtime.objects().lingering.clone();
-    for (handle, object) in lingering.into_iter().filter(|(_, object)| !object.comm.lends()) {
+    for (handle, object) in lingering {
+        if object.comm.lends() || runtime.objects().are_errors_told_to(handle) {
+            continue;
+        }
         let mut objects = runtime.objects();
         let place = objects.lingering.iter().position(|(other, _)| *other == handle);
         let gone = place.map(|place| objects.lingering.swap_remove(place));

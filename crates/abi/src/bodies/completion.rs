@@ -124,7 +124,7 @@ fn wait_taken(object: RequestObject) -> Ended {
         }
         // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
         RequestObject::Flush(messages) => {
-            messages.iter().for_each(|message| drop(message.comm.wait(message.id)));
+            messages.iter().for_each(|message| message.comm.process().wait_here(message.id));
             Ended::NOTHING
         }
         RequestObject::Exchange { .. } => {

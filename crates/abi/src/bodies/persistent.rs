@@ -87,6 +87,11 @@ impl Plan {
 }
 
 impl Persistent {
+    /// Whose error handler is told where it fails.
+    pub(crate) fn errors_to(&self) -> MPI_Comm {
+        self.errors_to
+    }
+
     /// What is under way.
     pub(crate) fn under_way(&self) -> Option<&RequestObject> {
         match &self.stage {

@@ -136,12 +136,7 @@ pub unsafe fn mpi_status_set_elements(
     count: MPI_Count,
 ) -> c_int {
     call("MPI_Status_set_elements", Target::World, |runtime| {
-        let datatype = resolve(runtime, datatype)?;
-        let bytes = match datatype.elements() {
-            0 => Some(0),
-            elements => count.checked_mul(datatype.size()).map(|bytes| bytes / elements),
-        };
-        let Some(bytes) = bytes.filter(|_| count >= 0) else {
+        let Some(bytes) = resolve(runtime, datatype)?.bytes_of_elements(count) else {
             return Err(Error::new(Class::Count, format!("the count is {count}")));
         };
         // SAFETY: the program's promise is handed on.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Mutex;
 
-use datatype::Pair;
+use datatype::{Pair, Predefined};
 
 use crate::bodies::datatype_contents::{Form, Made, Part};
-use crate::bodies::datatypes::{adopt_permanent, predefined, refused, resolve};
+use crate::bodies::datatypes::{adopt_permanent, meaning, predefined, refused, resolve};
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -50,7 +50,8 @@ fn unnamed(
     value: MPI_Datatype,
     index: MPI_Datatype,
 ) -> weft::Result<MPI_Datatype> {
-    let pair = predefined(value).zip(predefined(index)).and_then(|(value, index)| Pair::new(value, index));
+    let number = |handle| predefined(handle).or_else(|| of_fortran(runtime, handle));
+    let pair = number(value).zip(number(index)).and_then(|(value, index)| Pair::new(value, index));
     let Some(pair) = pair else { return Ok(MPI_DATATYPE_NULL) };
     let mut unnamed = lock(&UNNAMED);
     let key = (value.value(), index.value());
@@ -62,6 +63,14 @@ fn unnamed(
     let handle = adopt_permanent(runtime, pair.datatype().map_err(refused)?, made, Meaning::Pair(pair))?;
     unnamed.insert(key, handle.value());
     Ok(handle)
+}
+
+/// What a datatype stands for that was asked for by precision and range, which is predefined, too.
+fn of_fortran(runtime: &'static Runtime, handle: MPI_Datatype) -> Option<Predefined> {
+    match meaning(runtime, handle)? {
+        Meaning::Number(predefined) => Some(predefined),
+        Meaning::Pair(_) => None,
+    }
 }
 
 /// Values, indices, and the datatypes of both together.
@@ -79,10 +88,8 @@ const PAIRS: [(MPI_Datatype, MPI_Datatype, MPI_Datatype); 9] = [
 
 #[cfg(test)]
 mod tests {
-    use datatype::Predefined;
-
     use super::*;
-    use crate::bodies::datatypes::meaning;
+    use crate::bodies::fortran_types::mpi_type_create_f90_real;
     use crate::bodies::testing;
 
     #[test]
@@ -110,5 +117,13 @@ mod tests {
         assert_eq!(meaning(runtime, unnamed), pair);
         assert_eq!(meaning(runtime, MPI_DOUBLE_INT), None);
         assert_eq!(find(MPI_DATATYPE_NULL, MPI_INT), Err(MPI_ERR_TYPE));
+        let mut real = MPI_DATATYPE_NULL;
+        // SAFETY: a writable place.
+        assert_eq!(unsafe { mpi_type_create_f90_real(15, 300, &raw mut real) }, MPI_SUCCESS);
+        let of_real = find(real, MPI_LONG).expect("both have an order");
+        let pair = Pair::new(Predefined::Real8, Predefined::Long).map(Meaning::Pair);
+        assert_eq!(meaning(runtime, of_real), pair);
+        assert_eq!(find(real, real), Ok(MPI_DATATYPE_NULL));
+        assert_eq!(find(of_real, MPI_INT), Ok(MPI_DATATYPE_NULL));
     }
 }
