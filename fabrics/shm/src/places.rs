@@ -329,6 +329,9 @@ mod tests {
         let first = course.begin();
         assert!((0..8).all(|ahead| !members[0].has(&memory, 1, first.wrapping_add(ahead))));
         course.heard_all();
-        assert!(course.has_room(first.wrapping_add(3)) && !course.has_room(first.wrapping_add(4)));
+        assert!(
+            course.has_room(first.wrapping_add(BOARD_DEPTH - 1))
+                && !course.has_room(first.wrapping_add(BOARD_DEPTH))
+        );
     }
 }
