@@ -216,7 +216,7 @@ mod tests {
     fn both_ends_of_a_pair_decide_alike() {
         for size in 2..=Board::MEMBERS_MAX {
             let whats = |rank: u32, root: u32| {
-                let in_place = rank % 2 == 0;
+                let in_place = rank.is_multiple_of(2);
                 [
                     Uneven::Gather { root: Rank(root), in_place },
                     Uneven::Scatter { root: Rank(root), in_place },
