@@ -133,6 +133,94 @@ static void alltoall(MPI_Comm comm, unsigned round) {
     SAME(in[(size_t)size * bytes], 0);
 }
 
+/* What one rank gives another in the operations with lists: pairs know their own lengths alone, so some go by lines and others
+ * by messages at a time. Backwards at even ranks, and with a gap of a byte behind each. */
+static int pair_bytes(int from, int to, const size_t *lengths) { return (int)lengths[(from * 3 + to * 5) % 4]; }
+
+struct list {
+    int counts[16], places[16], end;
+};
+
+static struct list list_of(const size_t *lengths, int gives) {
+    struct list list = {.end = 0};
+    for (int i = 0; i < size; i++) {
+        int other = rank % 2 ? i : size - 1 - i;
+        list.counts[other] = gives ? pair_bytes(rank, other, lengths) : pair_bytes(other, rank, lengths);
+        list.places[other] = list.end;
+        list.end += list.counts[other] + 1;
+    }
+    return list;
+}
+
+static void any_lengths(size_t lengths[4]) {
+    for (int i = 0; i < 4; i++) lengths[i] = any_length();
+    if (draw(2)) lengths[1] = lengths[2] = lengths[3] = lengths[0];
+}
+
+static void gatherv(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST], all[16 * (MOST + 1)];
+    int root = (int)draw((unsigned)size), at_root = rank == root, in_place = (int)draw(2) && at_root;
+    size_t lengths[4];
+    any_lengths(lengths);
+    struct list list = {.end = 0};
+    for (int from = size; at_root && from-- > 0; list.end += list.counts[from] + 1) {
+        list.counts[from] = pair_bytes(from, root, lengths);
+        list.places[from] = list.end;
+    }
+    int bytes = pair_bytes(rank, root, lengths);
+    memset(all, 0, sizeof all);
+    put(in_place ? all + list.places[rank] : mine, rank, round, (size_t)bytes);
+    maybe_late();
+    OK(MPI_Gatherv(in_place ? MPI_IN_PLACE : mine, bytes, MPI_BYTE, at_root ? all : NULL, list.counts, list.places,
+                   MPI_BYTE, root, comm));
+    for (int from = 0; from < size && at_root; from++) {
+        found(all + list.places[from], from, round, (size_t)list.counts[from]);
+        SAME(all[list.places[from] + list.counts[from]], 0);
+    }
+}
+
+static void scatterv(MPI_Comm comm, unsigned round) {
+    static unsigned char mine[MOST + 1], all[16 * (MOST + 1)];
+    int root = (int)draw((unsigned)size), at_root = rank == root, in_place = (int)draw(2) && at_root;
+    size_t lengths[4];
+    any_lengths(lengths);
+    struct list list = at_root ? list_of(lengths, 1) : (struct list){.end = 0};
+    int bytes = pair_bytes(root, rank, lengths);
+    memset(mine, 0, sizeof mine);
+    for (int to = 0; to < size && at_root; to++)
+        put(all + list.places[to], between(root, to), round, (size_t)list.counts[to]);
+    maybe_late();
+    OK(MPI_Scatterv(at_root ? all : NULL, list.counts, list.places, MPI_BYTE, in_place ? MPI_IN_PLACE : mine, bytes, MPI_BYTE,
+                    root, comm));
+    if (!in_place) found(mine, between(root, rank), round, (size_t)bytes);
+    SAME(mine[in_place ? 0 : bytes], 0);
+}
+
+/* In place, what goes to a rank is as long as what comes from it. */
+static void alltoallv(MPI_Comm comm, unsigned round) {
+    static unsigned char out[16 * (MOST + 1)], in[16 * (MOST + 1)];
+    MPI_Datatype types[16];
+    int in_place = (int)draw(2), with_types = (int)draw(2);
+    size_t lengths[4];
+    any_lengths(lengths);
+    if (in_place) lengths[1] = lengths[2] = lengths[3] = lengths[0];
+    struct list sends = list_of(lengths, 1), receives = list_of(lengths, 0);
+    memset(in, 0, sizeof in);
+    for (int to = 0; to < size; to++) {
+        types[to] = MPI_BYTE;
+        put(in_place ? in + receives.places[to] : out + sends.places[to], between(rank, to), round, (size_t)sends.counts[to]);
+    }
+    const void *given = in_place ? MPI_IN_PLACE : out;
+    maybe_late();
+    if (with_types)
+        OK(MPI_Alltoallw(given, sends.counts, sends.places, types, in, receives.counts, receives.places, types, comm));
+    else OK(MPI_Alltoallv(given, sends.counts, sends.places, MPI_BYTE, in, receives.counts, receives.places, MPI_BYTE, comm));
+    for (int from = 0; from < size; from++) {
+        found(in + receives.places[from], between(from, rank), round, (size_t)receives.counts[from]);
+        SAME(in[receives.places[from] + receives.counts[from]], 0);
+    }
+}
+
 /* x -> a x + b, modulo a prime: composed in another order they are another function. */
 struct line {
     int64_t a, b;
@@ -274,7 +362,7 @@ static void barrier(MPI_Comm comm) {
 }
 
 static void any_operation(MPI_Comm comm, unsigned round) {
-    switch (draw(13)) {
+    switch (draw(16)) {
     case 0: return barrier(comm);
     case 1: return allgather(comm, round);
     case 2: return allreduce_in_order(comm, round);
@@ -286,6 +374,9 @@ static void any_operation(MPI_Comm comm, unsigned round) {
     case 8: return scan_in_order(comm, round);
     case 9: return reduce_scatter(comm, round);
     case 10: return sums_rounding(comm, round);
+    case 11: return gatherv(comm, round);
+    case 12: return scatterv(comm, round);
+    case 13: return alltoallv(comm, round);
     default: return bcast(comm, round);
     }
 }

@@ -75,6 +75,82 @@ static void data(int count) {
     OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* How many elements one rank gives the other, or itself, in the operations with lists. */
+static int length(int from, int to, int count) { return count == 0 ? 0 : (count >> from) + to; }
+
+/* Lists of the lengths that this rank gives or gets, the other's first, with a gap behind each. */
+static void lay_out(int count, int gives, int lengths[2], int places[2]) {
+    for (int i = 0, end = 0; i < 2; i++) {
+        int at = i == 0 ? other : rank;
+        lengths[at] = gives ? length(rank, at, count) : length(at, rank, count);
+        places[at] = end;
+        end += lengths[at] + 1;
+    }
+}
+
+static void lists(int count) {
+    static int mine[2 * MOST + 8], all[2 * MOST + 8];
+    int gives[2], from_places[2], gets[2], to_places[2];
+    section("alltoallv");
+    lay_out(count, 1, gives, from_places);
+    lay_out(count, 0, gets, to_places);
+    memset(all, 0, sizeof all);
+    for (int to = 0; to < 2; to++) give(mine + from_places[to], gives[to]);
+    maybe_late();
+    OK(MPI_Alltoallv(mine, gives, from_places, type(), all, gets, to_places, type(), MPI_COMM_WORLD));
+    for (int from = 0; from < 2; from++) {
+        expect(all + to_places[from], from, gets[from]);
+        SAME(all[to_places[from] + gets[from]], 0);
+    }
+    section("allgatherv");
+    for (int from = 0; from < 2; from++) gets[from] = length(from, 1, count), to_places[from] = from * (MOST + 2);
+    memset(all, 0, sizeof all);
+    give(mine, gets[rank]);
+    maybe_late();
+    OK(MPI_Allgatherv(mine, gets[rank], type(), all, gets, to_places, type(), MPI_COMM_WORLD));
+    for (int from = 0; from < 2; from++) {
+        expect(all + to_places[from], from, gets[from]);
+        SAME(all[to_places[from] + gets[from]], 0);
+    }
+    for (int root = 0; root < 2; root++) {
+        /* What is said of all blocks means nothing but at the root. */
+        int here = rank == root;
+        section("gatherv");
+        for (int from = 0; from < 2; from++) gets[from] = length(from, root, count), to_places[from] = (1 - from) * (MOST + 2);
+        memset(all, 0, sizeof all);
+        give(mine, gets[rank]);
+        maybe_late();
+        OK(MPI_Gatherv(mine, gets[rank], type(), here ? all : NULL, here ? gets : NULL, here ? to_places : NULL,
+                       here ? type() : MPI_DATATYPE_NULL, root, MPI_COMM_WORLD));
+        for (int from = 0; from < 2 && here; from++) {
+            expect(all + to_places[from], from, gets[from]);
+            SAME(all[to_places[from] + gets[from]], 0);
+        }
+        section("scatterv");
+        int bytes = length(root, rank, count);
+        lay_out(count, 1, gives, from_places);
+        for (int to = 0; to < 2; to++) give(mine + from_places[to], gives[to]);
+        memset(all, 0, sizeof all);
+        maybe_late();
+        OK(MPI_Scatterv(here ? mine : NULL, here ? gives : NULL, here ? from_places : NULL, here ? type() : MPI_DATATYPE_NULL,
+                        all, bytes, type(), root, MPI_COMM_WORLD));
+        expect(all, root, bytes);
+        SAME(all[bytes], 0);
+    }
+}
+
+/* Blocks of two lengths. */
+static void reduce_scatter_listed(int count, MPI_Op op, int in_place) {
+    int mine[2 * MOST], got[2 * MOST] = {0}, counts[2] = {count, count / 3}, first = rank * count;
+    section("reduce_scatter");
+    give(mine, counts[0] + counts[1]);
+    if (in_place) memcpy(got, mine, sizeof got);
+    maybe_late();
+    OK(MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : mine, got, counts, MPI_INT, op, MPI_COMM_WORLD));
+    for (int i = 0; i < counts[rank]; i++) SAME(got[i], value(0, first + i) + value(1, first + i));
+    for (int i = counts[rank]; i < counts[0] + counts[1]; i++) SAME(got[i], in_place ? mine[i] : 0);
+}
+
 static void chain(void *left, void *right, int *count, MPI_Datatype *datatype) {
     (void)datatype;
     for (int i = 0; i < *count; i++) ((int *)right)[i] += ((int *)left)[i];
@@ -115,6 +191,7 @@ static void reductions(int count, MPI_Op sum) {
     for (int in_place = 0; in_place < 2; in_place++) {
         scans(count, op, in_place);
         reduce_scatter(count, op, in_place);
+        reduce_scatter_listed(count, op, in_place);
         section("allreduce");
         give(mine, count);
         memcpy(got, mine, sizeof got);
@@ -153,6 +230,17 @@ static void wrong(void) {
             STRICT_CLASS(MPI_Allgather(in, count, MPI_INT, in + 20, count, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
         }
     }
+    section("lists that do not fit");
+    for (int late = 0; late < 2; late++) {
+        for (int longer = 0; longer < 2; longer++) {
+            /* What comes from the other is another length than what it gives. */
+            int gives[] = {3, 3}, gets[] = {3, 3}, places[] = {0, 10};
+            gets[other] = longer ? 6 : 2;
+            if (rank == late) nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+            STRICT_CLASS(MPI_Alltoallv(in, gives, places, MPI_INT, in + 20, gets, places, MPI_INT, MPI_COMM_WORLD),
+                         MPI_ERR_TRUNCATE);
+        }
+    }
     STRICT_CLASS(MPI_Gather(in, 1, MPI_INT, in + 20, 1, MPI_INT, 2, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Scatter(in, 1, MPI_INT, in + 20, 1, MPI_INT, -3, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Scan(in, in + 20, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);
@@ -176,6 +264,7 @@ int main(int argc, char **argv) {
         int counts[] = {0, 1, 2, 16, 1000, MOST};
         for (int i = 0; i < 6; i++) {
             data(counts[i]);
+            lists(counts[i]);
             reductions(counts[i], sum);
         }
     }

@@ -207,7 +207,7 @@ fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Inco
 }
 
 /// Memory for a packed message, to be written before it is read.
-fn pooled(bytes: usize) -> Heap {
+pub(crate) fn pooled(bytes: usize) -> Heap {
     thread_local! {
         static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
     }

@@ -4,14 +4,14 @@
 //! elsewhere they are packed into memory of ours before, and unpacked after.
 
 use std::ffi::c_void;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use datatype::Datatype;
 use weft::claims::{Heap, Payload, UserMemory};
 use weft::collectives::Block;
 use weft::{Class, Error, Result};
 
-use crate::arguments::bytes_of;
+use crate::arguments::{bytes_of, pooled};
 use crate::objects::Type;
 
 /// Some elements of a buffer, meant for or coming from one rank.
@@ -58,7 +58,7 @@ pub(crate) struct Input {
     /// Where each piece stands in `payload`.
     pub blocks: Blocks,
     /// Keeps packed data of ours.
-    _keeps: Option<Heap>,
+    keeps: Option<Heap>,
 }
 
 impl Output {
@@ -77,7 +77,7 @@ impl Output {
         // SAFETY: the caller's promise is handed on.
         let places = unsafe { places(buffer, pieces)? };
         let blocks = behind_each_other(pieces)?;
-        let packed = Heap::new(blocks.iter().map(|block| block.bytes).sum());
+        let packed = pooled(blocks.iter().map(|block| block.bytes).sum());
         if loaded {
             for (place, block) in places.iter().zip(&*blocks) {
                 let mut into = packed.memory().part(block.offset, block.bytes);
@@ -128,15 +128,78 @@ impl Input {
         if extent.dense {
             // SAFETY: as in `Output::new`.
             let payload = unsafe { Payload::claim(extent.start(buffer.cast_mut()), extent.bytes) };
-            return Ok(Input { payload, blocks: extent.blocks, _keeps: None });
+            return Ok(Input { payload, blocks: extent.blocks, keeps: None });
         }
         // SAFETY: the caller's promise is handed on; an output that is only packed and never finished reads only.
         let loaded = unsafe { Output::new(buffer.cast_mut(), pieces, true)? };
         let keeps = loaded.scattered.map(|scattered| scattered.packed);
         // SAFETY: the input keeps what is packed, and the operation keeps the input.
         let payload = unsafe { loaded.memory.reading() };
-        Ok(Input { payload, blocks: loaded.blocks, _keeps: keeps })
+        Ok(Input { payload, blocks: loaded.blocks, keeps })
     }
+
+    /// Whether what is given stands apart from where something is gotten, as it must (MPI 5.0 §6.1): these are the two buffers
+    /// that they were made of.
+    #[inline]
+    pub(crate) fn check_apart(
+        &self,
+        output: &Output,
+        gives: (*const c_void, &[Piece]),
+        gets: (*const c_void, &[Piece]),
+    ) -> Result<()> {
+        let (given, gotten) = (&self.payload, &output.memory);
+        if given.bytes() == 0 || gotten.bytes() == 0 {
+            return Ok(());
+        }
+        let range = |start: usize, bytes| start..start + bytes;
+        let (given, gotten) =
+            (range(given.start().addr(), given.bytes()), range(gotten.start().addr(), gotten.bytes()));
+        // Where they are packed, the program's elements stand elsewhere.
+        let is_packed = self.keeps.is_some() || output.scattered.is_some();
+        if !is_packed && are_apart(&given, &gotten) { Ok(()) } else { check_pieces_apart(gives, gets) }
+    }
+}
+
+/// Pieces may lie between pieces of the other buffer. Of elements that stand apart, the first byte is looked at alone.
+#[cold]
+pub(crate) fn check_pieces_apart(
+    gives: (*const c_void, &[Piece]),
+    gets: (*const c_void, &[Piece]),
+) -> Result<()> {
+    let stretches = |(buffer, pieces): (*const c_void, &[Piece])| -> Result<Vec<Range<usize>>> {
+        let mut stretches = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let Stand { start, end, bytes } = Stand::of(piece)?;
+            let start = buffer.addr().wrapping_add(start as usize);
+            match (bytes, piece.datatype.is_dense()) {
+                (0, _) => {}
+                (_, true) => stretches.push(start..buffer.addr().wrapping_add(end as usize)),
+                (_, false) => stretches.push(start..start.wrapping_add(1)),
+            }
+        }
+        stretches.sort_unstable_by_key(|stretch| stretch.start);
+        Ok(stretches)
+    };
+    let (gives, gets) = (stretches(gives)?, stretches(gets)?);
+    let mut gets = gets.iter().peekable();
+    for given in &gives {
+        while gets.next_if(|gotten| gotten.end <= given.start).is_some() {}
+        if let Some(gotten) = gets.peek().filter(|gotten| !are_apart(given, gotten)) {
+            let what = format!(
+                "what is sent stands at {:#x} to {:#x}, and what is received is to come to {:#x} to {:#x}",
+                given.start, given.end, gotten.start, gotten.end
+            );
+            return Err(Error::new(Class::Buffer, what)
+                .remedy("give two buffers that do not overlap, or MPI_IN_PLACE where the operation has it"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two stretches of memory have no byte in common.
+#[inline(always)]
+pub(crate) fn are_apart(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.end <= other.start || other.end <= one.start
 }
 
 /// The part of memory that the pieces of a buffer span.

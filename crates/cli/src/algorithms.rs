@@ -52,6 +52,9 @@ pub struct Asked {
     /// On how many nodes, which they fill evenly in order
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     nodes: u32,
+    /// On how many packages of one node, which they fill evenly in order
+    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    packages: u32,
     /// Whose steps to show
     #[arg(long, value_name = "RANK", default_value = "0")]
     rank: u32,
@@ -86,7 +89,7 @@ pub fn costs() -> Done {
     let costs = config.costs.find(&config.constants)?;
     println!("# {}", origin(&config, &costs));
     println!(
-        "# node, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
+        "# node, package, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
     );
     println!(
         "# copy, combine: fixed, a byte; step: each end of a message; turn: from rank to rank of a core; all in ns"
@@ -113,15 +116,24 @@ pub fn show(operation: &Operation) -> Done {
     let guide: &'static Guide = Box::leak(Box::new(Guide::new(costs, config.forced)));
     let cores = if asked.shared_cores { Cores::Shared } else { Cores::Own };
     let shape = Shape::new(Rank(asked.rank), asked.ranks).on(cores).guided_by(guide);
-    let shape = match nesting(asked.ranks, asked.nodes.min(asked.ranks)) {
-        Some(nesting) => shape.nested(Arc::new(nesting)),
-        None => shape,
-    };
+    let shape = seated(asked, shape);
     let text = explain(asked, &collective, &shape, &origin(&config, &costs))?;
     match std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+/// The shape of ranks that sit as asked.
+fn seated(asked: &Asked, shape: Shape) -> Shape {
+    let known = match asked.packages.min(asked.ranks) {
+        1 => nesting(asked.ranks, asked.nodes.min(asked.ranks)),
+        packages => nesting(asked.ranks, packages).map(Nesting::of_packages),
+    };
+    match known {
+        Some(nesting) => shape.nested(Arc::new(nesting)),
+        None => shape,
     }
 }
 
@@ -180,9 +192,18 @@ fn explain(
     let operation = collective.operation();
     let length =
         if *collective == Collective::Barrier { String::new() } else { format!(" of {} B", asked.bytes) };
-    let nodes = if shape.nodes() == 1 { "one node".to_owned() } else { format!("{} nodes", shape.nodes()) };
+    let nodes = match (shape.nodes(), asked.packages) {
+        (1, 1) => "one node".to_owned(),
+        (1, packages) => format!("one node of {packages} packages"),
+        (packages, _) if shape.is_on_one_node() => format!("one node of {packages} packages"),
+        (nodes, _) => format!("{nodes} nodes"),
+    };
     let shared = if asked.shared_cores { ", which share cores" } else { "" };
     let mut text = format!("{operation}{length}, {} ranks on {nodes}{shared}; {origin}\n", asked.ranks);
+    if asked.packages > 1 && !shape.is_on_one_node() {
+        let why = if asked.shared_cores { "ranks share cores" } else { "the costs have no line for them" };
+        let _ = writeln!(text, "packages do not count, since {why}");
+    }
     let candidates = collective.candidates(shape);
     let chosen = collective.chosen(shape);
     if let Some(chosen) = chosen {
@@ -298,9 +319,9 @@ mod tests {
 
     fn asked(bytes: usize, ranks: u32) -> Asked {
         let by = None;
-        let (nodes, rank, root, element) = (1, 0, 0, 8);
+        let (nodes, packages, rank, root, element) = (1, 1, 0, 0, 8);
         let (shared_cores, ordered, all_steps) = (false, false, false);
-        Asked { bytes, ranks, nodes, rank, root, by, shared_cores, ordered, element, all_steps }
+        Asked { bytes, ranks, nodes, packages, rank, root, by, shared_cores, ordered, element, all_steps }
     }
 
     fn text(operation: &Operation, forced: &str) -> String {
@@ -333,6 +354,26 @@ mod tests {
             told.contains("\n* ring ") && told.contains("* ring: chosen, asked for by WEFT_COLLECTIVE"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn packages_count_where_crossing_them_costs_more() {
+        let on_packages = |costs: Costs, shared_cores: bool| {
+            let operation = Operation::Bcast(Asked { packages: 2, shared_cores, ..asked(1 << 20, 32) });
+            let (asked, collective) = operation.described();
+            let cores = if shared_cores { Cores::Shared } else { Cores::Own };
+            let guide = Box::leak(Box::new(Guide::new(costs, weft::collectives::Forced::NOTHING)));
+            let shape = Shape::new(Rank(0), 32).on(cores).guided_by(guide);
+            explain(asked, &collective, &seated(asked, shape), "some costs").unwrap()
+        };
+        let told = on_packages(Costs::BUILT_IN, false);
+        assert!(told.contains("of 2 packages") && told.contains("no line for them"), "{told}");
+        assert!(!told.contains("by-node"), "{told}");
+        let far = Costs::decode("weft costs 1;package 400 0.5 8192 1200 0.2").unwrap();
+        let told = on_packages(far, false);
+        assert!(told.starts_with("bcast of 1048576 B, 32 ranks on one node of 2 packages; some"), "{told}");
+        assert!(told.contains("* by-node: chosen, the least by its formula"), "{told}");
+        assert!(on_packages(far, true).contains("do not count, since ranks share cores"));
     }
 
     #[test]

@@ -108,8 +108,11 @@ impl Plan {
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
+        let packages = packages(&costs, binding.as_deref(), variable(PACKAGES));
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
-        environment.extend(costs.map(|text| (COSTS.into(), text.into())));
+        let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
+        environment.extend(told.map(|text| (COSTS.into(), text.into())));
+        environment.extend(packages.map(|text| (PACKAGES.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
         let (survives, restarts) = (options.survives(), options.restarts());
         let Options { command, label, timeout, verbose, .. } = options;
@@ -161,9 +164,9 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// What collective operations cost, as a text: all ranks must choose by the same costs, and a file may change while they
-/// start. Nothing where it is the usual.
-fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Option<String>, NoPlan> {
+/// What collective operations cost: ranks are told it as a text, since all must choose by the same costs, and a file may change
+/// while they start.
+fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Costs, NoPlan> {
     let named = named.map(|named| named.to_string_lossy().into_owned()).filter(|named| !named.is_empty());
     let constants = constants.map(|constants| constants.to_string_lossy().into_owned());
     let read =
@@ -171,8 +174,14 @@ fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Option<
     let measured =
         weft::Config::from_variables(&|name| OF_CONSTANTS.contains(&name).then(|| read(name)).flatten());
     let measured = measured.map(|config| config.constants).unwrap_or(weft::ConstantsFrom::BuiltIn);
-    let costs = weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)?;
-    Ok((costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";")))
+    weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)
+}
+
+/// On which package each rank is bound, where the costs have a line for packages and nobody has told it; nothing where some rank is
+/// bound to none, or all to one. Without such costs nobody looks.
+fn packages(costs: &Costs, binding: Option<&[CpuSet]>, set: Option<OsString>) -> Option<String> {
+    costs.package.filter(|_| set.is_none())?;
+    cores::packages(&cores::sockets(), binding?)
 }
 
 /// How much libfabric's layer ofi_rxm shall send at once: what somebody has set stays, and jobs that do not name libfabric
@@ -184,6 +193,7 @@ fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
 }
 
 const COSTS: &str = "WEFT_COSTS";
+const PACKAGES: &str = "WEFT_PACKAGES";
 /// The variables that say where measured constants are.
 const OF_CONSTANTS: [&str; 3] = ["WEFT_CONSTANTS", "XDG_CACHE_HOME", "HOME"];
 

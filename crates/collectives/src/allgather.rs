@@ -181,24 +181,28 @@ fn bruck(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Sched
     let mut schedule = Schedule::new("allgather by Bruck's algorithm");
     let size = shape.size();
     let block = |distance| blocks.of(data, shape.ahead(distance).0);
-    let bytes_of = |first: u32, end: u32| (first..end).map(|distance| block(distance).bytes).sum::<usize>();
-    let room = schedule.scratch(bytes_of(0, size));
+    // Where each block stands in scratch, and where all end.
+    let at: Vec<usize> = std::iter::once(0)
+        .chain((0..size).scan(0, |end, distance| {
+            *end += block(distance).bytes;
+            Some(*end)
+        }))
+        .collect();
+    let room = schedule.scratch(at[size as usize]);
+    let run = |first: u32, end: u32| {
+        let start = at[first as usize];
+        room.part(start, at[end as usize] - start)
+    };
     let own = if in_place { block(0) } else { Span::input(block(0).bytes) };
-    schedule.copy(own, room.part(0, own.bytes));
+    schedule.copy(own, run(0, 1));
     for distance in distances(size) {
         let count = distance.min(size - distance);
-        let (ahead, here) = (bytes_of(distance, distance + count), bytes_of(0, distance));
-        schedule.send(shape.behind(distance), room.part(0, bytes_of(0, count)));
-        schedule.receive(shape.ahead(distance), room.part(here, ahead));
+        schedule.send(shape.behind(distance), run(0, count));
+        schedule.receive(shape.ahead(distance), run(distance, distance + count));
         schedule.wait();
     }
-    let mut offset = 0;
-    for distance in 0..size {
-        let from = room.part(offset, block(distance).bytes);
-        offset += from.bytes;
-        if !(in_place && distance == 0) {
-            schedule.copy(from, block(distance));
-        }
+    for distance in u32::from(in_place)..size {
+        schedule.copy(run(distance, distance + 1), block(distance));
     }
     schedule
 }

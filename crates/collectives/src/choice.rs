@@ -17,6 +17,8 @@ pub struct Guide {
     pub costs: Costs,
     /// What was asked for.
     pub forced: Forced,
+    /// The costs as they are between the packages of one node.
+    between_packages: Costs,
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
 }
@@ -25,13 +27,19 @@ impl Guide {
     /// By these costs, and by force where something is forced.
     #[must_use]
     pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        Guide { costs, forced, passed_over: AtomicU32::new(0) }
+        let between_packages = costs.between_packages();
+        Guide { costs, forced, between_packages, passed_over: AtomicU32::new(0) }
     }
 
     /// By the built-in costs, with nothing forced.
     #[must_use]
     pub fn built_in() -> &'static Guide {
         &BUILT_IN
+    }
+
+    /// What things take between the packages of one node, which are nodes in these.
+    pub(crate) fn between_packages(&self) -> &Costs {
+        &self.between_packages
     }
 
     /// Whether any algorithm was asked for.
@@ -89,7 +97,7 @@ impl Asked {
 /// The way to do it.
 pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
     let guide = shape.guide();
-    let terrain = Terrain::of(shape, &guide.costs);
+    let terrain = Terrain::of(shape, shape.costs());
     if let Some(way) = W::forced(&guide.forced).filter(|_| !shape.is_part()) {
         if way.effort(&terrain, asked).is_some() {
             return way;
@@ -101,7 +109,7 @@ pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
 
 /// All ways that serve, by name, with what each is foretold to take.
 pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
-    let terrain = Terrain::of(shape, &shape.guide().costs);
+    let terrain = Terrain::of(shape, shape.costs());
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
     W::ALL.iter().filter_map(foretold).collect()
 }
@@ -141,8 +149,15 @@ mod tests {
         let link =
             Link { latency_ns: 1.0, eager_byte_ns: 1.0, eager_bytes_max: 1 << 40, ask_ns: 0.0, byte_ns: 1.0 };
         let free = Work { fixed_ns: 0.0, byte_ns: 0.0 };
-        let costs =
-            Costs { node: link, network: link, step_ns: 0.0, copy: free, combine: free, turn_ns: 0.0 };
+        let costs = Costs {
+            node: link,
+            package: None,
+            network: link,
+            step_ns: 0.0,
+            copy: free,
+            combine: free,
+            turn_ns: 0.0,
+        };
         let far = Costs { node: Link { latency_ns: 1e6, ..link }, ..costs };
         let bcast = |costs| choose::<Bcast>(&shape(64).guided_by(guide(costs, "")), Asked::bytes(1 << 12));
         assert_eq!(bcast(far), Bcast::Binomial, "where rounds cost much");

@@ -24,6 +24,8 @@
 pub struct Costs {
     /// Between two ranks of a node.
     pub node: Link,
+    /// Between two packages of a node; where nobody has told, as within one.
+    pub package: Option<Link>,
     /// Between two nodes.
     pub network: Link,
     /// What each end of a message does for it, whatever its length.
@@ -83,6 +85,7 @@ impl Costs {
             ask_ns: 870.0,
             byte_ns: 0.041,
         },
+        package: None,
         network: Link {
             latency_ns: 9000.0,
             eager_byte_ns: 0.33,
@@ -95,6 +98,16 @@ impl Costs {
         combine: Work { fixed_ns: 20.0, byte_ns: 0.1 },
         turn_ns: 900.0,
     };
+
+    /// The same for ranks of one node, whose packages are far from each other as nodes are elsewhere.
+    #[must_use]
+    pub const fn between_packages(self) -> Costs {
+        let network = match self.package {
+            Some(package) => package,
+            None => self.node,
+        };
+        Costs { network, package: None, ..self }
+    }
 
     /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round a piece
     /// over that link.
@@ -127,9 +140,13 @@ impl Costs {
             format!("{name} {latency_ns} {eager_byte_ns} {eager_bytes_max} {ask_ns} {byte_ns}\n")
         };
         let (node, network) = (link("node", &self.node), link("network", &self.network));
+        let package = self.package.as_ref().map(|package| link("package", package)).unwrap_or_default();
         let work = |name: &str, work: &Work| format!("{name} {} {}\n", work.fixed_ns, work.byte_ns);
         let (copy, combine) = (work("copy", &self.copy), work("combine", &self.combine));
-        format!("{MAGIC}\n{node}{network}step {}\n{copy}{combine}turn {}\n", self.step_ns, self.turn_ns)
+        format!(
+            "{MAGIC}\n{node}{package}{network}step {}\n{copy}{combine}turn {}\n",
+            self.step_ns, self.turn_ns
+        )
     }
 
     /// Reads such a text. Lines may be left out and come in any order; what is left out is as in
@@ -154,6 +171,7 @@ impl Costs {
             let values = values.split_whitespace().map(number).collect::<Result<Vec<f64>, String>>()?;
             match (name, &values[..]) {
                 ("node", [..]) if values.len() == LINK_VALUES => costs.node = Link::of(&values),
+                ("package", [..]) if values.len() == LINK_VALUES => costs.package = Some(Link::of(&values)),
                 ("network", [..]) if values.len() == LINK_VALUES => costs.network = Link::of(&values),
                 ("step", [value]) => costs.step_ns = *value,
                 ("copy", &[fixed_ns, byte_ns]) => costs.copy = Work { fixed_ns, byte_ns },
@@ -214,7 +232,7 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 const MAGIC: &str = "weft costs 1";
-const LINES: &str = "node and network with latency, eager byte, eager limit, asking and byte; copy and combine with fixed \
+const LINES: &str = "node, package and network with latency, eager byte, eager limit, asking and byte; copy and combine with fixed \
                      and byte; step and turn with one number";
 const LINK_VALUES: usize = 5;
 /// Whatever a round costs: a schedule has steps for each piece.
@@ -230,7 +248,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let odd = Costs { step_ns: 1.0 / 3.0, turn_ns: 0.1 + 0.2, ..Costs::BUILT_IN };
-        for costs in [Costs::BUILT_IN, odd] {
+        let two_packages = Costs { package: Some(Costs::BUILT_IN.network), ..odd };
+        for costs in [Costs::BUILT_IN, odd, two_packages] {
             assert_eq!(Costs::decode(&costs.encode()), Ok(costs));
             assert_eq!(Costs::decode(&costs.encode().replace('\n', ";")), Ok(costs));
         }

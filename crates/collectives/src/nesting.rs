@@ -17,6 +17,8 @@ pub struct Nesting {
     places: Vec<u32>,
     /// From large to small: all together, the nodes, perhaps parts of nodes, each rank alone.
     levels: Vec<Level>,
+    /// Whether all sit on one node, and what are nodes here are its packages.
+    is_of_packages: bool,
 }
 
 /// Groups of one size, side by side in the order of places.
@@ -121,10 +123,28 @@ impl Nesting {
         levels.push(whole(size, 1));
         let is_straight = ranks.iter().zip(0..).all(|(&rank, place)| rank == place);
         if is_straight && (ranks.is_empty() || ranks.len() == size as usize) {
-            return Some(Nesting { size, ranks: Vec::new(), places: Vec::new(), levels });
+            return Some(Nesting {
+                size,
+                ranks: Vec::new(),
+                places: Vec::new(),
+                levels,
+                is_of_packages: false,
+            });
         }
         let places = inverse(ranks).filter(|places| places.len() == size as usize)?;
-        Some(Nesting { size, ranks: ranks.to_vec(), places, levels })
+        Some(Nesting { size, ranks: ranks.to_vec(), places, levels, is_of_packages: false })
+    }
+
+    /// The same for ranks of one node, where what was called nodes are its packages.
+    #[must_use]
+    pub fn of_packages(self) -> Nesting {
+        Nesting { is_of_packages: true, ..self }
+    }
+
+    /// Whether it is about the packages of one node.
+    #[must_use]
+    pub fn is_of_packages(&self) -> bool {
+        self.is_of_packages
     }
 
     /// How many ranks there are.

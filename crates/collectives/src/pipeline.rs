@@ -23,7 +23,7 @@ pub(crate) enum Move {
 /// How many pieces so many bytes of whole elements are cut into, where the first piece takes `depth` rounds to be
 /// everywhere.
 pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &Shape) -> usize {
-    let (costs, link) = (&shape.guide().costs, shape.slowest_link());
+    let (costs, link) = (shape.costs(), shape.slowest_link());
     costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use messaging::Rank;
 
 use crate::choice::{BUILT_IN, Guide};
-use crate::costs::Link;
+use crate::costs::{Costs, Link};
 use crate::nesting::Nesting;
 
 /// A rank's place among the ranks of a collective operation.
@@ -20,6 +20,8 @@ pub struct Shape {
     guide: &'static Guide,
     /// Whether what is asked for is a part of another operation.
     is_part: bool,
+    /// Whether what are nodes here are the packages of one.
+    is_on_one_node: bool,
 }
 
 /// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
@@ -51,7 +53,16 @@ impl Shape {
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
         let (cores, guide) = (Cores::Own, &BUILT_IN);
-        Shape { rank, size, cores, together: size, nesting: None, guide, is_part: false }
+        Shape {
+            rank,
+            size,
+            cores,
+            together: size,
+            nesting: None,
+            guide,
+            is_part: false,
+            is_on_one_node: false,
+        }
     }
 
     /// The same place where the ranks have such cores.
@@ -83,15 +94,21 @@ impl Shape {
         Shape { rank, ..self.clone() }
     }
 
-    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing.
+    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing. Packages of one
+    /// node count where it costs more to cross them than to stay within, and where ranks have cores of their own: so
+    /// [`Shape::on`] and [`Shape::guided_by`] come before.
     ///
     /// # Panics
     /// If that is told of another number of ranks.
     #[must_use]
     pub fn nested(self, nesting: Arc<Nesting>) -> Shape {
         assert_eq!(nesting.size(), self.size, "places for another number of ranks");
+        let is_on_one_node = nesting.is_of_packages();
+        if is_on_one_node && (self.guide.costs.package.is_none() || self.cores == Cores::Shared) {
+            return self;
+        }
         let together = self.size.div_ceil(nesting.nodes());
-        Shape { nesting: Some(nesting), together, ..self }
+        Shape { nesting: Some(nesting), together, is_on_one_node, ..self }
     }
 
     /// Which ranks sit together, where that is known.
@@ -109,7 +126,7 @@ impl Shape {
     pub(crate) fn part(&self, rank: Rank, size: u32, is_between_nodes: bool) -> Shape {
         let shape = Shape::new(rank, size).on(self.cores).guided_by(self.guide);
         let shape = if is_between_nodes { shape.over_nodes(size) } else { shape };
-        Shape { is_part: true, ..shape }
+        Shape { is_part: true, is_on_one_node: self.is_on_one_node, ..shape }
     }
 
     /// Whether what is asked for is a part of another operation, so that what is forced does not concern it.
@@ -149,8 +166,19 @@ impl Shape {
 
     /// The link that takes longest of those between the ranks.
     pub(crate) fn slowest_link(&self) -> &'static Link {
-        let costs = &self.guide.costs;
+        let costs = self.costs();
         if self.nodes() > 1 { &costs.network } else { &costs.node }
+    }
+
+    /// What things take here: where packages are as nodes, their link is as the network.
+    pub(crate) fn costs(&self) -> &'static Costs {
+        if self.is_on_one_node { self.guide.between_packages() } else { &self.guide.costs }
+    }
+
+    /// Whether what are nodes here are the packages of one node.
+    #[must_use]
+    pub fn is_on_one_node(&self) -> bool {
+        self.is_on_one_node
     }
 
     /// How many ranks a node has, about.

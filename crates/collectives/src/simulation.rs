@@ -30,7 +30,8 @@ pub struct Forecast {
 /// Where the schedules do not fit together, so that one waits for ever.
 #[must_use]
 pub fn forecast(schedules: &[Schedule], shape: &Shape, costs: &Costs) -> Forecast {
-    let mut simulation = Simulation::new(schedules, shape, costs);
+    let costs = if shape.is_on_one_node() { costs.between_packages() } else { *costs };
+    let mut simulation = Simulation::new(schedules, shape, &costs);
     simulation.run();
     let stuck = simulation.ranks.iter().position(|rank| rank.ended.is_none());
     assert_eq!(stuck, None, "a rank waits for ever: {}", schedules[0].algorithm);

@@ -77,6 +77,8 @@ pub struct Config {
     pub machine: MachineFrom,
     /// What tells of the switches above this host.
     pub switches: SwitchesFrom,
+    /// Which process sits on which package of the one node that all are on, in the notation of launchers for nodes.
+    pub packages: Option<String>,
 }
 
 /// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
@@ -250,6 +252,10 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_CPUS",
         meaning: "set by weftrun: the cpus that the ranks of this node may use together, as 1.5",
     },
+    Variable {
+        name: "WEFT_PACKAGES",
+        meaning: "set by weftrun where WEFT_COSTS has a line for packages: on which of them each rank is, as (vector,(0,2,16))",
+    },
     Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
     Variable {
         name: "WEFT_PSETS",
@@ -379,6 +385,7 @@ impl Config {
         config.read_costs(&read)?;
         config.machine = machine_from(variable);
         config.switches = switches_from(&read);
+        config.packages = read("WEFT_PACKAGES");
         Ok(config)
     }
 
@@ -485,6 +492,7 @@ impl Default for Config {
             explain: false,
             manager: Wishes::default(),
             machine: MachineFrom::Host { kept_in: None },
+            packages: None,
             switches: SwitchesFrom::Nothing,
         }
     }
@@ -608,7 +616,7 @@ fn parse<T: std::str::FromStr>(name: &str, value: &str, expected: &str) -> Resul
     value.trim().parse().map_err(|_| wrong(name, value, expected))
 }
 
-fn wrong(name: &str, value: &str, expected: &str) -> Error {
+pub(crate) fn wrong(name: &str, value: &str, expected: &str) -> Error {
     Error::new(Class::Argument, format!("the environment variable {name} is {value:?}, expected {expected}"))
         .remedy(format!("unset {name} or correct it"))
 }

@@ -75,6 +75,7 @@ pub struct Process {
     guide: OnceLock<&'static Guide>,
     /// Who sits where, if the job has several nodes and the manager told all of its processes.
     nodes: OnceLock<NodeMap>,
+    packages: OnceLock<NodeMap>,
 }
 
 impl Process {
@@ -115,6 +116,7 @@ impl Process {
             surroundings: OnceLock::new(),
             guide: OnceLock::new(),
             nodes: OnceLock::new(),
+            packages: OnceLock::new(),
         }
     }
 
@@ -171,6 +173,17 @@ impl Process {
     #[inline]
     pub(crate) fn nodes(&self) -> Option<&NodeMap> {
         self.nodes.get()
+    }
+
+    /// Tells who sits on which package, where all are on one node; all processes are told the same, before they talk.
+    pub(crate) fn set_packages(&self, packages: NodeMap) {
+        let _ = self.packages.set(packages);
+    }
+
+    /// Who sits on which package, where all processes are on one node and know it.
+    #[inline]
+    pub(crate) fn packages(&self) -> Option<&NodeMap> {
+        self.packages.get()
     }
 
     /// What it knows of its machine.

@@ -4,10 +4,10 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use messaging::{Engine, Settings};
-use process_manager::Manager;
+use process_manager::{Manager, NodeMap};
 
 use crate::communicator::{Communicator, FtModes};
-use crate::config::Config;
+use crate::config::{Config, wrong};
 use crate::contexts;
 use crate::error::{Class, Error, Result};
 use crate::exchange::{Board, Cards, Exchange};
@@ -107,6 +107,9 @@ impl Session {
         process.set_guide(guide);
         if let Some(nodes) = nodes {
             process.set_nodes(nodes);
+        }
+        if let Some(text) = &config.packages {
+            process.set_packages(packages(text, size)?);
         }
         process.set_surroundings(Surroundings::of(config));
         let world = match rebuilt {
@@ -236,6 +239,12 @@ impl Drop for Job {
             tell(format_args!("weft: while leaving the job: {error}"));
         }
     }
+}
+
+/// Who sits on which package, as the launcher has told it.
+fn packages(text: &str, size: u32) -> Result<NodeMap> {
+    let map = NodeMap::parse(text, size);
+    map.ok_or_else(|| wrong("WEFT_PACKAGES", text, "packages of ranks, as (vector,(0,2,16))"))
 }
 
 /// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they return, by

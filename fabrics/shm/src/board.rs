@@ -123,6 +123,19 @@ impl Board {
         self.places.put(self.segment.memory(), number, parts);
     }
 
+    /// Writes a part of this member's entry of that number, which is [posted](Board::post) when all of it is written; as much of
+    /// it as there is room for.
+    #[inline]
+    pub fn fill(&self, number: u32, at: usize, part: Payload<'_>) {
+        self.places.fill(self.segment.memory(), number, at, part);
+    }
+
+    /// Shows the entry of that number, whose parts are written, to the others; otherwise as [`Board::put`].
+    #[inline]
+    pub fn post(&self, number: u32, bytes: usize) {
+        self.places.post(self.segment.memory(), number, bytes);
+    }
+
     /// Whether the member at that place has written its entry of that number. It may have written later ones only if
     /// this one is [through](Board::through) with it.
     #[inline]

@@ -165,7 +165,7 @@ pub const BOARDS: u32 = 64;
 /// The most members of one: each looks at all others' lines.
 pub const BOARD_MEMBERS_MAX: u32 = 64;
 /// Entries that a member can be ahead of those who read them. The models have fewer, so that they come to use one again.
-pub const BOARD_DEPTH: u32 = if cfg!(loom) { 2 } else { 4 };
+pub const BOARD_DEPTH: u32 = if cfg!(loom) { 2 } else { 16 };
 /// How many members wait and may sleep.
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.

@@ -67,14 +67,25 @@ impl Places {
     #[inline]
     pub fn put(&self, memory: &impl Memory, number: u32, [front, back]: [Payload<'_>; 2]) {
         debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
+        let front_bytes = self.fill(memory, number, 0, front);
+        let back_bytes = if back.bytes() > 0 { self.fill(memory, number, front_bytes, back) } else { 0 };
+        self.post(memory, number, front_bytes + back_bytes);
+    }
+
+    /// Writes a part of this member's entry of that number, which is not there yet, as far as there is room; how much.
+    #[inline]
+    pub fn fill(&self, memory: &impl Memory, number: u32, at: usize, part: Payload<'_>) -> usize {
+        let at = at.min(BOARD_PAYLOAD_BYTES_MAX);
+        let part = part.part(0, BOARD_PAYLOAD_BYTES_MAX - at);
+        memory.put(self.entry_at(self.here, number) + BOARD_PAYLOAD + at, part);
+        part.bytes()
+    }
+
+    /// The entry of that number is there, and so long.
+    #[inline]
+    pub fn post(&self, memory: &impl Memory, number: u32, bytes: usize) {
         let entry = self.entry_at(self.here, number);
-        let front = front.part(0, BOARD_PAYLOAD_BYTES_MAX);
-        let back = back.part(0, BOARD_PAYLOAD_BYTES_MAX - front.bytes());
-        memory.put(entry + BOARD_PAYLOAD, front);
-        if back.bytes() > 0 {
-            memory.put(entry + BOARD_PAYLOAD + front.bytes(), back);
-        }
-        memory.put_words(entry + BOARD_BYTES_WORD, [(front.bytes() + back.bytes()) as u32]);
+        memory.put_words(entry + BOARD_BYTES_WORD, [bytes.min(BOARD_PAYLOAD_BYTES_MAX) as u32]);
         crash::point();
         memory.word(entry).store(number, Ordering::Release);
     }
@@ -318,6 +329,9 @@ mod tests {
         let first = course.begin();
         assert!((0..8).all(|ahead| !members[0].has(&memory, 1, first.wrapping_add(ahead))));
         course.heard_all();
-        assert!(course.has_room(first.wrapping_add(3)) && !course.has_room(first.wrapping_add(4)));
+        assert!(
+            course.has_room(first.wrapping_add(BOARD_DEPTH - 1))
+                && !course.has_room(first.wrapping_add(BOARD_DEPTH))
+        );
     }
 }

@@ -9,7 +9,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 use crate::arguments::{self, bytes_of};
 use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::resolve_committed;
-use crate::bodies::swaps;
+use crate::bodies::swaps::{self, List};
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
@@ -246,6 +246,11 @@ impl<'a> Entries<'a> {
     }
 }
 
+/// A buffer with a block for each rank, for those who look at few of them.
+fn list(buffer: *const c_void, counts: Counts, places: Displacements, datatype: MPI_Datatype) -> List {
+    List { buffer: buffer.cast_mut(), counts, places, datatype }
+}
+
 /// The pieces that arrays of counts and displacements describe.
 ///
 /// # Safety
@@ -301,6 +306,11 @@ pub unsafe fn mpi_gatherv(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::gatherv(&way, gives, all, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
@@ -397,6 +407,11 @@ pub unsafe fn mpi_scatterv(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (all, gets) = (list(sendbuf, sendcounts, displs, sendtype), (recvbuf, recvcount, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::scatterv(&way, all, gets, root, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             // SAFETY: the program promised an entry for every rank.
@@ -482,6 +497,11 @@ pub unsafe fn mpi_allgatherv(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::allgatherv(&way, gives, all, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
@@ -566,6 +586,12 @@ pub unsafe fn mpi_alltoallv(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let sends = list(sendbuf, sendcounts, sdispls, sendtype);
+    let receives = list(recvbuf, recvcounts, rdispls, recvtype);
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::alltoallv(&way, sends, receives, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         let (ranks, in_place) = (Entries::of(comm), is_in_place(sendbuf));
         // SAFETY: the program promised an entry for every rank in all arrays.

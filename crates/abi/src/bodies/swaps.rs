@@ -4,6 +4,8 @@
 //! As in [`usual`](crate::bodies::usual), it is told apart in a handful of instructions, and whatever is different goes the
 //! general way; nothing has happened then.
 
+mod listed;
+
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -19,8 +21,11 @@ use crate::bodies::ways::Way;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
+use crate::parts;
 use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
+
+pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 
 /// Who gives and who gets.
 #[derive(Clone, Copy)]
@@ -211,6 +216,9 @@ pub(crate) unsafe fn exchange(
         return None;
     }
     let stride = if each { bytes } else { 0 };
+    if !are_apart(sendbuf, bytes + stride, recvbuf, 2 * bytes) {
+        return None;
+    }
     let given = Given { start: sendbuf.cast(), stride, bytes };
     // SAFETY: the caller promised that all blocks can be read and written.
     unsafe {
@@ -233,7 +241,8 @@ pub(crate) unsafe fn gather(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(sendbuf, sendcount, sendtype)?;
-    let takes = few(recvbuf, recvcount, recvtype) == Some(bytes);
+    let takes =
+        few(recvbuf, recvcount, recvtype) == Some(bytes) && are_apart(sendbuf, bytes, recvbuf, 2 * bytes);
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller promised that its block can be read, and at the root that there is room for all.
     unsafe {
@@ -259,12 +268,14 @@ pub(crate) unsafe fn scatter(
 ) -> Option<c_int> {
     let bytes = few(recvbuf, recvcount, recvtype)?;
     let blocks = Given { start: sendbuf.cast(), stride: bytes, bytes };
-    let given = (few(sendbuf, sendcount, sendtype) == Some(bytes)).then_some(blocks);
+    let gives =
+        few(sendbuf, sendcount, sendtype) == Some(bytes) && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
+    let given = gives.then_some(blocks);
     // SAFETY: the caller promised that there is room for its block, and at the root that all can be read.
     unsafe {
         swap(way, comm, Roles::From(root), (bytes, given, true), |rank, theirs| match theirs {
             Some(theirs) => put(theirs, recvbuf),
-            None => std::ptr::copy(
+            None => std::ptr::copy_nonoverlapping(
                 blocks.start.wrapping_add(blocks.stride * rank.0 as usize),
                 recvbuf.cast(),
                 bytes,
@@ -276,14 +287,14 @@ pub(crate) unsafe fn scatter(
 /// Brings one's own block and the other rank's to their places.
 ///
 /// # Safety
-/// All blocks can be read, and there is room for both.
+/// All blocks can be read, and there is room for both elsewhere.
 #[inline(always)]
 unsafe fn place_both(given: Given, recvbuf: *mut c_void, rank: Rank, theirs: Option<&mut [u8]>) {
     let (here, bytes) = (rank.0 as usize, given.bytes);
     let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
-    // SAFETY: the caller's promise. A program may have its own block where it goes, though it must say so by MPI_IN_PLACE.
+    // SAFETY: the caller's promise.
     unsafe {
-        std::ptr::copy(given.start.wrapping_add(given.stride * here), place(here), bytes);
+        std::ptr::copy_nonoverlapping(given.start.wrapping_add(given.stride * here), place(here), bytes);
         if let Some(theirs) = theirs {
             put(theirs, place(1 - here).cast());
         }
@@ -341,7 +352,7 @@ pub(crate) unsafe fn allreduce(
 ) -> Option<c_int> {
     let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
-    let own = Given { start: own(sendbuf, recvbuf)?, stride: 0, bytes };
+    let own = Given { start: own((sendbuf, bytes), (recvbuf, bytes))?, stride: 0, bytes };
     // SAFETY: the caller's promise.
     unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
 }
@@ -367,6 +378,9 @@ pub(crate) unsafe fn reduce_to(
     }
     let bytes = few(sendbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
+    if !are_apart(sendbuf, bytes, recvbuf, bytes) {
+        return None;
+    }
     let own = Given { start: sendbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise.
     unsafe { combined(way, Roles::To(root), own, recvbuf, combining, comm) }
@@ -388,7 +402,7 @@ pub(crate) unsafe fn reduce_scatter_block(
 ) -> Option<c_int> {
     let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
-    let own = Given { start: own(sendbuf, recvbuf)?, stride: bytes, bytes };
+    let own = Given { start: own((sendbuf, 2 * bytes), (recvbuf, bytes))?, stride: bytes, bytes };
     // SAFETY: the caller's promise.
     unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
 }
@@ -409,7 +423,7 @@ pub(crate) unsafe fn scan(
 ) -> Option<c_int> {
     let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
-    let start = own(sendbuf, recvbuf)?;
+    let start = own((sendbuf, bytes), (recvbuf, bytes))?;
     let given = Some(Given { start, stride: 0, bytes });
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
     unsafe {
@@ -422,12 +436,23 @@ pub(crate) unsafe fn scan(
     }
 }
 
-/// Where one's own contribution stands.
+/// Where one's own contribution stands, which is so long; nothing where it stands where the result goes and is not said to.
 #[inline(always)]
-fn own(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const u8> {
-    let own =
-        if is_in_place(sendbuf) { Some(recvbuf.cast_const()) } else { is_plain(sendbuf).then_some(sendbuf) };
-    own.map(|own| own.cast())
+fn own(
+    (sendbuf, sends): (*const c_void, usize),
+    (recvbuf, receives): (*mut c_void, usize),
+) -> Option<*const u8> {
+    if is_in_place(sendbuf) {
+        return Some(recvbuf.cast_const().cast());
+    }
+    (is_plain(sendbuf) && are_apart(sendbuf, sends, recvbuf, receives)).then_some(sendbuf.cast())
+}
+
+/// Whether so many bytes here and there are no bytes in common.
+#[inline(always)]
+fn are_apart(one: *const c_void, one_bytes: usize, other: *const c_void, other_bytes: usize) -> bool {
+    let range = |start: *const c_void, bytes| start.addr()..start.addr().wrapping_add(bytes);
+    parts::are_apart(&range(one, one_bytes), &range(other, other_bytes))
 }
 
 /// Gives one's own, gets the other's, and combines them.

@@ -17,7 +17,7 @@ use crate::bodies::persistent::{self, Plan};
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::objects::RequestObject;
-use crate::parts::{Input, Output, Piece};
+use crate::parts::{Input, Output, Piece, check_pieces_apart};
 use crate::state::{self, Runtime, call};
 use crate::types::*;
 
@@ -169,6 +169,11 @@ impl Side {
         Side::listed(std::ptr::null(), Vec::new())
     }
 
+    /// Its address and its pieces.
+    fn stands(&self) -> (*const c_void, &[Piece]) {
+        (self.buffer.0, self.pieces())
+    }
+
     pub(crate) fn pieces(&self) -> &[Piece] {
         match &self.pieces {
             Pieces::One(piece) => piece,
@@ -252,7 +257,10 @@ impl Described {
 
     /// Whether the memory can be what it is said to be; the memory itself is not looked at.
     fn check(&self) -> Result<()> {
-        [&self.gives, &self.gets].into_iter().try_for_each(|side| Input::check(side.buffer.0, side.pieces()))
+        [&self.gives, &self.gets]
+            .into_iter()
+            .try_for_each(|side| Input::check(side.buffer.0, side.pieces()))?;
+        check_pieces_apart(self.gives.stands(), self.gets.stands())
     }
 
     /// # Safety
@@ -264,6 +272,7 @@ impl Described {
             // The places of blank ranks come out as they went in.
             let loaded = self.loaded || comm.has_blanks();
             let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), loaded)?;
+            input.check_apart(&output, self.gives.stands(), self.gets.stands())?;
             if !self.receives {
                 output.keep();
             }

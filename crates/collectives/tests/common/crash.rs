@@ -13,8 +13,8 @@ use collectives::{
 };
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Peer};
-use messaging::conformance::Listed;
-use messaging::{Contribution, Decision, Engine, EveryoneHere, Rank as Member, Settings, Standing};
+use messaging::conformance;
+use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank as Member, Settings, Standing};
 
 use super::cases::Case;
 use super::elements::{ELEMENT_BYTES, UNTOUCHED, add_disjoint, assert_same, parcels, sums, untouched};
@@ -386,7 +386,7 @@ impl Attempt {
 }
 
 fn watch(engine: &Engine<Simulated>, generation: u32, here: u32, living: &[u32]) -> Arc<Standing> {
-    let members = Arc::new(Listed(living.to_vec()));
+    let members = Arc::new(conformance::Listed(living.to_vec()));
     let rank = members.rank(Peer(here)).expect("it lives");
     engine.failures().watch(context(generation), u64::from(generation) + 1, rank, members)
 }

@@ -4,20 +4,23 @@
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.
 
+mod pairs;
 mod plan;
 
 use std::sync::atomic::Ordering;
 
-use collectives::{Activity, Block, Cause, Collective, Listed, judge};
+use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::{Engine, Envelope, Mode, Pattern, Rank, Sending};
 
+use self::pairs::Pairs;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
 use super::{Communicator, Reduce, TAGS};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, Fabrics, is_before, is_room};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
+use crate::recent::Kind;
 
 /// A board, and how far this member is on it.
 pub(super) struct Bulletin {
@@ -80,8 +83,34 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
-        let plan = Plan::listed(listed, self.inner.rank, self.size())?;
+        let (here, size) = (self.inner.rank, self.size());
+        if let Some(pairs) = Pairs::of(listed, here, size) {
+            let exchanged = self.visit()?.and_then(|mut visit| visit.exchange(&pairs, input, output));
+            return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
+        }
+        let plan = Plan::listed(listed, here, size)?;
         Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+    }
+
+    /// Exchanges the blocks that are too long for entries, as an operation of its own: of more than two members each counts it,
+    /// whether it has such blocks or not; of two, both have them.
+    fn exchange_rest(
+        &self,
+        exchanged: Result<()>,
+        pairs: &Pairs<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let Some(rest) = pairs.rest().filter(|_| exchanged.is_ok()) else {
+            if self.size() > 2 {
+                self.next_tag();
+            }
+            return exchanged;
+        };
+        let (listed, buffers) = (rest.listed(), Buffers { input, output: output.part(0, output.bytes()) });
+        let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
+        self.repeat(|kept| kept.is_listed(listed), new, buffers, reduce)
     }
 
     /// Begins the next operation on the board, if there is one.
@@ -287,6 +316,43 @@ impl Visit<'_> {
                     self.read(from, plan, |data| output.write_at(plan.place(from), data));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Exchanges the blocks that go by entries.
+    fn exchange(&mut self, pairs: &Pairs<'_>, input: Payload<'_>, output: &mut UserMemory) -> Result<()> {
+        let contribution = if pairs.is_loaded() { giving(output) } else { input };
+        if pairs.writes() {
+            self.await_room()?;
+            pairs.write(self.board(), self.number, contribution);
+            self.board().wake();
+        }
+        if let Some([own, place]) = pairs.kept() {
+            output.write_at(place.offset, contribution.part(own.offset, own.bytes));
+        }
+        let mut heard = 0;
+        for from in self.others() {
+            let Some(block) = pairs.heard(from) else { continue };
+            let entry_bytes = pairs.entry_bytes(block.bytes);
+            self.hear(from, entry_bytes)?;
+            let sent_bytes = self.board().read(from.0, self.number, entry_bytes, |entry| {
+                let (sent_bytes, data) = pairs.find(from, entry);
+                if sent_bytes == block.bytes {
+                    output.write_at(block.offset, data);
+                }
+                sent_bytes
+            });
+            if sent_bytes != block.bytes {
+                let mismatch = Cause::Mismatch { sent_bytes, expected_bytes: block.bytes };
+                return Err(self.of.swap_failed(from, mismatch));
+            }
+            heard += 1;
+        }
+        match heard {
+            0 => {}
+            all if all == self.of.size() - 1 => self.turn.course.heard_all(),
+            _ => self.turn.course.heard_one(),
         }
         Ok(())
     }

@@ -58,7 +58,8 @@ mod tests {
     use fabric::Peer;
 
     use crate::communicator::Rank;
-    use crate::{Config, Operator, run_threads};
+    use crate::config::CpuTime;
+    use crate::{Config, CostsFrom, Operator, run_threads};
 
     fn map(text: &str, ranks: u32) -> NodeMap {
         NodeMap::parse(text, ranks).expect("the launchers' notation")
@@ -88,6 +89,43 @@ mod tests {
         let many = LISTED_MAX as u32 + 2;
         assert!(nesting(&Group::world(many), &map("(vector,(0,2,32769))", many)).is_some());
         assert_eq!(nesting(&Group::world(many), &map("(vector,(0,2,1))", many)), None);
+    }
+
+    /// Threads that are told they sit on packages of a node: these count where the costs have a line for them.
+    #[test]
+    fn operations_go_by_the_packages_that_the_launcher_told() {
+        let far = "weft costs 1;package 400 0.5 8192 1200 0.2";
+        for (costs, count) in [("off", None), (far, Some(2))] {
+            let config = Config {
+                packages: Some("(vector,(0,2,3))".to_owned()),
+                costs: CostsFrom::of(Some(costs)),
+                cpus: Some(CpuTime::UNLIMITED),
+                ..Config::default()
+            };
+            let results = run_threads(6, &config, |session| {
+                let world = session.world();
+                let shape = world.shape();
+                let long = vec![u64::from(world.rank().0); 40_000];
+                let sum = world.all_reduce(&long, Operator::Sum).unwrap();
+                let mut told = vec![if world.rank() == Rank(4) { 77u32 } else { 0 }; 60_000];
+                world.broadcast(&mut told, Rank(4)).unwrap();
+                world.barrier().unwrap();
+                let ranks = world.all_gather(&[world.rank().0]).unwrap();
+                let alike = sum.iter().all(|&sum| sum == 15) && told.iter().all(|&value| value == 77);
+                (shape.nesting().map(Nesting::nodes), shape.is_on_one_node(), alike, ranks)
+            })
+            .unwrap();
+            for result in results {
+                assert_eq!(result, (count, count.is_some(), true, (0..6).collect()));
+            }
+        }
+    }
+
+    #[test]
+    fn packages_that_are_none_end_the_start() {
+        let config = Config { packages: Some("two".to_owned()), ..Config::default() };
+        let error = run_threads(2, &config, |_| ()).unwrap_err().to_string();
+        assert!(error.contains("WEFT_PACKAGES") && error.contains("two"), "{error}");
     }
 
     /// Threads that are told they sit on nodes.

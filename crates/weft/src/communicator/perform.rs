@@ -21,15 +21,19 @@ impl Communicator {
     pub fn shape(&self) -> Shape {
         let process = &self.inner.process;
         let shape = Shape::new(self.rank(), self.size()).on(process.cores()).guided_by(process.guide());
-        match process.nodes() {
-            None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
-            Some(nodes) => self.nested(shape, nodes),
+        match (process.nodes(), process.packages()) {
+            (Some(nodes), _) => self.nested(shape, nodes, false),
+            (None, Some(packages)) if self.is_on_one_node() => self.nested(shape, packages, true),
+            _ => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
         }
     }
 
     #[cold]
-    fn nested(&self, shape: Shape, nodes: &NodeMap) -> Shape {
-        let nesting = self.inner.nesting.get_or_init(|| nodes::nesting(self.group(), nodes).map(Arc::new));
+    fn nested(&self, shape: Shape, nodes: &NodeMap, are_packages: bool) -> Shape {
+        let nesting = self.inner.nesting.get_or_init(|| {
+            let nesting = nodes::nesting(self.group(), nodes)?;
+            Some(Arc::new(if are_packages { nesting.of_packages() } else { nesting }))
+        });
         match nesting {
             None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
             Some(nesting) => shape.nested(nesting.clone()),

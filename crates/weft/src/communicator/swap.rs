@@ -83,6 +83,22 @@ impl Communicator {
         Some(Swapping { rank, by: By::Messages { pattern, sending }, theirs })
     }
 
+    /// The same where what is given and gotten is a matter of the rank: `sides` says so, or that it is not to be done so. By a
+    /// board alone, since the schedules of such operations send other messages.
+    #[inline(always)]
+    #[must_use]
+    pub fn swap_by_rank_at_once(
+        &self,
+        sides: impl FnOnce(Rank) -> Option<(Option<Payload<'static>>, Option<Room>)>,
+    ) -> Option<Swapping> {
+        let inner = &*self.inner;
+        inner.standing.pair()?;
+        let bulletin = inner.bulletin.get()?.as_ref().ok()?.as_ref()?;
+        let (give, get) = sides(inner.rank)?;
+        let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+        Some(Swapping { rank: inner.rank, by: By::Board(number), theirs })
+    }
+
     /// Waits for the rest of a swap, with the room that it was begun with.
     ///
     /// # Errors

@@ -203,10 +203,10 @@ impl<'a> Plan<'a> {
         let (longest, entry) = match (self.blocks, self.holds) {
             (Blocks::Even(bytes), Holds::Own) => (bytes, bytes),
             (Blocks::Even(bytes), Holds::ForEach) => (bytes, bytes.saturating_mul(size - 1)),
-            (Blocks::Listed(blocks), holds) => {
-                let lengths = || blocks.iter().map(|block| block.bytes);
-                let (longest, all) = (lengths().max().unwrap_or(0), lengths().fold(0, usize::saturating_add));
-                (longest, if holds == Holds::Own { longest } else { all })
+            // An entry has one block, also where it is for the other of two.
+            (Blocks::Listed(blocks), _) => {
+                let longest = blocks.iter().map(|block| block.bytes).max().unwrap_or(0);
+                (longest, longest)
             }
         };
         let is_combined = matches!(self.then, Then::Combined(_));

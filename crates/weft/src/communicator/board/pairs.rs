@@ -1,0 +1,272 @@
+//! Operations in which a member knows the lengths of the blocks that it gives and gets, and no others: each pair of members
+//! knows its own alone, so each decides by itself whether its block goes by an entry or by a message.
+//!
+//! Where several members read an entry, it has a slot of one length for each of them, in the order in which they come behind its
+//! writer: four bytes that say how long the block is, and the block, where it fits. Where one reads it, it is that one's
+//! block.
+
+use collectives::{Block, Listed, Uneven};
+use fabric::Payload;
+use messaging::Rank;
+
+use crate::fabrics::Board;
+
+/// One member's part in such an operation.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs<'a> {
+    listed: Listed<'a>,
+    here: Rank,
+    size: u32,
+    /// The length of a slot; none where one member reads an entry.
+    slot_bytes: Option<usize>,
+}
+
+/// The blocks that are too long for entries; the others have no bytes.
+pub(super) struct Rest {
+    what: Uneven,
+    sends: Vec<Block>,
+    receives: Vec<Block>,
+}
+
+impl Rest {
+    /// The operation that exchanges them.
+    pub(super) fn listed(&self) -> Listed<'_> {
+        Listed { what: self.what, sends: &self.sends, receives: &self.receives }
+    }
+}
+
+impl<'a> Pairs<'a> {
+    /// What that member does; `None` where all members know all lengths.
+    pub(super) fn of(listed: Listed<'a>, here: Rank, size: u32) -> Option<Pairs<'a>> {
+        let has_slots = match listed.what {
+            Uneven::Gather { .. } => false,
+            Uneven::Scatter { .. } | Uneven::Alltoall { .. } => size > 2,
+            Uneven::Allgather { .. } | Uneven::ReduceScatter { .. } => return None,
+        };
+        let slot_bytes =
+            has_slots.then(|| Board::PAYLOAD_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES);
+        Some(Pairs { listed, here, size, slot_bytes })
+    }
+
+    /// Whether this member's contribution stands in its output.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.listed.what == Uneven::Alltoall { in_place: true }
+    }
+
+    /// What this member gives to another one, where its contribution stands.
+    pub(super) fn given_to(&self, to: Rank) -> Option<Block> {
+        let Listed { what, sends, receives } = self.listed;
+        match what {
+            Uneven::Gather { root, .. } => (self.here != root && to == root).then(|| only(sends)),
+            Uneven::Scatter { root, .. } => (self.here == root && to != root).then(|| of(sends, to)),
+            Uneven::Alltoall { in_place } => {
+                (to != self.here).then(|| of(if in_place { receives } else { sends }, to))
+            }
+            Uneven::Allgather { .. } | Uneven::ReduceScatter { .. } => None,
+        }
+    }
+
+    /// Where what another one gives comes to stand in this member's output.
+    pub(super) fn gotten_from(&self, from: Rank) -> Option<Block> {
+        let Listed { what, receives, .. } = self.listed;
+        match what {
+            Uneven::Gather { root, .. } => (self.here == root && from != root).then(|| of(receives, from)),
+            Uneven::Scatter { root, .. } => (self.here != root && from == root).then(|| only(receives)),
+            Uneven::Alltoall { .. } => (from != self.here).then(|| of(receives, from)),
+            Uneven::Allgather { .. } | Uneven::ReduceScatter { .. } => None,
+        }
+    }
+
+    /// This member's own block, and where it goes, if it must be brought there.
+    pub(super) fn kept(&self) -> Option<[Block; 2]> {
+        let Listed { what, sends, receives } = self.listed;
+        let first = |block: Block| Block { offset: 0, ..block };
+        match what {
+            Uneven::Gather { root, in_place: false } if self.here == root => {
+                let own = of(receives, root);
+                Some([first(own), own])
+            }
+            Uneven::Scatter { root, in_place: false } if self.here == root => {
+                let own = of(sends, root);
+                Some([own, first(own)])
+            }
+            Uneven::Alltoall { in_place: false } => Some([of(sends, self.here), of(receives, self.here)]),
+            _ => None,
+        }
+    }
+
+    /// Whether a block goes by an entry.
+    #[inline]
+    pub(super) fn is_short(&self, block: Block) -> bool {
+        block.bytes <= self.slot_bytes.map_or(Board::PAYLOAD_BYTES_MAX, |bytes| bytes - HEAD_BYTES)
+    }
+
+    /// Whether this member writes an entry: whoever has nothing but long blocks need not.
+    pub(super) fn writes(&self) -> bool {
+        self.others().filter_map(|to| self.given_to(to)).any(|block| self.is_short(block))
+    }
+
+    /// What that member's entry has for this one, if anything comes by it.
+    pub(super) fn heard(&self, from: Rank) -> Option<Block> {
+        self.gotten_from(from).filter(|&block| block.bytes > 0 && self.is_short(block))
+    }
+
+    /// Writes this member's entry.
+    pub(super) fn write(&self, board: &Board, number: u32, contribution: Payload<'_>) {
+        let part = |Block { offset, bytes }| contribution.part(offset, bytes);
+        let Some(slot_bytes) = self.slot_bytes else {
+            let block = self.others().find_map(|to| self.given_to(to)).map_or(Payload::EMPTY, part);
+            return board.put(number, [block, Payload::EMPTY]);
+        };
+        for (to, slot) in self.others().zip(0..) {
+            let (at, block) = (slot * slot_bytes, self.given_to(to).unwrap_or(NOTHING));
+            board.fill(number, at, Payload::from(&told(block).to_ne_bytes()[..]));
+            if self.is_short(block) {
+                board.fill(number, at + HEAD_BYTES, part(block));
+            }
+        }
+        board.post(number, self.entry_bytes(0));
+    }
+
+    /// The length of an entry, of which its reader expects so many bytes.
+    pub(super) fn entry_bytes(&self, expected: usize) -> usize {
+        self.slot_bytes.map_or(expected, |bytes| bytes * (self.size - 1) as usize)
+    }
+
+    /// The block for this member in that member's entry: the length that the writer has said, and as much of it as there is.
+    pub(super) fn find<'e>(&self, from: Rank, entry: Payload<'e>) -> (usize, Payload<'e>) {
+        let Some(slot_bytes) = self.slot_bytes else { return (entry.bytes(), entry) };
+        let round = if self.here > from { 0 } else { self.size };
+        let slot = (self.here.0 + round - from.0 - 1) as usize;
+        let slot = entry.part(slot * slot_bytes, slot_bytes);
+        let Some((head, block)) = slot.split_first() else { return (0, Payload::EMPTY) };
+        let bytes = u32::from_ne_bytes(head) as usize;
+        (bytes, block.part(0, bytes))
+    }
+
+    /// What goes by messages. Each of its two ends knows that a block is too long.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        let is_long = |block: &Block| !self.is_short(*block);
+        let has_long = self.others().any(|other| {
+            self.given_to(other).as_ref().is_some_and(is_long)
+                || self.gotten_from(other).as_ref().is_some_and(is_long)
+        });
+        has_long.then(|| {
+            let Listed { what, sends, receives } = self.listed;
+            let what = match what {
+                // The root's own block is where it belongs.
+                Uneven::Gather { root, .. } => Uneven::Gather { root, in_place: true },
+                Uneven::Scatter { root, .. } => Uneven::Scatter { root, in_place: true },
+                what => what,
+            };
+            let is_alltoall = matches!(what, Uneven::Alltoall { .. });
+            let long = |blocks: &[Block]| {
+                let is_own = |rank| is_alltoall && rank == self.here.0;
+                let left = |(block, rank): (&Block, u32)| {
+                    if is_long(block) && !is_own(rank) { *block } else { Block { bytes: 0, ..*block } }
+                };
+                blocks.iter().zip(0..).map(left).collect()
+            };
+            Rest { what, sends: long(sends), receives: long(receives) }
+        })
+    }
+
+    /// The other members, beginning behind this one.
+    pub(super) fn others(&self) -> impl Iterator<Item = Rank> + use<> {
+        let (here, size) = (self.here.0, self.size);
+        (here + 1..size).chain(0..here).map(Rank)
+    }
+}
+
+/// A length as entries tell it.
+pub(super) fn told(block: Block) -> u32 {
+    u32::try_from(block.bytes).unwrap_or(u32::MAX)
+}
+
+/// A rank's block of a list.
+fn of(blocks: &[Block], rank: Rank) -> Block {
+    blocks[rank.0 as usize]
+}
+
+/// The block of who has one alone, which is all of its buffer.
+fn only(blocks: &[Block]) -> Block {
+    Block { offset: 0, bytes: blocks.first().map_or(0, |block| block.bytes) }
+}
+
+const NOTHING: Block = Block { offset: 0, bytes: 0 };
+const HEAD_BYTES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long what one member gives another is: nothing, what fits any slot, what just fits and what does not.
+    fn bytes(from: u32, to: u32, size: u32) -> usize {
+        let slot = Board::PAYLOAD_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES - HEAD_BYTES;
+        let entry = Board::PAYLOAD_BYTES_MAX;
+        [0, 1, 5, slot, slot + 1, entry, entry + 1, 5000][(3 * from + 5 * to + size) as usize % 8]
+    }
+
+    fn row(size: u32, of: impl Fn(u32) -> usize) -> Vec<Block> {
+        (0..size).map(|rank| Block { offset: 6000 * rank as usize, bytes: of(rank) }).collect()
+    }
+
+    /// Both ends of each pair must see it alike, and each block must go by an entry or be left, and not both.
+    #[test]
+    fn both_ends_of_a_pair_decide_alike() {
+        for size in 2..=Board::MEMBERS_MAX {
+            let whats = |rank: u32, root: u32| {
+                let in_place = rank.is_multiple_of(2);
+                [
+                    Uneven::Gather { root: Rank(root), in_place },
+                    Uneven::Scatter { root: Rank(root), in_place },
+                ]
+            };
+            for root in [0, size / 2, size - 1] {
+                for kind in 0..3 {
+                    let lists: Vec<_> = (0..size)
+                        .map(|here| match kind {
+                            0 if here == root => (vec![], row(size, |from| bytes(from, root, size))),
+                            0 => (vec![Block { offset: 0, bytes: bytes(here, root, size) }], vec![]),
+                            1 if here == root => (row(size, |to| bytes(root, to, size)), vec![]),
+                            1 => (vec![], vec![Block { offset: 0, bytes: bytes(root, here, size) }]),
+                            _ => (
+                                row(size, |to| bytes(here, to, size)),
+                                row(size, |from| bytes(from, here, size)),
+                            ),
+                        })
+                        .collect();
+                    let of = |here: u32| {
+                        let (sends, receives) = &lists[here as usize];
+                        let what = match kind {
+                            2 => Uneven::Alltoall { in_place: false },
+                            kind => whats(here, root)[kind],
+                        };
+                        Pairs::of(Listed { what, sends, receives }, Rank(here), size).expect("it is one")
+                    };
+                    for (from, to) in (0..size).flat_map(|from| (0..size).map(move |to| (from, to))) {
+                        check_pair(&of(from), &of(to), bytes(from, to, size));
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_pair(from: &Pairs<'_>, to: &Pairs<'_>, bytes: usize) {
+        let (given, gotten) = (from.given_to(to.here), to.gotten_from(from.here));
+        assert_eq!(given.is_some(), gotten.is_some(), "{:?} to {:?}", from.here, to.here);
+        let (Some(given), Some(gotten)) = (given, gotten) else { return };
+        assert_eq!((given.bytes, gotten.bytes), (bytes, bytes));
+        assert_eq!(from.is_short(given), to.is_short(gotten));
+        if to.heard(from.here).is_some() {
+            assert!(from.writes(), "{:?} waits for {:?}, which writes nothing", to.here, from.here);
+        }
+        let is_left = |pairs: &Pairs<'_>, block: Block, is_sent: bool| {
+            let rest = pairs.rest();
+            let blocks = rest.iter().flat_map(|rest| if is_sent { &rest.sends } else { &rest.receives });
+            blocks.into_iter().any(|left| left.offset == block.offset && left.bytes > 0)
+        };
+        assert_eq!(is_left(from, given, true), !from.is_short(given));
+        assert_eq!(is_left(to, gotten, false), !to.is_short(gotten));
+    }
+}
