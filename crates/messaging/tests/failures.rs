@@ -8,8 +8,8 @@ use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer};
 use messaging::conformance::Listed;
 use messaging::{
-    Contribution, Decision, Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving,
-    RequestId, Sending, Settings, Standing,
+    Contribution, Decision, Engine, Envelope, EveryoneHere, Failure, Members, Mode, Outcome, Pattern, Rank,
+    Receiving, RequestId, Sending, Settings, Standing,
 };
 
 /// The communicators of the tests, by the even context.

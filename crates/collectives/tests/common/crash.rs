@@ -14,7 +14,7 @@ use collectives::{
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Peer};
 use messaging::conformance;
-use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank as Member, Settings, Standing};
+use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Settings, Standing};
 
 use super::cases::Case;
 use super::elements::{ELEMENT_BYTES, UNTOUCHED, add_disjoint, assert_same, parcels, sums, untouched};
