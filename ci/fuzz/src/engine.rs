@@ -425,6 +425,10 @@ impl Fabric for Scripted {
         Exposed { words: [1, memory.bytes() as u64] }
     }
 
+    fn takes_at_once(&mut self, _: Peer, _: Payload<'_>) -> bool {
+        self.0.hold().mood() & 8 != 0
+    }
+
     fn pull(&mut self, from: Peer, _: Exposed, _: usize, into: &mut UserMemory, ticket: u64) -> Pulled {
         let mut wire = self.0.hold();
         match wire.mood() {

@@ -82,9 +82,10 @@ fn gather(world: &Communicator) -> weft::Result<BTreeMap<(u32, u32), String>> {
 /// One lane, in words; the first is the fabric's name.
 fn story(account: &LaneAccount) -> String {
     let large = match &account.large {
-        Large::Pulled { shared_bytes_min } => format!(
-            "the receiver reads the sender's memory (CMA: tried, and allowed);\n  {:<16} from {shared_bytes_min} B on \
+        Large::Pulled { at_once_bytes_max, shared_bytes_min } => format!(
+            "{}the receiver reads the sender's memory (CMA: tried, and allowed);\n  {:<16} from {shared_bytes_min} B on \
              the sender helps, and both copy at once",
+            longer_at_once(account.eager_bytes_max, *at_once_bytes_max),
             ""
         ),
         Large::Copied { why } => format!("asked for, then copied through shared memory (CMA {why})"),
@@ -94,6 +95,17 @@ fn story(account: &LaneAccount) -> String {
     let over = account.over.as_ref().map(|over| format!("  {:<16} {over}\n", "over")).unwrap_or_default();
     let eager = format!("up to {} B", account.eager_bytes_max);
     format!("{}\n{over}  {eager:<16} sent at once (eager)\n  {:<16} {large}", account.fabric, "above")
+}
+
+/// What is sent at once although it could be read.
+fn longer_at_once(eager_bytes_max: usize, at_once_bytes_max: usize) -> String {
+    if at_once_bytes_max <= eager_bytes_max {
+        return String::new();
+    }
+    format!(
+        "up to {at_once_bytes_max} B at once while there is room, as copies are quick now; else\n  {:<16} ",
+        ""
+    )
 }
 
 fn head(world: &Communicator) -> String {
@@ -206,9 +218,10 @@ fn costs(constants: &Constants, origin: &str, measured: Option<&Measured>) -> St
         text,
         "  {:<28} {}",
         "copy to CMA",
-        match constants.pull {
-            Some(_) => "the same: a receiver that is asked reads, where it may",
-            None => "never",
+        match (constants.pull, constants.at_once_bytes_max()) {
+            (None, _) => "never".to_owned(),
+            (_, 0) => "the same: a receiver that is asked reads, where it may".to_owned(),
+            (_, bytes) => format!("{bytes} B while a ring has room and copies are as quick; else the same"),
         }
     );
     let _ = writeln!(text, "{:>10} {:>14} {:>14}", "bytes", "copied", "read");
@@ -268,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_at_once_though_it_could_be_read_is_told() {
+        let told = |at_once_bytes_max| {
+            let text = account("shm", Large::Pulled { at_once_bytes_max, shared_bytes_min: 32_768 });
+            (text.contains("up to 99999 B at once"), text.contains("the receiver reads"))
+        };
+        assert_eq!((told(0), told(99_999)), ((false, true), (true, true)));
+        let slow = costs(&Constants::WHERE_READS_ARE_SLOW, "built in", None);
+        assert!(slow.contains("262144 B while a ring has room"), "{slow}");
+    }
+
+    #[test]
     fn pairs_that_go_the_same_way_are_told_together() {
         let refused = Large::Copied { why: "refused: the kernel says: EPERM".to_owned() };
         let (shm, tcp) = (account("shm", refused), account("tcp", Large::Sent));
@@ -285,8 +309,10 @@ mod tests {
     #[test]
     fn a_fabric_that_is_not_used_has_a_reason() {
         let accounts = |story: &String| BTreeMap::from([((0, 1), story.clone()), ((1, 0), story.clone())]);
-        let (shm, tcp) =
-            (account("shm", Large::Pulled { shared_bytes_min: 32_768 }), account("tcp", Large::Sent));
+        let (shm, tcp) = (
+            account("shm", Large::Pulled { at_once_bytes_max: 0, shared_bytes_min: 32_768 }),
+            account("tcp", Large::Sent),
+        );
         let config = |list: &str| {
             Config::from_variables(&|name| (name == "WEFT_FABRIC").then(|| list.to_owned())).unwrap()
         };

@@ -138,6 +138,12 @@ pub trait Fabric: Send {
         Pulled::Refused
     }
 
+    /// Whether a payload that is longer than what is sent at once is better sent so nevertheless: all of it is taken at one
+    /// stroke now, and is there sooner than if it were pulled.
+    fn takes_at_once(&mut self, _lane: Self::Lane, _payload: Payload<'_>) -> bool {
+        false
+    }
+
     /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
     /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
     fn invite(&mut self, _lane: Self::Lane, _exposed: Exposed, _into: &UserMemory) -> Option<Exposed> {

@@ -36,6 +36,8 @@ pub struct Weather {
     pub share_percent: u64,
     /// Out of 100 peers that hear of a death, so many lose what was still on its way to them from there.
     pub cut_percent: u64,
+    /// Out of 100 messages that are longer than what lanes call eager, so many are better sent at once all the same.
+    pub at_once_percent: u64,
     /// Whether lanes offer to pull.
     pub pull: bool,
     /// What lanes call eager.
@@ -60,6 +62,7 @@ impl Weather {
             later_percent: 0,
             share_percent: 0,
             cut_percent: 0,
+            at_once_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
             piece_bytes_max: 1024,
@@ -80,6 +83,7 @@ impl Weather {
             later_percent: 50,
             share_percent: 60,
             cut_percent: 30,
+            at_once_percent: 40,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
             piece_bytes_max: 700,
@@ -371,6 +375,12 @@ impl Fabric for Simulated {
             return Pulled::Underway;
         }
         if shared.read(lane, exposed, offset, into) { Pulled::Done } else { Pulled::Refused }
+    }
+
+    fn takes_at_once(&mut self, _lane: Peer, _payload: Payload<'_>) -> bool {
+        let mut shared = self.network.hold();
+        let chance = shared.weather.at_once_percent;
+        shared.dice.happens(chance)
     }
 
     fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {

@@ -2,7 +2,10 @@
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer};
-use messaging::{Engine, Envelope, EveryoneHere, Failure, Outcome, Pattern, Rank, RequestId, Settings};
+use messaging::{
+    Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending,
+    Settings,
+};
 use proptest::prelude::*;
 
 const TURNS_MAX: usize = 1_000_000;
@@ -115,4 +118,44 @@ fn a_part_that_fails_is_a_failure_of_the_whole_when_the_others_are_over() {
     let truncated = Failure::Truncated { sent_bytes: 50, room_bytes: 10 };
     assert_eq!(outcome.failure.as_deref(), Some(&truncated));
     assert_eq!(large.payload().to_vec(), content(1, 100));
+}
+
+/// A long message that the fabric takes at one stroke is over when it is posted, and comes in its order; to a peer that
+/// keeps too much none goes so.
+#[test]
+fn long_messages_go_at_once_where_the_fabric_takes_them() {
+    let weather = Weather { at_once_percent: 100, ..Weather::fair() };
+    let network = Network::new(2, weather);
+    let mut engines = [0, 1].map(|rank| {
+        let settings = Settings { unexpected_bytes_max: 30_000 };
+        Engine::new(network.endpoint(Peer(rank)), 2, Box::new(EveryoneHere), settings)
+    });
+    let bytes = weather.eager_bytes_max * 2;
+    let send = |engines: &mut [Engine<Simulated>; 2], part, mode| {
+        engines[0].send(Peer(1), envelope(part), Payload::from(content(part, bytes)), mode).unwrap()
+    };
+    let counts = (0..12).map(|part| {
+        let sending = send(&mut engines, part, Mode::Standard);
+        for _ in 0..100 {
+            turn(&mut engines);
+        }
+        matches!(sending, Sending::Done)
+    });
+    let at_once: Vec<bool> = counts.collect();
+    let kept = 30_000 / bytes + 1;
+    assert!(at_once[..kept].iter().all(|&it| it), "{at_once:?}");
+    assert!(!at_once[kept..].iter().any(|&it| it), "it was told to keep them: {at_once:?}");
+    for part in 0..12 {
+        let room = Heap::new(bytes);
+        match engines[1].receive(pattern(part), Some(Peer(0)), room.memory()) {
+            Receiving::Done(outcome) => assert_eq!((outcome.bytes, outcome.failure), (bytes, None)),
+            Receiving::Pending(request) => assert_eq!(end(&mut engines, 1, request).bytes, bytes),
+        }
+        assert!(room.payload().to_vec() == content(part, bytes));
+    }
+    for _ in 0..100 {
+        turn(&mut engines);
+    }
+    // One that wants to hear of its receive does not: it would be no sooner.
+    assert!(matches!(send(&mut engines, 12, Mode::Synchronous), Sending::Pending(_)));
 }

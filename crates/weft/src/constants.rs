@@ -5,7 +5,8 @@
 //! read by the receiver            t(n) = hand over  + pull.fixed + n * pull.byte
 //! ```
 //! The request of a message that waits at its sender goes over first, and then the receiver reads. Where the second
-//! line gets under the first, sending at once ends.
+//! line gets under the first, sending at once ends. A longer message may be sent at once as well, where copies are quick just
+//! then (decision 0032).
 //!
 //! A job takes the constants from a small file, written by `weft explain lanes --measure`: one `open` at start, and no
 //! file is made. Without one those below hold; whether reads are slow is looked at when a process starts, since kernels
@@ -24,6 +25,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::fabrics::Ways;
 use crate::kept;
 
 /// What moving bytes between two processes of this node costs.
@@ -107,12 +109,32 @@ impl Constants {
         (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
     }
 
-    /// The built-in constants for where reads are slow: those, and what two processes of such a machine have measured.
+    /// Up to here a message is sooner copied if copies take what is said here, the receiver being there.
     #[must_use]
-    fn where_reads_are_slow() -> Constants {
-        let pull = Constants::BUILT_IN.pull.map(|pull| Line { fixed_ns: SLOW_READ_NS, ..pull });
-        Constants { pull, ..Constants::BUILT_IN }
+    pub fn at_once_bytes_max(&self) -> usize {
+        self.ways().map_or(0, |ways| ways.copied_bytes_max(ways.copied_byte_ns))
     }
+
+    /// What decides whether a message that is longer than [`Constants::eager_bytes_max`] is sent at once; none where none is.
+    #[must_use]
+    pub(crate) fn ways(&self) -> Option<Ways> {
+        let pull = self.pull?;
+        let ways = Ways {
+            head_start_ns: self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns,
+            copied_byte_ns: self.copy.byte_ns,
+            // The sender helps with a long read.
+            read_byte_ns: pull.byte_ns * OF_A_SHARED_READ,
+        };
+        (ways.copied_bytes_max(ways.copied_byte_ns) > self.eager_bytes_max()).then_some(ways)
+    }
+
+    /// Those that hold where nothing was measured and reads are slow: what `weft explain lanes --measure` said on a virtual
+    /// machine with two cpus that share their last cache, the middle of three runs, rounded to two digits.
+    pub const WHERE_READS_ARE_SLOW: Constants = Constants {
+        hand_over_ns: 86.0,
+        copy: Line { fixed_ns: 120.0, byte_ns: 0.045 },
+        pull: Some(Line { fixed_ns: 1900.0, byte_ns: 0.08 }),
+    };
 
     fn is_sane(&self) -> bool {
         let is_time = |ns: f64| (0.0..=TIME_NS_MAX).contains(&ns);
@@ -245,7 +267,7 @@ impl Found {
     pub(crate) fn looked_at(self, least_read_ns: Option<f64>) -> Found {
         match least_read_ns {
             Some(ns) if self.file.is_none() && ns >= SLOW_FROM_NS => {
-                Found { constants: Constants::where_reads_are_slow(), ..self }
+                Found { constants: Constants::WHERE_READS_ARE_SLOW, ..self }
             }
             _ => self,
         }
@@ -328,12 +350,13 @@ const TIME_NS_MAX: f64 = 1e9;
 /// A process that reads a few bytes of its own memory in so long is on a machine where reads are slow: 1750 to 1850 were seen
 /// on one, and on that of the built-in constants it is less than the 870 that a read of another process takes.
 const SLOW_FROM_NS: f64 = 1300.0;
-/// What a read of another process's memory takes there.
-const SLOW_READ_NS: f64 = 2250.0;
+/// What a read takes for each byte where the sender writes some of them, of what it takes alone: 0.55 to 0.67 were seen on two
+/// machines, from 64 KiB to 1 MiB.
+const OF_A_SHARED_READ: f64 = 0.6;
 /// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
 const EAGER_BYTES_LEAST: usize = 8 << 10;
 /// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
-const EAGER_BYTES_MOST: usize = 32 << 10;
+const EAGER_BYTES_MOST: usize = 20 << 10;
 const LINE_BYTES: usize = 64;
 
 #[cfg(test)]
@@ -357,7 +380,7 @@ mod tests {
         let quick = built_in.clone().looked_at(Some(500.0)).constants.eager_bytes_max();
         let slow = built_in.clone().looked_at(Some(1900.0)).constants.eager_bytes_max();
         let disturbed = built_in.clone().looked_at(Some(1e9)).constants.eager_bytes_max();
-        assert_eq!((quick, slow, disturbed), (EAGER_BYTES_LEAST, 20_864, 20_864));
+        assert_eq!((quick, slow, disturbed), (EAGER_BYTES_LEAST, EAGER_BYTES_MOST, EAGER_BYTES_MOST));
         assert_eq!(built_in.clone().looked_at(None), built_in);
         let measured = Found { file: Some("constants".into()), ..built_in };
         assert_eq!(measured.clone().looked_at(Some(1900.0)), measured);
@@ -412,15 +435,33 @@ mod tests {
         let cheaper = |bytes| CONSTANTS.pulled_ns(bytes).unwrap() < CONSTANTS.copied_ns(bytes);
         // (61.5 + 540 - 410) / (0.0705 - 0.046) = 7816, which is less than the least.
         assert_eq!(eager, EAGER_BYTES_LEAST);
-        let slow = Constants { pull: Some(Line { fixed_ns: 1000.0, byte_ns: 0.046 }), ..CONSTANTS };
+        let slow = Constants { pull: Some(Line { fixed_ns: 800.0, byte_ns: 0.046 }), ..CONSTANTS };
         let eager = slow.eager_bytes_max();
-        assert_eq!(eager, 26_560);
+        assert_eq!(eager, 18_368);
         assert!(cheaper(8 << 10));
         assert!(slow.pulled_ns(eager - 64).unwrap() > slow.copied_ns(eager - 64));
         assert!(slow.pulled_ns(eager + 128).unwrap() < slow.copied_ns(eager + 128));
         let never = Constants { pull: Some(Line { fixed_ns: 1.0, byte_ns: 0.08 }), ..CONSTANTS };
         assert_eq!(never.eager_bytes_max(), EAGER_BYTES_MOST);
         assert_eq!(Constants { pull: None, ..CONSTANTS }.eager_bytes_max(), EAGER_BYTES_LEAST);
+    }
+
+    #[test]
+    fn copies_at_once_end_where_reading_becomes_cheaper() {
+        let with = |copy, pull| Constants { copy, pull: Some(pull), ..CONSTANTS }.at_once_bytes_max();
+        let line = |fixed_ns, byte_ns| Line { fixed_ns, byte_ns };
+        // (61.5 + 2000 - 400) / (0.05 - 0.03) = 83075
+        assert!(with(line(400.0, 0.05), line(2000.0, 0.05)).abs_diff(83_075) < 2);
+        assert_eq!(with(line(400.0, 0.05), line(300.0, 0.05)), 0, "a read is there at once");
+        assert_eq!(with(line(400.0, 0.05), line(2000.0, 0.09)), Ways::COPIED_BYTES_MAX);
+        assert_eq!(
+            with(line(400.0, 0.13), line(400.0, 0.05)),
+            0,
+            "shorter than what goes at once in any case"
+        );
+        assert_eq!(Constants { pull: None, ..CONSTANTS }.at_once_bytes_max(), 0);
+        assert_eq!(Constants::BUILT_IN.ways(), None, "all that is not eager is read");
+        assert_eq!(Constants::WHERE_READS_ARE_SLOW.at_once_bytes_max(), Ways::COPIED_BYTES_MAX);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use libfabric::{
 pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub(crate) use shm::{Board, Boards, Common, Course, Ledger, is_before, is_room, same_user};
+pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Ways, is_before, is_room, same_user};
 pub use shm::{LedgerWriter, SharedHeap, anew};
 use tcp::Tcp;
 
@@ -46,7 +46,7 @@ use crate::guide;
 use crate::lanes::{Large, Measured};
 use crate::lifelines::{Lifelines, Stillness};
 use crate::neighbours::{Claim, Meeting, Neighbours};
-use crate::wait;
+use crate::wait::{self, Policy};
 
 /// All fabrics of a process.
 pub struct Fabrics {
@@ -165,8 +165,8 @@ impl Fabrics {
         let inherited = place.config.segment.filter(|_| place.config.allows(FabricName::Shm));
         if let Some(number) = inherited {
             let everybody = (0..place.peers).map(Peer).collect();
-            fabrics.open_shm(place, inherited_segment(number)?, everybody)?;
             let cores = wait::cores(place.ranks, wait::cpus(place.config));
+            fabrics.open_shm(place, inherited_segment(number)?, everybody, cores)?;
             let (node, guide) = (Group::world(place.peers), guide::of_launcher(place.config)?);
             return Ok(Opened { fabrics, exchanged: false, cores_here: cores, cores, node, guide });
         }
@@ -253,10 +253,16 @@ impl Fabrics {
             return Ok(());
         }
         let segment = share_segment(place, offer, &sharing, &neighbours.offer)?;
-        self.open_shm(place, segment, sharing)
+        self.open_shm(place, segment, sharing, neighbours.cores)
     }
 
-    fn open_shm(&mut self, place: &Place<'_>, segment: OwnedFd, peers: Vec<Peer>) -> Result<()> {
+    fn open_shm(
+        &mut self,
+        place: &Place<'_>,
+        segment: OwnedFd,
+        peers: Vec<Peer>,
+        cores: Cores,
+    ) -> Result<()> {
         let seats = peers.len() as u32;
         let seat = peers.iter().position(|&peer| peer == place.here).unwrap_or_default() as u32;
         let found = place.config.constants.find().map_err(|why| constants_refused(&why))?;
@@ -267,8 +273,16 @@ impl Fabrics {
             crate::tell(format_args!("weft: {warning}"));
         }
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
-        let eager_bytes_max = found.constants.eager_bytes_max();
-        let settings = shm::Settings { pull: place.config.pull, eager_bytes_max };
+        // Both sides copy at once only where neither waits for the other's core.
+        let ways = match Policy::choose(place.config.wait, cores) {
+            Policy::OwnCore => found.constants.ways(),
+            Policy::SharedCore | Policy::Crowd => None,
+        };
+        let settings = shm::Settings {
+            pull: place.config.pull,
+            eager_bytes_max: found.constants.eager_bytes_max(),
+            ways,
+        };
         self.shm = Some(Shm::open(segment, seat, peers, settings).map_err(|error| segment_refused(&error))?);
         self.constants = Some(Box::new(found));
         Ok(())
@@ -312,9 +326,9 @@ impl Fabrics {
         let (Lane::Shm(lane), Some(shm)) = (lane, &self.shm) else {
             return if self.limits(lane).pull { Large::Read } else { Large::Sent };
         };
-        let shm::Explained { shared_bytes_min, pull, .. } = shm.explain(lane);
+        let shm::Explained { at_once_bytes_max, shared_bytes_min, pull, .. } = shm.explain(lane);
         match pull {
-            shm::PullExplained::Allowed => Large::Pulled { shared_bytes_min },
+            shm::PullExplained::Allowed => Large::Pulled { at_once_bytes_max, shared_bytes_min },
             shm::PullExplained::SwitchedOff => Large::Copied { why: "switched off by WEFT_CMA=0".to_owned() },
             shm::PullExplained::NobodyThere => Large::Copied { why: "that process is not there".to_owned() },
             shm::PullExplained::Refused(refusal) => Large::Copied { why: format!("refused: {refusal}") },
@@ -607,6 +621,13 @@ impl Fabric for Fabrics {
         }
     }
 
+    fn takes_at_once(&mut self, lane: Lane, payload: Payload<'_>) -> bool {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.takes_at_once(lane, payload),
+            _ => false,
+        }
+    }
+
     fn invite(&mut self, lane: Lane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         crash::point();
         match (lane, &mut self.shm) {
@@ -753,7 +774,8 @@ mod tests {
         let alone = Place { ranks: 1, peers: 1, ..place };
         let Opened { mut fabrics, .. } =
             Fabrics::open(&alone, &mut Exchange::Manager(Arc::default())).unwrap();
-        fabrics.open_shm(&place, Segment::create(2).unwrap(), vec![Peer(0), Peer(1)]).unwrap();
+        let shared = (Segment::create(2).unwrap(), vec![Peer(0), Peer(1)]);
+        fabrics.open_shm(&place, shared.0, shared.1, Cores::Own).unwrap();
         let tcp = |here| Tcp::open(here, tcp_settings(&config, 3)).unwrap();
         let (mut here, there) = (tcp(Peer(0)), tcp(Peer(2)));
         here.connect(Peer(2), &there.address()).unwrap();

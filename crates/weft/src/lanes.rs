@@ -28,6 +28,8 @@ pub struct LaneAccount {
 pub enum Large {
     /// The receiver reads the sender's memory (CMA): tried, and allowed.
     Pulled {
+        /// Those of up to so many bytes are sent at once, too, while there is room for all of them; 0 where none is.
+        at_once_bytes_max: usize,
         /// From here on the sender helps, and writes parts into the receiver's memory.
         shared_bytes_min: usize,
     },

@@ -44,6 +44,8 @@ mod ledger;
 #[cfg(not(loom))]
 mod measure;
 #[cfg(not(loom))]
+mod pace;
+#[cfg(not(loom))]
 mod presence;
 #[cfg(not(loom))]
 mod segment;
@@ -67,6 +69,7 @@ pub use crate::{
     heap::{NoBlock, SharedHeap},
     ledger::{Answer, Ledger, LedgerWriter},
     measure::{Measured, measure},
+    pace::Ways,
     places::{Course, is_before, is_room},
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},

@@ -316,6 +316,26 @@ impl Producer {
         self.units_free -= span.units;
     }
 
+    /// Whether all of a message of so many bytes has room now.
+    ///
+    /// # Errors
+    /// As for `post`.
+    pub fn has_room_for(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+        let lines = bytes.div_ceil(self.piece_bytes_max()) as u32;
+        // No piece goes round the end: what is left there is passed over.
+        let needed = units(bytes) + units(self.piece_bytes_max());
+        let is_room = |it: &Producer| it.lines_free >= lines && it.units_free >= needed;
+        if self.is_whole() && !is_room(self) {
+            self.look_for_room(memory)?;
+        }
+        Ok(self.is_whole() && is_room(self))
+    }
+
+    /// Whether all of the data area was written before, so that its pages are there.
+    pub fn has_gone_round(&self) -> bool {
+        self.spot.units_passed >= self.units_all
+    }
+
     /// Whether a line is free, and room for the first piece of a message of so many bytes.
     fn room_for_message(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
         match bytes {

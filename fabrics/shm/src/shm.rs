@@ -18,12 +18,14 @@ use crate::layout::{
 };
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
+use crate::pace::{Pace, Ways};
 use crate::presence::{self, Roll};
 use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
 
+mod at_once;
 pub mod explain;
 mod incoming;
 mod made;
@@ -73,17 +75,19 @@ pub struct Shm {
 }
 
 /// What the layer above has decided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
     /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
     pub pull: bool,
     /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have room.
     pub eager_bytes_max: usize,
+    /// What decides whether a longer one is sent at once while there is room for it. None: it is read.
+    pub ways: Option<Ways>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX }
+        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX, ways: None }
     }
 }
 
@@ -220,6 +224,9 @@ impl Shm {
         if outgoing.post_letter(self.segment.memory(), header, payload) {
             return Posted::Sent;
         }
+        if self.settings.ways.is_some() && payload.bytes() > self.settings.eager_bytes_max {
+            return self.post_long(lane, header, payload);
+        }
         let posted = outgoing.producer.post(self.segment.memory(), header, payload);
         self.posted(lane, posted)
     }
@@ -256,7 +263,7 @@ impl Shm {
             wake_if_asleep(self.segment.memory(), incoming.seat);
         }
         if says & MAILBOX_OFFERED != 0
-            && let Some(lane) = incoming.lane
+            && let Some(lane) = incoming.lane()
             && self.outgoing[lane.index as usize].seat_number < self.here
         {
             let mailbox = &mut self.outgoing[lane.index as usize].mailbox;
@@ -347,7 +354,8 @@ impl Shm {
                 seat_number: from,
                 consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
                 landing: None,
-                lane: None,
+                lane: NOWHERE,
+                pace: Pace::default(),
             });
             self.pair_up(from);
         });
@@ -361,7 +369,7 @@ impl Shm {
         }
         let Pair { outgoing, incoming } = self.pairs[seat as usize];
         if let Some(incoming) = self.incoming.get_mut(incoming as usize) {
-            incoming.lane = (outgoing != NOWHERE).then_some(ShmLane { index: outgoing });
+            incoming.lane = outgoing;
         }
         if let Some(outgoing) = self.outgoing.get_mut(outgoing as usize) {
             outgoing.incoming = incoming;
@@ -415,7 +423,7 @@ impl Shm {
     #[inline]
     fn listen(&mut self, index: usize, sink: &mut impl Sink, events: usize) -> usize {
         let incoming = &mut self.incoming[index];
-        let mailbox = incoming.lane.map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
+        let mailbox = incoming.lane().map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
         let (done, says, result) = incoming.listen(self.segment.memory(), mailbox, sink, events);
         if done > 0 {
             self.recent_incoming = index;
@@ -668,6 +676,10 @@ impl Fabric for Shm {
                 Pulled::Refused
             }
         }
+    }
+
+    fn takes_at_once(&mut self, lane: ShmLane, payload: Payload<'_>) -> bool {
+        self.rather_at_once(lane, payload)
     }
 
     fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {

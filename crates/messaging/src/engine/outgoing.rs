@@ -32,7 +32,14 @@ impl<F: Fabric> Engine<F> {
         }
         self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
-        let eager = source.bytes() < link.eager_bytes_end && is_short(&source, link.limits);
+        let eager = match &source {
+            _ if source.bytes() < link.eager_bytes_end => is_short(&source, link.limits),
+            // Not behind others, nor to a peer that keeps too much already.
+            Source::Row(payload) if mode == Mode::Standard && link.eager_bytes_end > 0 => {
+                link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload)
+            }
+            _ => false,
+        };
         if eager && mode == Mode::Standard {
             let kind = if signature == 0 { Kind::Eager(envelope) } else { Kind::Signed(envelope, signature) };
             return Ok(self.queue_and_pump(to, kind.header(), source));

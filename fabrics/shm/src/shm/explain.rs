@@ -2,15 +2,19 @@
 
 use fabric::Fabric;
 
+use super::at_once::at_once_bytes_max;
 use super::shared::SHARED_BYTES_MIN;
 use super::{Shm, ShmLane};
 use crate::cma::{self, Refusal};
+use crate::pace::Ways;
 
 /// A lane over shm, explained.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explained {
     /// Up to here a payload is sent at once.
     pub eager_bytes_max: usize,
+    /// Longer ones are sent at once, too, up to here, while there is room for all of them; 0: none.
+    pub at_once_bytes_max: usize,
     /// From here on both sides copy, where larger ones are read.
     pub shared_bytes_min: usize,
     /// Whether larger ones are read out of the peer's memory.
@@ -45,7 +49,18 @@ impl Shm {
                 Err(refusal) => PullExplained::Refused(refusal),
             },
         };
-        Explained { eager_bytes_max: limits.eager_bytes_max, shared_bytes_min: SHARED_BYTES_MIN, pull }
+        let at_once = |ways: Ways| {
+            let most = at_once_bytes_max(self.segment.layout().ring.data_bytes);
+            let incoming = self.incoming.get(outgoing.incoming as usize);
+            let byte_ns = incoming.map_or(ways.copied_byte_ns, |it| it.pace.copied_byte_ns(&ways));
+            most.min(ways.copied_bytes_max(byte_ns))
+        };
+        Explained {
+            eager_bytes_max: limits.eager_bytes_max,
+            at_once_bytes_max: self.settings.ways.map_or(0, at_once),
+            shared_bytes_min: SHARED_BYTES_MIN,
+            pull,
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
-use super::ShmLane;
+use super::{NOWHERE, ShmLane};
 use crate::mailbox::Mailbox;
 use crate::memory::{Mapped, Memory};
+use crate::pace::Pace;
 use crate::ring::{Arrival, Consumer, Look, Piece, Wild};
 use crate::seat::Seat;
 
@@ -15,8 +16,10 @@ pub(super) struct Incoming {
     pub(super) seat_number: u32,
     pub(super) consumer: Consumer,
     pub(super) landing: Option<Landing>,
-    /// The lane back to the same peer, once there is one.
-    pub(super) lane: Option<ShmLane>,
+    /// The index of the lane back to the same peer; [`NOWHERE`] before there is one.
+    pub(super) lane: u32,
+    /// Of what goes there.
+    pub(super) pace: Pace,
 }
 
 /// Where a message that comes in pieces is written.
@@ -26,6 +29,12 @@ pub(super) struct Landing {
 }
 
 impl Incoming {
+    /// The lane back to the same peer, once there is one.
+    #[inline(always)]
+    pub(super) fn lane(&self) -> Option<ShmLane> {
+        (self.lane != NOWHERE).then_some(ShmLane { index: self.lane })
+    }
+
     /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
     #[inline]
     pub(super) fn listen(

@@ -133,7 +133,7 @@ fn a_knock_or_a_lane_pairs_up_itself_alone() {
     let together = |hub: &Shm| {
         let paired = |outgoing: &Outgoing| {
             let incoming = hub.incoming.get(outgoing.incoming as usize)?;
-            (incoming.peer == outgoing.peer).then_some(incoming.lane?.index)
+            (incoming.peer == outgoing.peer).then_some(incoming.lane()?.index)
         };
         hub.outgoing.iter().filter(|outgoing| paired(outgoing).is_some()).count()
     };
@@ -145,6 +145,6 @@ fn a_knock_or_a_lane_pairs_up_itself_alone() {
     for (index, outgoing) in
         hub.outgoing.iter().enumerate().filter(|(_, outgoing)| outgoing.incoming != NOWHERE)
     {
-        assert_eq!(hub.incoming[outgoing.incoming as usize].lane, Some(ShmLane { index: index as u32 }));
+        assert_eq!(hub.incoming[outgoing.incoming as usize].lane(), Some(ShmLane { index: index as u32 }));
     }
 }
