@@ -14,6 +14,7 @@
 #[allow(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 pub mod bindings;
 mod endpoint;
+mod files;
 mod found;
 #[doc(hidden)]
 pub mod inline;

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
 
 use crate::bindings::*;
+use crate::files;
 use crate::library::{LibfabricError, Library, text_at};
 
 /// A way to a network: a provider with one of its domains, and what it can do. Nothing of it is open yet.
@@ -179,20 +180,21 @@ impl Offer {
         let mut offer = unsafe { Offer::copy(self.library, self.info) }?;
         offer.delivers = self.delivers;
         if offer.provider() == SHM {
+            files::sweep_once();
             offer.choose_name();
         }
         Some(offer)
     }
 
-    /// Endpoints of shm are files, named after their process where nobody names them. What a killed process has left would
-    /// then stand in the way of a later one with the same number.
+    /// Endpoints of shm are files, named after the number of their process where nobody names them. What a killed process has
+    /// left would then stand in the way of a later one with the same number.
     fn choose_name(&mut self) {
         let mut random = [0_u8; 8];
         // SAFETY: the buffer is as long as is said. Without random bytes the name is as good as the provider's own.
         if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != random.len() as isize {
             return;
         }
-        let Ok(name) = CString::new(format!("fi_shm://weft-{:016x}", u64::from_le_bytes(random))) else {
+        let Ok(name) = CString::new(format!("fi_shm://{}", files::name(u64::from_le_bytes(random)))) else {
             return;
         };
         // SAFETY: `info` is whole and ours alone; the library frees addresses with the structure, by `free`.
