@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
     /* In turns, so that all see the same weather. */
     for (int block = -1; block < BLOCKS; block++)
         for (int operation = 0; operation < OPERATIONS_COUNT; operation++) {
+            bench_settle(&bench);
             double time = block_of(operation, calls);
             if (block >= 0) samples[operation][block] = time;
             if (block >= 0 && operation < 2) in_turn[operation][block] = time;

@@ -70,8 +70,8 @@ static void exclusive(int count) {
         return;
     }
     section("Exscan");
-    if (rank > 0) REFUSED(MPI_Exscan(data, data, count, MPI_INT, MPI_SUM, comm));
-    /* Rank 0's message is left for those that were refused; a communicator of its own leaves nothing behind. */
+    /* Rank 0 takes no part: its message would be left for those that are refused. */
+    if (rank > 0) THREE_WAYS(Exscan, Iexscan, data, data, count, MPI_INT, MPI_SUM);
 }
 
 static void neighbours(int count) {

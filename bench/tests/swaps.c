@@ -241,6 +241,16 @@ static void wrong(void) {
                          MPI_ERR_TRUNCATE);
         }
     }
+    section("a short list that does not fit beside a long one that does");
+    for (int turn = 0; turn < 3; turn++) {
+        static int given[2000], got[2000];
+        int gives[2] = {0, 0}, gets[2] = {0, 0}, places[2] = {0, 0};
+        gives[other] = rank == 0 ? 2000 : 3;
+        gets[other] = rank == 0 ? 2 : 2000;
+        STRICT_CLASS(MPI_Alltoallv(given, gives, places, MPI_INT, got, gets, places, MPI_INT, MPI_COMM_WORLD),
+                     rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+    }
     STRICT_CLASS(MPI_Gather(in, 1, MPI_INT, in + 20, 1, MPI_INT, 2, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Scatter(in, 1, MPI_INT, in + 20, 1, MPI_INT, -3, MPI_COMM_WORLD), MPI_ERR_ROOT);
     STRICT_CLASS(MPI_Scan(in, in + 20, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);

@@ -31,6 +31,8 @@ pub struct Job {
     survives: bool,
     /// Those that have failed, and how, while the others went on.
     failed: Vec<(u32, Ending)>,
+    /// How many were started again and have ended before anybody had heard of them.
+    vanished: usize,
     /// How many of them were told.
     told: usize,
     /// The last signal that the ranks were sent on behalf of whoever sent it to the launcher.
@@ -88,6 +90,7 @@ impl Job {
             late_failure: None,
             survives,
             failed: Vec::new(),
+            vanished: 0,
             told: 0,
             passed_on: None,
         }
@@ -109,6 +112,7 @@ impl Job {
         if let Place::Running(pid) = self.places[number as usize] {
             self.places[number as usize] = Place::Ended(pid);
         }
+        self.vanished += 1;
         format!("{} {} before the others had heard of it", self.who(number, host), told(ending))
     }
 
@@ -234,7 +238,9 @@ impl Job {
             (Some(cause), ..) => cause.exit_status(),
             (None, Some((_, ending)), _) => status_of(ending),
             // Nobody is left who could have done well.
-            (None, None, Some((_, ending))) if self.failed.len() == self.ranks.len() => status_of(*ending),
+            (None, None, Some((_, ending))) if self.failed.len() + self.vanished == self.ranks.len() => {
+                status_of(*ending)
+            }
             (None, None, _) => 0,
         }
     }
@@ -578,6 +584,19 @@ mod tests {
         say(&mut job, 0, &["finalize"]);
         job.ended(0, Ending::Code(0));
         assert_eq!((job.running().count(), job.exit_status()), (0, 0));
+    }
+
+    #[test]
+    fn g8_where_nobody_has_done_well_the_status_is_that_of_the_first_failure() {
+        let mut job = started(Job::new(2, 1, "space", true), 2);
+        for rank in 0..2 {
+            say(&mut job, rank, &[INIT]);
+        }
+        job.ended(1, Ending::Signal(9));
+        job.started_again(1, pid(102));
+        let _ = job.vanished(2, Ending::Code(3), "n1");
+        job.ended(0, Ending::Signal(11));
+        assert_eq!((job.running().count(), job.exit_status()), (0, 137));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Plan {
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
-        let packages = packages(&costs, binding.as_deref(), variable(PACKAGES));
+        let packages = packages(&costs, binding.as_deref(), last(&environment, PACKAGES));
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
         environment.extend(told.map(|text| (COSTS.into(), text.into())));

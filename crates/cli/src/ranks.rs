@@ -142,7 +142,8 @@ fn is_of_another_launcher(name: &OsString) -> bool {
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
 
-const OUTER_NAMES: [&str; 15] = [
+const OUTER_NAMES: [&str; 16] = [
+    "WEFT_PACKAGES",
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",

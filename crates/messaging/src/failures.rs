@@ -289,7 +289,9 @@ impl Failures {
         let acknowledged = watch.failed[..watch.acknowledged].to_vec();
         let Book { failed, watched, .. } = &mut *book;
         let Some(watch) = watched.get_mut(&alike.context) else { return };
-        let count = watch.failed.iter().take_while(|at| acknowledged.contains(at)).count();
+        // Who was blank or replaced before is acknowledged in any case.
+        let is_settled = |at: &&usize| acknowledged.contains(at) || watch.blank.contains(&failed[**at].0);
+        let count = watch.failed.iter().take_while(is_settled).count();
         watch.acknowledge(count, failed);
     }
 

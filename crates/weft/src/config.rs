@@ -252,10 +252,6 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_CPUS",
         meaning: "set by weftrun: the cpus that the ranks of this node may use together, as 1.5",
     },
-    Variable {
-        name: "WEFT_PACKAGES",
-        meaning: "set by weftrun where WEFT_COSTS has a line for packages: on which of them each rank is, as (vector,(0,2,16))",
-    },
     Variable { name: "WEFT_WAIT", meaning: "auto, spin or yield: how a waiting rank begins; default auto" },
     Variable {
         name: "WEFT_PSETS",
@@ -312,6 +308,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_SWITCHES",
         meaning: "a file that says which hosts are behind which switches; default: what Slurm tells, if it does",
+    },
+    Variable {
+        name: "WEFT_PACKAGES",
+        meaning: "set by weftrun where WEFT_COSTS has a line for packages: on which of them each rank is, as (vector,(0,2,16))",
     },
 ];
 

@@ -59,7 +59,11 @@ impl Ledger {
             return Err(foreign("it could be cut short while it is in use".into()));
         }
         let mapping = MmapOptions::new().len(bytes).map_raw_read_only(file);
-        Ok(Ledger { memory: Mapped::new(mapped(mapping)?), peers })
+        let memory = Mapped::new(mapped(mapping)?);
+        if memory.word(FORM_AT).load(Ordering::Relaxed) != FORM {
+            return Err(foreign("the launcher is of another version of weft than this library".into()));
+        }
+        Ok(Ledger { memory, peers })
     }
 
     /// How many have ended.
@@ -137,7 +141,9 @@ impl LedgerWriter {
             .or_else(|_| rustix::fs::fcntl_add_seals(&file, shut))
             .map_err(|errno| segment::system("sealing the ledger of failures", errno))?;
         let segment = segment.map(|file| Segment::adopt(file, peers)).transpose()?;
-        Ok(LedgerWriter { ledger: Ledger { memory: Mapped::new(mapping), peers }, file, segment })
+        let memory = Mapped::new(mapping);
+        memory.word(FORM_AT).store(FORM, Ordering::Relaxed);
+        Ok(LedgerWriter { ledger: Ledger { memory, peers }, file, segment })
     }
 
     /// The descriptor, to be handed to the ranks.
@@ -211,7 +217,10 @@ fn answers_words_max(peers: u32) -> usize {
 }
 
 /// The word of the first that has ended.
-const FIRST_ENDED: usize = 2;
+const FIRST_ENDED: usize = 3;
+/// The third word, by its place in bytes, says that it is of this form, and no other.
+const FORM_AT: usize = 8;
+const FORM: u32 = 0x7766_0002;
 /// Words of an answer before its ranks.
 const ANSWER_WORDS: usize = 4;
 

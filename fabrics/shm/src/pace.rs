@@ -49,6 +49,11 @@ impl Pace {
         if self.byte == 0 { ways.copied_byte_ns } else { f64::from(self.byte) / PARTS }
     }
 
+    /// Whether a message of so many bytes is copied at all, now or then.
+    pub fn may_prefer_copies(&self, ways: &Ways, bytes: usize) -> bool {
+        bytes <= ways.copied_bytes_max(self.copied_byte_ns(ways).min(ways.copied_byte_ns))
+    }
+
     /// Whether a message of so many bytes is to be copied. Where copies were slow, they are tried now and then.
     pub fn prefers_copies(&mut self, ways: &Ways, bytes: usize) -> bool {
         self.byte = parts(self.copied_byte_ns(ways));

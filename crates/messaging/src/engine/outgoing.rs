@@ -36,7 +36,12 @@ impl<F: Fabric> Engine<F> {
             _ if source.bytes() < link.eager_bytes_end => is_short(&source, link.limits),
             // Not behind others, nor to a peer that keeps too much already.
             Source::Row(payload) if mode == Mode::Standard && link.eager_bytes_end > 0 => {
-                link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload)
+                let takes = link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload);
+                if takes {
+                    // A turn for each mebibyte: the receiver may have asked for no more.
+                    self.core.begun += (payload.bytes() >> 12) as u32;
+                }
+                takes
             }
             _ => false,
         };

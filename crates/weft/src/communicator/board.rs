@@ -70,6 +70,10 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
+        // By packages the operands are combined in another order, and an operation that is begun has no board.
+        if matches!(collective, Collective::Allreduce(_)) && self.size() > 2 && self.goes_by_packages() {
+            return None;
+        }
         let plan = Plan::of(collective, self.inner.rank, self.size())?;
         Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
     }
@@ -85,7 +89,12 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
-            let exchanged = self.visit()?.and_then(|mut visit| visit.exchange(&pairs, input, output));
+            let mut visit = match self.visit()? {
+                Ok(visit) => visit,
+                Err(error) => return Some(Err(error)),
+            };
+            let exchanged = visit.exchange(&pairs, input, output);
+            drop(visit);
             return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
         }
         let plan = Plan::listed(listed, here, size)?;
@@ -93,7 +102,8 @@ impl Communicator {
     }
 
     /// Exchanges the blocks that are too long for entries, as an operation of its own: of more than two members each counts it,
-    /// whether it has such blocks or not; of two, both have them.
+    /// whether it has such blocks or not; of two, both have them. Where a short block has not fitted, others wait for the long ones
+    /// all the same.
     fn exchange_rest(
         &self,
         exchanged: Result<()>,
@@ -102,7 +112,8 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let Some(rest) = pairs.rest().filter(|_| exchanged.is_ok()) else {
+        let goes_on = exchanged.as_ref().err().is_none_or(|error| error.class == Class::Truncated);
+        let Some(rest) = pairs.rest().filter(|_| goes_on) else {
             if self.size() > 2 {
                 self.next_tag();
             }
@@ -110,7 +121,7 @@ impl Communicator {
         };
         let (listed, buffers) = (rest.listed(), Buffers { input, output: output.part(0, output.bytes()) });
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
-        self.repeat(|kept| kept.is_listed(listed), new, buffers, reduce)
+        exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, reduce))
     }
 
     /// Begins the next operation on the board, if there is one.

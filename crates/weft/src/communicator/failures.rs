@@ -45,10 +45,11 @@ impl Communicator {
     pub fn acknowledge_failed(&self, count: u32) -> u32 {
         let (failures, own) = (self.process().failures(), &self.inner.standing);
         let acknowledged = failures.acknowledge(own, count as usize);
-        let living = &self.among_living().inner.standing;
-        if !Arc::ptr_eq(own, living) {
-            failures.acknowledge_alike(own, living);
-            failures.acknowledge_alike(own, &self.standing_of_messages());
+        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        for other in [living, &messages] {
+            if !Arc::ptr_eq(own, other) {
+                failures.acknowledge_alike(own, other);
+            }
         }
         acknowledged as u32
     }

@@ -40,6 +40,12 @@ impl Communicator {
         }
     }
 
+    /// Whether packages of a node may count in the choice of an algorithm; the same at all members.
+    pub(super) fn goes_by_packages(&self) -> bool {
+        let process = &self.inner.process;
+        process.packages().is_some() && process.guide().costs.package.is_some()
+    }
+
     /// Whether all members share memory; the same at all of them.
     pub(super) fn is_on_one_node(&self) -> bool {
         *self.inner.on_one_node.get_or_init(|| {

@@ -15,6 +15,8 @@ impl Shm {
         if payload.bytes() > at_once_bytes_max(self.segment.layout().ring.data_bytes)
             || !matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_))
             || self.heap.locate(payload).is_some()
+            // What takes memory comes last.
+            || !self.pace(lane).is_some_and(|pace| pace.may_prefer_copies(&ways, payload.bytes()))
             || !self.opened(lane, Opened::All)
         {
             return false;
