@@ -3,17 +3,9 @@
 // With WEFT_CHECK=1 collective calls that do not fit together are reported at every rank instead of hanging or giving
 // wrong results, and the communicator goes on working. (docs/decisions/0009)
 #include "check.h"
+#include "reported.h"
 
 static int numbers[64], others[64];
-
-/* Every rank gets the class, and the text names both calls. */
-static void reported(int code, const char *first, const char *second) {
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    CLASS(code, MPI_ERR_NOT_SAME);
-    OK(MPI_Error_string(code, text, &length));
-    if (!strstr(text, first) || !strstr(text, second)) check_failed(__FILE__, __LINE__, text);
-}
 
 static void order(MPI_Comm comm) {
     int code;

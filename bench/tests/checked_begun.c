@@ -4,19 +4,11 @@
 // their request, and many may be under way at once; partitioned sends are compared with their receives.
 // (docs/decisions/0009, 0021)
 #include "check.h"
+#include "reported.h"
 
 #include <stddef.h>
 
 static int numbers[64], others[64];
-
-/* Every rank gets the class, and the text names both calls. */
-static void reported(int code, const char *first, const char *second) {
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    CLASS(code, MPI_ERR_NOT_SAME);
-    OK(MPI_Error_string(code, text, &length));
-    if (!strstr(text, first) || !strstr(text, second)) check_failed(__FILE__, __LINE__, text);
-}
 
 static int waited(MPI_Request *request) {
     return MPI_Wait(request, MPI_STATUS_IGNORE);

@@ -4,6 +4,7 @@
 // root and, where the standard wants lengths to be the same everywhere, from one with another length; and all that fits goes on as
 // it does without. (docs/decisions/0009; MPI 5.0, sections 6.3 to 6.13)
 #include "check.h"
+#include "reported.h"
 
 #include <ctype.h>
 
@@ -82,15 +83,6 @@ static void set(int a_root, int a_count) {
         counts[rank] = count, places[rank] = rank * count, types[rank] = MPI_INT;
         offsets[rank] = places[rank] * (int)sizeof(int);
     }
-}
-
-/* Every rank gets the class, and the text names both. */
-static void reported(int code, const char *first, const char *second) {
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    CLASS(code, MPI_ERR_NOT_SAME);
-    OK(MPI_Error_string(code, text, &length));
-    if (!strstr(text, first) || !strstr(text, second)) check_failed(__FILE__, __LINE__, text);
 }
 
 static void told(const struct operation *operation, int way, MPI_Comm comm) {

@@ -4,22 +4,11 @@
 // All ranks send a megabyte to one, which receives nothing yet: its memory does not grow with it. Then all of it comes, and
 // nobody waits for ever, in whatever order it is received. (MPI 5.0, section 3.5)
 #include "check.h"
+#include "own_memory.h"
 
 enum { BYTES = 1 << 20, ROUNDS = 3, GROWTH_KIB_MAX = 16 << 10 };
 
 static unsigned seed(int from, int round) { return (unsigned)(from * 7 + round); }
-
-/* Memory of this process in KiB that no other has. */
-static long own_kib(void) {
-    char line[256];
-    long sum = 0, value;
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    if (file == NULL) return -1;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "Pss_Anon: %ld", &value) == 1) sum += value;
-    fclose(file);
-    return sum;
-}
 
 static void receive_all(unsigned char *buffer, int round) {
     MPI_Status status;
@@ -42,10 +31,10 @@ int main(int argc, char **argv) {
         section("everybody sends");
         fill(buffer, BYTES, seed(check_rank, round));
         OK(MPI_Barrier(MPI_COMM_WORLD));
-        before = own_kib();
+        before = own_kib(0);
         if (check_rank > 0) OK(MPI_Isend(buffer, BYTES, MPI_BYTE, 0, round, MPI_COMM_WORLD, &request));
         OK(MPI_Barrier(MPI_COMM_WORLD));
-        growth = own_kib() - before;
+        growth = own_kib(0) - before;
         section("receiving");
         if (check_rank > 0) {
             OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

@@ -5,22 +5,11 @@
 // receive (64 MiB, and what it takes to know of a message), and later all of them come in their order.
 // (MPI 5.0, section 3.5)
 #include "check.h"
+#include "own_memory.h"
 
 enum { MESSAGES = 1000000, BYTES = 1024, TAG = 5, GO = 6, PIECE = 20000, BUDGET_KIB = 64 << 10, KNOWN_BYTES = 200 };
 
 static unsigned char text[MESSAGES + BYTES];
-
-/* Memory of this process in KiB that no other has. */
-static long own_kib(void) {
-    char line[256];
-    long sum = 0, value;
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    if (file == NULL) return -1;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "Pss_Anon: %ld", &value) == 1) sum += value;
-    fclose(file);
-    return sum;
-}
 
 /* Message i begins at byte i: all of them differ, and none needs memory of its own. */
 static void fill_text(void) {
@@ -45,12 +34,12 @@ static void send_all(void) {
 
 static void receive_all(void) {
     unsigned char got[BYTES];
-    long before = own_kib(), after, limit = BUDGET_KIB + (long)MESSAGES * KNOWN_BYTES / 1024;
+    long before = own_kib(0), after, limit = BUDGET_KIB + (long)MESSAGES * KNOWN_BYTES / 1024;
     MPI_Status status;
     int count = -1;
     section("waiting for something else");
     OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    after = own_kib();
+    after = own_kib(0);
     printf("%d messages of %d bytes are waiting: %ld KiB, and may be %ld KiB\n", MESSAGES, BYTES, after - before, limit);
     CHECK(before > 0); /* or the kernel does not tell */
     if (!check_library_is("MPICH")) CHECK(after - before < limit);

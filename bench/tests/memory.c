@@ -4,26 +4,12 @@
 // What a rank that has only started costs: its own memory beside that of any program, and nothing for each rank
 // that it has not spoken to. Measured in the same process before and after, by what the kernel counts.
 #include "check.h"
-
-/* Memory of this process in KiB: anonymous, and its share of what it shares with other ranks. The pages of the
- * program and of libraries are left out: they are there once for all. */
-static long own_kib(void) {
-    char line[256];
-    long sum = 0, value;
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    if (file == NULL) return -1;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "Pss_Anon: %ld", &value) == 1 || sscanf(line, "Pss_Shmem: %ld", &value) == 1)
-            sum += value;
-    }
-    fclose(file);
-    return sum;
-}
+#include "own_memory.h"
 
 int main(int argc, char **argv) {
-    long before = own_kib(), after;
+    long before = own_kib(1), after;
     MPI_Init(&argc, &argv);
-    after = own_kib();
+    after = own_kib(1);
     check_world();
     CHECK(before > 0); /* or the kernel does not tell */
     printf("rank %d: %ld KiB before MPI_Init, %ld KiB after\n", check_rank, before, after);

@@ -7,23 +7,11 @@
 // message, and what is under way already when it says so: as much as a ring holds; sockets hold all of it), nobody waits for ever, and all is right when it comes. (MPI 5.0, section 3.5)
 #define CHECK_WATCHDOG_SECONDS 180
 #include "check.h"
+#include "own_memory.h"
 
 enum { MIB = 1 << 20, SMALL = 4096, TAG = 7, GO = 8, BUDGET_KIB = 16 << 10, RING_KIB = 256, SOCKET_KIB = 1100, KNOWN_BYTES = 200, BLOCK = 256, BATCH = MIB / SMALL };
 
 static unsigned char text[2 * MIB], room[2 * MIB]; /* with gaps */
-
-/* Memory of this process in KiB: its own, and its share of what it shares with other ranks. */
-static long own_kib(void) {
-    char line[256];
-    long sum = 0, value;
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    if (file == NULL) return -1;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "Pss_Anon: %ld", &value) == 1 || sscanf(line, "Pss_Shmem: %ld", &value) == 1) sum += value;
-    }
-    fclose(file);
-    return sum;
-}
 
 /* Rank 0 waits for something else until everybody has begun to send, with all that comes meanwhile. */
 static void measure(long before, long messages) {
@@ -33,7 +21,7 @@ static void measure(long before, long messages) {
     long after, limit = BUDGET_KIB + check_size * held + messages * KNOWN_BYTES / 1024;
     for (int from = 1; from < check_size; from++) OK(MPI_Irecv(NULL, 0, MPI_BYTE, from, GO, MPI_COMM_WORLD, &requests[from]));
     OK(MPI_Waitall(check_size - 1, requests + 1, MPI_STATUSES_IGNORE));
-    after = own_kib();
+    after = own_kib(1);
     printf("%s: %ld KiB more, and may be %ld KiB\n", check_section, after - before, limit);
     if (!check_library_is("MPICH")) CHECK(after - before < limit);
     free(requests);
@@ -51,7 +39,7 @@ static void one_message(const char *name, MPI_Datatype type, int count, size_t s
         OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         return;
     }
-    measure(own_kib(), check_size);
+    measure(own_kib(1), check_size);
     char *seen = calloc((size_t)check_size, 1);
     for (int i = 1; i < check_size; i++) {
         MPI_Status status;
@@ -76,7 +64,7 @@ static void small_messages(void) {
         OK(MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD));
         OK(MPI_Waitall(BATCH, requests, MPI_STATUSES_IGNORE));
     } else {
-        measure(own_kib(), (long)check_size * BATCH);
+        measure(own_kib(1), (long)check_size * BATCH);
         for (int i = 0; i < (check_size - 1) * BATCH; i++) {
             MPI_Status status;
             if (i % BATCH == 0) section("small messages, received");

@@ -6,6 +6,7 @@
 // they recover once more (rule R11); and where nothing has failed, nothing changes (R4).
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include "victim.h"
 
 #include <mpix_ft.h>
 
@@ -19,20 +20,6 @@ static void recover(int mode, int generation, int failed) {
     OK(MPI_Group_size(info.failed, &members));
     SAME(members, failed);
     OK(MPI_Group_free(&info.failed));
-}
-
-/* It dies when all others are through with what was before. */
-static void dies(int rank) {
-    int lives = 0;
-    OK(MPIX_Comm_live_size(MPI_COMM_WORLD, &lives));
-    if (check_rank != rank) OK(MPI_Send(NULL, 0, MPI_INT, rank, 1, MPI_COMM_WORLD));
-    if (check_rank == rank) {
-        for (int others = lives - 1; others > 0; others--)
-            OK(MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        fflush(NULL);
-        raise(SIGKILL);
-    }
-    while (MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS) {}
 }
 
 int main(int argc, char **argv) {

@@ -5,6 +5,7 @@
 // One rank may be started again, and the second that dies stays blank, at all alike (rule R11).
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include "victim.h"
 
 #include <mpix_ft.h>
 
@@ -12,20 +13,6 @@ static void sums(int right) {
     int one = 1, sum = 0;
     OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     SAME(sum, right);
-}
-
-/* It dies when all others are through with what was before. */
-static void dies(int rank) {
-    int lives = 0;
-    OK(MPIX_Comm_live_size(MPI_COMM_WORLD, &lives));
-    if (check_rank != rank) OK(MPI_Send(NULL, 0, MPI_INT, rank, 1, MPI_COMM_WORLD));
-    if (check_rank == rank) {
-        for (int others = lives - 1; others > 0; others--)
-            OK(MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        fflush(NULL);
-        raise(SIGKILL);
-    }
-    while (MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS) {}
 }
 
 static void recover(int mode, int is_blank, int rank) {
