@@ -312,7 +312,8 @@ impl Execution {
     ) -> Result<(), Failed> {
         let envelope = Envelope { context: self.context, source: self.here, tag: self.tag };
         let activity = Activity::Sending;
-        match engine.send(peer, envelope, self.reading(span), Mode::Standard) {
+        let mode = if self.is_waited_for { Mode::Blocking } else { Mode::Standard };
+        match engine.send(peer, envelope, self.reading(span), mode) {
             Ok(Sending::Done) => {}
             Ok(Sending::Pending(request)) => self.note(request, with, activity, span),
             Err(error) => return Err(Failed { with, activity, cause: Cause::Lost(*error) }),

@@ -144,6 +144,12 @@ pub trait Fabric: Send {
         false
     }
 
+    /// Whether so many bytes that the peer exposed are sooner here if it posts them than if they are pulled, where it does
+    /// nothing else meanwhile.
+    fn rather_posted(&mut self, _lane: Self::Lane, _exposed: Exposed, _bytes: usize) -> bool {
+        false
+    }
+
     /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
     /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
     fn invite(&mut self, _lane: Self::Lane, _exposed: Exposed, _into: &UserMemory) -> Option<Exposed> {

@@ -383,6 +383,12 @@ impl Fabric for Simulated {
         shared.dice.happens(chance)
     }
 
+    fn rather_posted(&mut self, _lane: Peer, _exposed: Exposed, _bytes: usize) -> bool {
+        let mut shared = self.network.hold();
+        let chance = shared.weather.at_once_percent;
+        shared.dice.happens(chance)
+    }
+
     fn invite(&mut self, lane: Peer, _exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         let mut shared = self.network.hold();
         let chance = shared.weather.share_percent;

@@ -215,7 +215,7 @@ impl<'a, F: Fabric> Run<'a, F> {
         let (engine, envelope) = (&mut self.engines[rank], message.envelope);
         let sending = match Made(message.data) {
             made if !message.made => engine.send(to, envelope, Payload::from(made.0), message.mode),
-            made if message.mode == Mode::Standard && engine.send_made_at_once(to, envelope, &made) => {
+            made if message.mode.is_standard() && engine.send_made_at_once(to, envelope, &made) => {
                 Ok(Sending::Done)
             }
             made => engine.send_made(to, envelope, Box::new(made), message.mode),
@@ -409,7 +409,11 @@ fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
         source: Rank(dice.below(ranks as u64) as u32),
         tag: dice.below(3) as i32,
     };
-    let mode = if dice.below(8) == 0 { Mode::Synchronous } else { Mode::Standard };
+    let mode = match dice.below(8) {
+        0 => Mode::Synchronous,
+        1..4 => Mode::Blocking,
+        _ => Mode::Standard,
+    };
     let to = dice.below(ranks as u64) as usize;
     let made = dice.below(3) == 0;
     Message { to, envelope, data: Vec::leak(data), made, mode, request: None }

@@ -164,7 +164,7 @@ impl<F: Fabric> Engine<F> {
         payload: Payload<'static>,
         mode: Mode,
     ) -> Result<Sending, Box<FabricError>> {
-        if mode == Mode::Standard
+        if mode.is_standard()
             && let Some(sending) = self.send_at_once(to, envelope, payload)
         {
             return Ok(sending);
@@ -624,6 +624,13 @@ impl<F: Fabric> Engine<F> {
         let Some(mut into) = row.filter(|_| wanted == 0 || offer.is_readable()) else {
             return self.core.ask_for(from, send, receive, wanted);
         };
+        let is_posted = wanted > 0
+            && offer.is_attended
+            && !self.core.offers(from)
+            && self.fabric.rather_posted(lane, offer.exposed, wanted);
+        if is_posted {
+            return self.core.ask_for(from, send, receive, wanted);
+        }
         let pulled = if wanted == 0 {
             PulledShared::Own(0)
         } else if let Some(invitation) = self.invite(from, lane, send, receive, offer.exposed, &into) {

@@ -143,6 +143,8 @@ pub(crate) struct Offer {
     pub exposed: Exposed,
     /// 0 where the sender says nothing of them.
     pub signature: u32,
+    /// The sender does nothing else until it is done.
+    pub is_attended: bool,
 }
 
 impl Offer {
@@ -158,7 +160,8 @@ impl Offer {
 
     pub(crate) fn parcel(&self) -> Parcel {
         let mut bytes = [0; OFFER_BYTES_MAX];
-        bytes[..8].copy_from_slice(&(self.bytes as u64).to_le_bytes());
+        let attended = if self.is_attended { ATTENDED } else { 0 };
+        bytes[..8].copy_from_slice(&(self.bytes as u64 | attended).to_le_bytes());
         bytes[8..24].copy_from_slice(&encode_exposed(self.exposed));
         bytes[24..].copy_from_slice(&u64::from(self.signature).to_le_bytes());
         Parcel::small(if self.signature == 0 { &bytes[..24] } else { &bytes })
@@ -172,8 +175,9 @@ impl Offer {
                 ([total, first, second], u32::try_from(signature).ok().filter(|&signature| signature != 0)?)
             }
         };
-        let bytes = usize::try_from(total).ok().filter(|&total| total <= isize::MAX as usize)?;
-        Some(Offer { bytes, exposed: Exposed { words: [first, second] }, signature })
+        let bytes = usize::try_from(total & !ATTENDED).ok().filter(|&total| total <= isize::MAX as usize)?;
+        let is_attended = total & ATTENDED != 0;
+        Some(Offer { bytes, exposed: Exposed { words: [first, second] }, signature, is_attended })
     }
 }
 
@@ -209,6 +213,8 @@ fn of_envelope(kind: u32, envelope: Envelope, send: RequestId) -> [u32; 6] {
 }
 
 const NOBODY: RequestId = RequestId { index: 0, generation: 0 };
+/// Above the length of a message: [`Offer::is_attended`].
+const ATTENDED: u64 = 1 << 63;
 /// Length of an [`Offer`] on the wire, at most.
 pub(crate) const OFFER_BYTES_MAX: usize = 32;
 

@@ -71,8 +71,19 @@ pub enum Lent {
 pub enum Mode {
     /// When the buffer is free.
     Standard,
+    /// The same, and who sends does nothing else until then: the receiver may leave a long message to it.
+    Blocking,
     /// When the receive has begun.
     Synchronous,
+}
+
+impl Mode {
+    /// Whether the send may be over before its receive has begun.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_standard(self) -> bool {
+        self != Mode::Synchronous
+    }
 }
 
 /// How an operation ended.

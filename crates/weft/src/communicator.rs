@@ -398,6 +398,7 @@ impl Communicator {
     /// As [`Communicator::start_send`].
     #[inline(always)]
     pub fn send_claim(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
+        let mode = if mode == Mode::Standard { Mode::Blocking } else { mode };
         match self.start_send(payload, to, tag, mode)? {
             Sending::Done => Ok(()),
             Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
@@ -418,7 +419,7 @@ impl Communicator {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
         let envelope = Envelope { context: self.context(), source: inner.rank, tag };
-        if mode == Mode::Standard && inner.process.send_made_at_once(peer, envelope, gathered) {
+        if mode.is_standard() && inner.process.send_made_at_once(peer, envelope, gathered) {
             return Ok(Sending::Done);
         }
         let sending = inner.process.send_made(peer, envelope, gathered.kept(), mode);

@@ -628,6 +628,13 @@ impl Fabric for Fabrics {
         }
     }
 
+    fn rather_posted(&mut self, lane: Lane, exposed: Exposed, bytes: usize) -> bool {
+        match (lane, &mut self.shm) {
+            (Lane::Shm(lane), Some(shm)) => shm.rather_posted(lane, exposed, bytes),
+            _ => false,
+        }
+    }
+
     fn invite(&mut self, lane: Lane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         crash::point();
         match (lane, &mut self.shm) {

@@ -160,6 +160,9 @@ mod with_loopback {
         fn takes_at_once(&mut self, lane: Self::Lane, payload: Payload<'_>) -> bool {
             lane.is_some_and(|lane| self.1.takes_at_once(lane, payload))
         }
+        fn rather_posted(&mut self, lane: Self::Lane, exposed: Exposed, bytes: usize) -> bool {
+            lane.is_some_and(|lane| self.1.rather_posted(lane, exposed, bytes))
+        }
     }
 
     pub fn all<F: Fabric>(ends: Vec<F>) -> Vec<WithLoopback<F>> {

@@ -29,6 +29,7 @@ mod bell;
 #[cfg(not(loom))]
 mod board;
 #[cfg(not(loom))]
+mod carrying;
 mod cma;
 #[cfg(not(loom))]
 mod common;

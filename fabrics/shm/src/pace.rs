@@ -35,8 +35,8 @@ impl Ways {
 /// What is known of the copies to a peer.
 #[derive(Clone, Copy, Default)]
 pub struct Pace {
-    /// What a byte takes, in parts of a nanosecond; 0 before anything was asked.
-    byte: u16,
+    /// What a byte takes; unknown before anything was asked.
+    byte: Mean,
     /// Messages that are copied before one is timed.
     before_timed: u8,
     /// Messages that were left to be read since one was copied.
@@ -46,7 +46,7 @@ pub struct Pace {
 impl Pace {
     /// What a copy takes for each byte, as far as is known.
     pub fn copied_byte_ns(&self, ways: &Ways) -> f64 {
-        if self.byte == 0 { ways.copied_byte_ns } else { f64::from(self.byte) / PARTS }
+        if self.byte.is_known() { self.byte.ns() } else { ways.copied_byte_ns }
     }
 
     /// Whether a message of so many bytes is copied at all, now or then.
@@ -56,7 +56,7 @@ impl Pace {
 
     /// Whether a message of so many bytes is to be copied. Where copies were slow, they are tried now and then.
     pub fn prefers_copies(&mut self, ways: &Ways, bytes: usize) -> bool {
-        self.byte = parts(self.copied_byte_ns(ways));
+        self.byte = Mean::of(self.copied_byte_ns(ways));
         let is_quick = bytes <= ways.copied_bytes_max(self.copied_byte_ns(ways));
         if !is_quick {
             self.left = self.left.saturating_add(1);
@@ -71,7 +71,7 @@ impl Pace {
 
     /// Whether the message that is copied next is to be timed. It is asked once for each.
     pub fn times_next(&mut self) -> bool {
-        if self.byte == 0 {
+        if !self.byte.is_known() {
             return false;
         }
         let is_timed = self.before_timed == 0;
@@ -79,22 +79,40 @@ impl Pace {
         is_timed
     }
 
-    /// A message of so many bytes was copied in that time. What is out of all proportion was interrupted, and a copy that
-    /// was quick says more than one that was slow.
+    /// A message of so many bytes was copied in that time.
     pub fn timed(&mut self, bytes: usize, ns: f64) {
-        let (now, before) = (ns / bytes as f64, f64::from(self.byte) / PARTS);
-        let mean = if now < before {
-            (before + now) / 2.0
-        } else {
-            before + (now.min(PROPORTION * before) - before) / 4.0
-        };
-        self.byte = parts(mean);
+        self.byte.timed(bytes, ns);
     }
 }
 
-fn parts(byte_ns: f64) -> u16 {
-    // A cast of a float stops at the ends of the range.
-    ((byte_ns * PARTS).round() as u16).max(1)
+/// What a byte took lately, in parts of a nanosecond; 0 where nothing is known.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Mean(u16);
+
+impl Mean {
+    /// A cast of a float stops at the ends of the range.
+    pub fn of(byte_ns: f64) -> Mean {
+        Mean(((byte_ns * PARTS).round() as u16).max(1))
+    }
+
+    pub fn is_known(self) -> bool {
+        self.0 > 0
+    }
+
+    pub fn ns(self) -> f64 {
+        f64::from(self.0) / PARTS
+    }
+
+    /// So many bytes took that time. What is out of all proportion was interrupted, and what was quick says more than what
+    /// was slow.
+    pub fn timed(&mut self, bytes: usize, ns: f64) {
+        let (now, before) = (ns / bytes as f64, self.ns());
+        *self = Mean::of(match self.is_known() {
+            false => now,
+            true if now < before => (before + now) / 2.0,
+            true => before + (now.min(PROPORTION * before) - before) / 4.0,
+        });
+    }
 }
 
 /// One copied message in four is timed; where copies were slow, one message in 64 is copied, to see.

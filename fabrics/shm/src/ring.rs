@@ -331,9 +331,9 @@ impl Producer {
         Ok(self.is_whole() && is_room(self))
     }
 
-    /// Whether all of the data area was written before, so that its pages are there.
+    /// See [`Spot::has_gone_round`].
     pub fn has_gone_round(&self) -> bool {
-        self.spot.units_passed >= self.units_all
+        self.spot.has_gone_round()
     }
 
     /// Whether a line is free, and room for the first piece of a message of so many bytes.
@@ -472,6 +472,11 @@ impl Consumer {
     /// Where the ring stands.
     pub fn at(&self) -> usize {
         self.spot.at
+    }
+
+    /// See [`Spot::has_gone_round`].
+    pub fn has_gone_round(&self) -> bool {
+        self.spot.has_gone_round()
     }
 
     /// Lines read so far.
@@ -637,6 +642,11 @@ struct Span {
 }
 
 impl Spot {
+    /// Whether all of the data area was used before, so that its pages are there.
+    fn has_gone_round(&self) -> bool {
+        self.units_passed >= units(self.shape.data_bytes as usize)
+    }
+
     fn new(at: usize, shape: RingShape) -> Spot {
         Spot { at, shape, slot: 0, sequence: 1, lines_passed: 0, data: 0, units_passed: 0 }
     }

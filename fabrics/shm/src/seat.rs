@@ -105,6 +105,11 @@ impl Seat {
         true
     }
 
+    /// Whether the sitter seems to sleep, so that an answer of it takes long.
+    pub fn seems_asleep(&self, memory: &impl Memory) -> bool {
+        memory.word(self.at + SEAT_SLEEPERS).load(Ordering::Relaxed) != 0
+    }
+
     /// Makes the bell differ from what sleepers saw when they armed.
     #[cold]
     pub fn strike(&self, memory: &impl Memory) {

@@ -356,6 +356,7 @@ impl Shm {
                 landing: None,
                 lane: NOWHERE,
                 pace: Pace::default(),
+                carrying: None,
             });
             self.pair_up(from);
         });
@@ -682,6 +683,10 @@ impl Fabric for Shm {
         self.rather_at_once(lane, payload)
     }
 
+    fn rather_posted(&mut self, lane: ShmLane, exposed: Exposed, bytes: usize) -> bool {
+        self.is_rather_posted(lane, exposed, bytes)
+    }
+
     fn invite(&mut self, lane: ShmLane, exposed: Exposed, into: &UserMemory) -> Option<Exposed> {
         self.invite_to_share(lane, exposed, into)
     }
@@ -755,8 +760,8 @@ fn random() -> Result<u64, SegmentError> {
 /// No place in a list.
 const NOWHERE: u32 = u32::MAX;
 
-/// A peer that has spoken both ways costs this much private memory, and a silent one nothing.
-const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 256);
+/// A peer that has spoken both ways costs this much private memory beside what long messages took, and a silent one nothing.
+const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 264);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };

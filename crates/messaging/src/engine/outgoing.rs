@@ -35,7 +35,7 @@ impl<F: Fabric> Engine<F> {
         let eager = match &source {
             _ if source.bytes() < link.eager_bytes_end => is_short(&source, link.limits),
             // Not behind others, nor to a peer that keeps too much already.
-            Source::Row(payload) if mode == Mode::Standard && link.eager_bytes_end > 0 => {
+            Source::Row(payload) if mode.is_standard() && link.eager_bytes_end > 0 => {
                 let takes = link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload);
                 if takes {
                     // A turn for each mebibyte: the receiver may have asked for no more.
@@ -45,7 +45,7 @@ impl<F: Fabric> Engine<F> {
             }
             _ => false,
         };
-        if eager && mode == Mode::Standard {
+        if eager && mode.is_standard() {
             let kind = if signature == 0 { Kind::Eager(envelope) } else { Kind::Signed(envelope, signature) };
             return Ok(self.queue_and_pump(to, kind.header(), source));
         }
@@ -59,7 +59,8 @@ impl<F: Fabric> Engine<F> {
                 Source::Row(payload) => self.fabric.expose(link.lane, *payload),
                 Source::Made(_) => Exposed::default(),
             };
-            let offer = Offer { bytes: source.bytes(), exposed, signature };
+            let is_attended = mode == Mode::Blocking;
+            let offer = Offer { bytes: source.bytes(), exposed, signature, is_attended };
             let context = envelope.context;
             let waiting = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
             let send = self.core.requests.insert(waiting);
@@ -180,7 +181,7 @@ fn withhold<F: Fabric>(
         Parcel::Packed(heap) => (Source::Made(Box::new(Packed(heap.clone()))), Exposed::default()),
         Parcel::Small { .. } | Parcel::Pieces(_) => return None,
     };
-    let offer = Offer { bytes: source.bytes(), exposed, signature };
+    let offer = Offer { bytes: source.bytes(), exposed, signature, is_attended: false };
     if let Some(state) = requests.find(send) {
         let context = envelope.context;
         *state = State::AwaitingReceiver { to, source, exposed, context, retracted: None };

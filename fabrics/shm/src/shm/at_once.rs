@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use fabric::{Header, Payload, Posted};
 
+use super::incoming::Incoming;
 use super::{Opened, Pull, Shm, ShmLane};
 use crate::pace::{Pace, Ways};
 
@@ -45,8 +46,13 @@ impl Shm {
     }
 
     fn pace(&mut self, lane: ShmLane) -> Option<&mut Pace> {
+        self.incoming_of(lane).map(|incoming| &mut incoming.pace)
+    }
+
+    /// What comes from the peer at the end of a lane, once it has spoken.
+    pub(super) fn incoming_of(&mut self, lane: ShmLane) -> Option<&mut Incoming> {
         let incoming = self.outgoing[lane.index as usize].incoming;
-        self.incoming.get_mut(incoming as usize).map(|incoming| &mut incoming.pace)
+        self.incoming.get_mut(incoming as usize)
     }
 }
 
@@ -56,14 +62,14 @@ pub(super) fn at_once_bytes_max(ring_data_bytes: u32) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use fabric::{Fabric, FabricError, Heap, Peer, Sink, UserMemory};
 
     use super::*;
     use crate::segment::Segment;
     use crate::shm::Settings;
 
-    const ALL: Ways = Ways { head_start_ns: 1e9, copied_byte_ns: 1.0, read_byte_ns: 0.0 };
+    pub const ALL: Ways = Ways { head_start_ns: 1e9, copied_byte_ns: 1.0, read_byte_ns: 0.0 };
     const LONG: usize = 128 << 10;
 
     /// Counts the bytes of whole messages.
@@ -85,7 +91,7 @@ mod tests {
     }
 
     /// Two ends that have spoken; none where reading memory is refused.
-    fn pair(seats: u32, ways: Option<Ways>) -> Option<([Shm; 2], [ShmLane; 2])> {
+    pub fn pair(seats: u32, ways: Option<Ways>) -> Option<([Shm; 2], [ShmLane; 2])> {
         let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
         let peers: Vec<Peer> = (0..seats).map(Peer).collect();
         let settings = Settings { ways, ..Settings::default() };

@@ -1,8 +1,11 @@
 //! What comes in from one peer: the lines of its ring and the letters in the mailbox, in the order they were sent.
 
+use std::time::Instant;
+
 use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
 use super::{NOWHERE, ShmLane};
+use crate::carrying::Carrying;
 use crate::mailbox::Mailbox;
 use crate::memory::{Mapped, Memory};
 use crate::pace::Pace;
@@ -20,6 +23,8 @@ pub(super) struct Incoming {
     pub(super) lane: u32,
     /// Of what goes there.
     pub(super) pace: Pace,
+    /// Of what comes from there, once a long message has.
+    pub(super) carrying: Option<Box<Carrying>>,
 }
 
 /// Where a message that comes in pieces is written.
@@ -180,6 +185,10 @@ impl Incoming {
             }
             Arrival::First(header, bytes, piece) => {
                 self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
+                // The first time round, pages of the ring are made.
+                if Carrying::concerns(bytes) && self.consumer.has_gone_round() {
+                    self.carrying.get_or_insert_default().begins(Instant::now());
+                }
                 self.land(memory, piece);
                 piece
             }
@@ -189,8 +198,12 @@ impl Incoming {
             }
         };
         let says = self.consumer.release(memory, piece);
-        if self.landing.is_some() && !self.consumer.midway() {
-            self.landing = None;
+        if !self.consumer.midway()
+            && let Some(landing) = self.landing.take()
+        {
+            if let Some(carrying) = self.carrying.as_mut().filter(|_| Carrying::concerns(landing.done)) {
+                carrying.ends(landing.done, Instant::now());
+            }
             sink.landed(self.peer);
         }
         says

@@ -1,8 +1,11 @@
 //! Large messages that both sides copy at once, see [`Share`].
 
+use std::time::Instant;
+
 use fabric::{Brought, Exposed, Fabric, Payload, Pulled, PulledShared, UserMemory};
 
 use super::{Pull, Shm, ShmLane};
+use crate::carrying::Carrying;
 use crate::cma;
 use crate::heap;
 use crate::share::{End, Share};
@@ -44,6 +47,7 @@ impl Shm {
         let Some(share) = self.share_from(lane, ticket, bytes) else {
             return PulledShared::Refused { peer_brings: false };
         };
+        let since = Carrying::concerns(bytes).then(Instant::now);
         let mut own = 0;
         while let Some(part) = share.claim(self.segment.memory(), End::Front) {
             let mut room = into.part(part.offset, part.bytes);
@@ -53,7 +57,27 @@ impl Shm {
             }
             own += part.bytes;
         }
+        // Where nobody came to help it says nothing of a sender who would.
+        if let (Some(since), Some(incoming)) = (since, self.incoming_of(lane))
+            && own < bytes
+        {
+            incoming.carrying.get_or_insert_default().pulled(bytes, since.elapsed().as_nanos() as f64);
+        }
         PulledShared::Own(own)
+    }
+
+    /// See [`Fabric::rather_posted`].
+    pub(super) fn is_rather_posted(&mut self, lane: ShmLane, exposed: Exposed, bytes: usize) -> bool {
+        // What is mapped is copied once.
+        if self.settings.ways.is_none() || !Carrying::concerns(bytes) || heap::place(exposed).is_some() {
+            return false;
+        }
+        let sender = self.outgoing[lane.index as usize].seat;
+        !sender.seems_asleep(self.segment.memory())
+            && self
+                .incoming_of(lane)
+                .and_then(|incoming| incoming.carrying.as_mut())
+                .is_some_and(|carrying| carrying.rather_posted(bytes))
     }
 
     /// See [`Fabric::bring`].
@@ -95,3 +119,60 @@ fn ticket_and_bytes(invitation: Exposed) -> (u16, usize) {
 pub(super) const SHARED_BYTES_MIN: usize = 32 << 10;
 /// What an invitation can say.
 const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;
+
+#[cfg(test)]
+mod tests {
+    use fabric::{Bell, Heap};
+
+    use super::super::at_once::tests::{ALL, pair};
+    use super::*;
+    use crate::pace::Ways;
+
+    const LONG: usize = Ways::COPIED_BYTES_MAX + 1;
+
+    #[test]
+    fn who_waits_is_asked_to_post_where_that_was_quicker() {
+        let Some((mut ends, lanes)) = pair(4, Some(ALL)) else { return };
+        let [receiver, sender] = &mut ends;
+        let (bytes, into) = (vec![7; LONG], Heap::new(LONG));
+        let exposed = sender.expose(lanes[1], Payload::from(&bytes[..]));
+        let lane = lanes[0];
+        assert!(!receiver.rather_posted(lane, exposed, LONG), "nothing was pulled yet");
+
+        let invited = receiver.invite(lane, exposed, &into.memory()).expect("it is long");
+        assert_eq!(sender.bring(lanes[1], invited, Payload::from(&bytes[..])).bytes, LONG);
+        let pulled = receiver.pull_shared(lane, exposed, invited, &mut into.memory());
+        assert_eq!(pulled, PulledShared::Own(0), "all of it was brought");
+        assert!(receiver.rather_posted(lane, exposed, LONG), "it is tried");
+        assert!(!receiver.rather_posted(lane, exposed, LONG - 1), "too short");
+
+        let bell = sender.bell();
+        bell.arm();
+        assert!(!receiver.rather_posted(lane, exposed, LONG), "the sender sleeps");
+        bell.disarm();
+        if let Ok(Some(start)) = sender.heap().take(LONG, 64) {
+            let mapped = sender.expose(lanes[1], crate::memory::claim_for_tests(start, LONG));
+            assert!(!receiver.rather_posted(lane, mapped, LONG), "it is mapped");
+        }
+
+        let mut took = |pulled_ns: f64, posted_ns: f64| {
+            let carrying =
+                receiver.incoming_of(lane).and_then(|incoming| incoming.carrying.as_mut()).unwrap();
+            for _ in 0..64 {
+                carrying.pulled(LONG, pulled_ns * LONG as f64);
+                carrying.posted(LONG, posted_ns * LONG as f64);
+            }
+            receiver.rather_posted(lane, exposed, LONG)
+        };
+        assert!(!took(1.0, 2.0));
+        assert!(took(1.0, 0.5));
+    }
+
+    #[test]
+    fn nobody_is_asked_to_post_where_cores_are_shared() {
+        let Some((mut ends, lanes)) = pair(4, None) else { return };
+        let _ = ends[0].incoming_of(lanes[0]).expect("it has spoken").carrying.get_or_insert_default();
+        let exposed = ends[1].expose(lanes[1], Payload::from(&[0; LONG][..]));
+        assert!((0..64).all(|_| !ends[0].rather_posted(lanes[0], exposed, LONG)));
+    }
+}
