@@ -86,6 +86,12 @@ static void create(MPI_Comm whole, const int *ranks, int count) {
         is_of(made, ranks, count);
         OK(MPI_Comm_free(&made));
     }
+    /* The same by those alone who are to have it, twice, so that the second is another one. */
+    for (int again = 0; again < 2 && mine != MPI_UNDEFINED; again++) {
+        OK(MPI_Comm_create_group(whole, some, 5, &made));
+        is_of(made, ranks, count);
+        OK(MPI_Comm_free(&made));
+    }
     OK(MPI_Group_free(&all));
     OK(MPI_Group_free(&some));
 }
@@ -100,6 +106,15 @@ static void k6_create(MPI_Comm whole) {
     create(whole, backward, check_size);
     create(whole, few, 2);
     create(whole, living, lives);
+}
+
+static void k10_leaders(MPI_Comm whole) {
+    MPI_Comm across = MPI_COMM_NULL;
+    section("K10: a blank rank leads nobody");
+    CLASS(MPI_Intercomm_create(whole, 1, MPI_COMM_WORLD, 0, 3, &across), MPI_ERR_RANK);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    CLASS(MPI_Intercomm_create(MPI_COMM_SELF, 0, whole, 1, 3, &across), MPI_ERR_RANK);
+    CHECK(across == MPI_COMM_NULL);
 }
 
 static void k3_compare(MPI_Comm whole) {
@@ -260,6 +275,7 @@ int main(int argc, char **argv) {
     k1_groups(whole);
     k3_compare(whole);
     k6_create(whole);
+    k10_leaders(whole);
     k7_graphs(whole);
     k8_grids(whole, grid);
     section("the end");

@@ -30,20 +30,26 @@
  * recovery nobody sends or receives. CONT: what goes between two who live goes on. */
 #define MPIX_FT_MSG_RESET 0
 #define MPIX_FT_MSG_CONT 1
-/* Each member learns by itself whether a collective operation succeeded; or all learn the same (not there yet). */
+/* Each member learns by itself whether a collective operation succeeded; or all learn the same, which costs each operation an
+ * agreement. Planned ones (MPI_..._init), MPI_Comm_idup and those of inter-communicators are LOCAL in any case. */
 #define MPIX_FT_COLL_LOCAL 0
 #define MPIX_FT_COLL_ATOMIC 1
 /* A blank rank is for messages as MPI_PROC_NULL; or an error, MPI_ERR_RANK. */
 #define MPIX_FT_P2P_PROC_NULL 0
 #define MPIX_FT_P2P_ERROR 1
+/* A recovery of MPI_COMM_WORLD is one of all communicators that were made, too. */
+#define MPIX_RECOVER_ALL 1
 
 /* What a recovery has come to: how often the communicator has recovered; by what mode; who was taken out or became blank now,
- * or (REBUILD) is new in a place of theirs, a group that is to be freed; and how many are new. */
+ * or (REBUILD) is new in a place of theirs, a group that is to be freed; how many are new; and how many collective operations the
+ * members had completed (MPIX_Comm_coll_count): as many as coll_min have succeeded everywhere, no more than coll_max anywhere. Both
+ * are -1 for what has recovered with the world (MPIX_RECOVER_ALL). */
 typedef struct {
     int generation;
     int mode;
     MPI_Group failed;
     int restarted;
+    MPI_Count coll_min, coll_max;
 } MPIX_Recover_info;
 
 #ifdef __cplusplus
@@ -86,8 +92,18 @@ int MPIX_Comm_get_ft_mode(MPI_Comm comm, int *comm_mode, int *msg_mode, int *col
  * the same answer. newcomm is the new communicator (SHRINK) or comm itself (BLANK and REBUILD, where it may be NULL); info may
  * be NULL. Processes that are started again take part within MPI_Init, and have no other communicators than MPI_COMM_WORLD
  * and MPI_COMM_SELF. Where none can be started (no launcher that does so, or too often) the mode is BLANK, at all alike.
- * Where nothing has happened, nothing changes. Collective over those who live. flags is 0. */
+ * Where nothing has happened, nothing changes. Collective over those who live.
+ * flags is 0, or of MPI_COMM_WORLD in mode BLANK or REBUILD MPIX_RECOVER_ALL: then whoever has failed is blank afterwards in all
+ * communicators that were made. With RESET all of them begin anew, and who waits in one when another has come here to recover
+ * from something gets MPIX_ERR_REVOKED; so handlers that all call this wait for each other in nothing else. */
 int MPIX_Comm_recover(MPI_Comm comm, int flags, MPI_Comm *newcomm, MPIX_Recover_info *info);
+
+/* What the last recovery of comm has come to, where there was one (flag): also for who was started again by it. Local. */
+int MPIX_Comm_last_recovery(MPI_Comm comm, int *flag, MPIX_Recover_info *info);
+
+/* How many collective operations of comm this process has completed since comm was made or has recovered. To make a communicator
+ * from it counts as well, as all that this takes; so compare these numbers with each other. Local. */
+int MPIX_Comm_coll_count(MPI_Comm comm, MPI_Count *count);
 
 /* How often there was another process in the place of this one before it: 0 for who was there from the beginning. Local. */
 int MPIX_Process_incarnation(int *incarnation);

@@ -11,6 +11,7 @@ use weft::{Class, Error};
 use crate::bodies::{error_handlers, sessions};
 use crate::entry::Target;
 use crate::failures::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
+use crate::ftmpi::{self, MPIX_INIT_RESTARTED_NODE};
 use crate::generated::constants::*;
 use crate::objects::{Function, Handler};
 use crate::state;
@@ -47,6 +48,7 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::File => MPI_ERR_FILE,
         Class::Session => MPI_ERR_SESSION,
         Class::ErrorHandler => MPI_ERR_ERRHANDLER,
+        Class::ProcFailed if ftmpi::is_asked_for() => MPI_ERR_OTHER,
         Class::ProcFailed => MPIX_ERR_PROC_FAILED,
         Class::Revoked => MPIX_ERR_REVOKED,
         Class::ProcFailedPending => MPIX_ERR_PROC_FAILED_PENDING,
@@ -338,5 +340,10 @@ const TEXTS: &[(c_int, &str, &str)] = &[
         "a process has failed that the message might have come from; the request goes on",
     ),
     (MPIX_ERR_REVOKED, "MPIX_ERR_REVOKED", "the communicator is revoked"),
+    (
+        MPIX_INIT_RESTARTED_NODE,
+        "MPIX_INIT_RESTARTED_NODE",
+        "no error: this process was started in the place of one that has failed",
+    ),
     (MPI_ERR_LASTCODE, "MPI_ERR_LASTCODE", "the last error code"),
 ];

@@ -14,6 +14,7 @@ pub mod entry;
 mod errors;
 pub mod extensions;
 pub mod failures;
+pub mod ftmpi;
 pub mod generated;
 pub mod handles;
 mod objects;

@@ -59,6 +59,8 @@ pub(crate) struct CommObject {
     pub session: Option<MPI_Session>,
     /// The hints that are known, of those that the program gave.
     pub hints: Mutex<Pairs>,
+    /// What it has of FT-MPI's attributes.
+    pub ftmpi: crate::ftmpi::Facts,
 }
 
 impl CommObject {
@@ -71,6 +73,7 @@ impl CommObject {
             buffer: Slot::default(),
             session: None,
             hints: Mutex::default(),
+            ftmpi: crate::ftmpi::Facts::default(),
         }
     }
 

@@ -2,13 +2,17 @@
 
 use std::ffi::c_int;
 
-use weft::{BlankPartner, Class, Communicator, Error, FtMode, FtModes, MessageMode, Rank, Result};
+use weft::{
+    BlankPartner, Class, CollectiveMode, Communicator, Error, FtMode, FtModes, MessageMode, Rank, Recovery,
+    Result,
+};
 
 use crate::bodies::communicators::hand_out_if;
 use crate::bodies::groups::adopt;
 use crate::bodies::pointers::Place;
 use crate::entry::Target;
-use crate::state::call;
+use crate::objects::CommObject;
+use crate::state::{Runtime, call};
 use crate::types::*;
 
 const MPIX_FT_MODE_NONE: c_int = 0;
@@ -22,9 +26,11 @@ const MPIX_FT_COLL_LOCAL: c_int = 0;
 const MPIX_FT_COLL_ATOMIC: c_int = 1;
 const MPIX_FT_P2P_PROC_NULL: c_int = 0;
 const MPIX_FT_P2P_ERROR: c_int = 1;
+const MPIX_RECOVER_ALL: c_int = 1;
 
 /// What a recovery has come to, as `mpix_ft.h` lays it out.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct MPIX_Recover_info {
     /// How often the communicator has recovered.
     pub generation: c_int,
@@ -34,15 +40,41 @@ pub struct MPIX_Recover_info {
     pub failed: MPI_Group,
     /// How many processes were started again.
     pub restarted: c_int,
+    /// How many collective operations the members had completed, the least and the most of them; -1 where nobody knows.
+    pub coll_min: MPI_Count,
+    /// The most.
+    pub coll_max: MPI_Count,
 }
 
-fn mode_number(mode: FtMode) -> c_int {
+impl MPIX_Recover_info {
+    fn new(runtime: &'static Runtime, object: &CommObject, recovery: Recovery) -> Result<MPIX_Recover_info> {
+        let counts = recovery.completed.map(|range| (*range.start() as MPI_Count, *range.end() as MPI_Count));
+        let (coll_min, coll_max) = counts.unwrap_or((-1, -1));
+        Ok(MPIX_Recover_info {
+            generation: recovery.generation as c_int,
+            mode: mode_number(recovery.mode),
+            failed: adopt(runtime, recovery.failed, object.session)?,
+            restarted: recovery.restarted as c_int,
+            coll_min,
+            coll_max,
+        })
+    }
+}
+
+pub(crate) fn mode_number(mode: FtMode) -> c_int {
     match mode {
         FtMode::None => MPIX_FT_MODE_NONE,
         FtMode::Abort => MPIX_FT_MODE_ABORT,
         FtMode::Blank => MPIX_FT_MODE_BLANK,
         FtMode::Shrink => MPIX_FT_MODE_SHRINK,
         FtMode::Rebuild => MPIX_FT_MODE_REBUILD,
+    }
+}
+
+pub(crate) fn collectives_number(mode: CollectiveMode) -> c_int {
+    match mode {
+        CollectiveMode::Local => MPIX_FT_COLL_LOCAL,
+        CollectiveMode::Atomic => MPIX_FT_COLL_ATOMIC,
     }
 }
 
@@ -65,22 +97,17 @@ fn modes(comm: &Communicator, numbers: [c_int; 4]) -> Result<FtModes> {
         MPIX_FT_MSG_CONT => MessageMode::Continue,
         messages => return unknown("message mode", messages),
     };
-    match collectives {
-        MPIX_FT_COLL_LOCAL => {}
-        MPIX_FT_COLL_ATOMIC => {
-            let what = format!("{}: collective operations cannot agree on their end yet", comm.place());
-            return Err(
-                Error::new(Class::Unsupported, what).remedy("choose MPIX_FT_COLL_LOCAL, and MPIX_Comm_agree")
-            );
-        }
+    let collectives = match collectives {
+        MPIX_FT_COLL_LOCAL => CollectiveMode::Local,
+        MPIX_FT_COLL_ATOMIC => CollectiveMode::Atomic,
         mode => return unknown("mode of collective operations", mode),
-    }
+    };
     let blanks = match blanks {
         MPIX_FT_P2P_PROC_NULL => BlankPartner::Nobody,
         MPIX_FT_P2P_ERROR => BlankPartner::Error,
         policy => return unknown("policy for blank ranks", policy),
     };
-    Ok(FtModes { comm: mode, messages, blanks })
+    Ok(FtModes { comm: mode, messages, blanks, collectives })
 }
 
 /// Says how a communicator recovers.
@@ -112,7 +139,7 @@ pub unsafe extern "C" fn MPIX_Comm_get_ft_mode(
     p2p_policy: *mut c_int,
 ) -> c_int {
     call("MPIX_Comm_get_ft_mode", Target::Comm(comm), |runtime| {
-        let FtModes { comm: mode, messages, blanks } = runtime.comm(comm)?.comm.ft_modes();
+        let FtModes { comm: mode, messages, blanks, collectives } = runtime.comm(comm)?.comm.ft_modes();
         // SAFETY: the program's promise is handed on.
         let places = unsafe {
             [
@@ -124,7 +151,7 @@ pub unsafe extern "C" fn MPIX_Comm_get_ft_mode(
         };
         let messages = if messages == MessageMode::Reset { MPIX_FT_MSG_RESET } else { MPIX_FT_MSG_CONT };
         let blanks = if blanks == BlankPartner::Nobody { MPIX_FT_P2P_PROC_NULL } else { MPIX_FT_P2P_ERROR };
-        let numbers = [mode_number(mode), messages, MPIX_FT_COLL_LOCAL, blanks];
+        let numbers = [mode_number(mode), messages, collectives_number(collectives), blanks];
         places.into_iter().zip(numbers).for_each(|(place, number)| place.set(number));
         Ok(())
     })
@@ -143,35 +170,72 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
 ) -> c_int {
     call("MPIX_Comm_recover", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        if flags != 0 {
-            let what = format!("{}: flags {flags} of a recovery are not known yet", object.comm.place());
-            return Err(Error::new(Class::Argument, what).remedy("give 0"));
+        if flags & !MPIX_RECOVER_ALL != 0 {
+            let what = format!("{}: there are no flags {flags:#x} of a recovery", object.comm.place());
+            return Err(Error::new(Class::Argument, what).remedy("give 0 or MPIX_RECOVER_ALL"));
         }
-        if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink {
+        let is_of_all = flags == MPIX_RECOVER_ALL;
+        if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink && !is_of_all {
             return Err(crate::bodies::world::null("newcomm"));
         }
-        let recovery = object.comm.recover()?;
-        let (generation, mode) = (recovery.generation as c_int, mode_number(recovery.mode));
-        let restarted = recovery.restarted as c_int;
-        let is_rebuilt = recovery.mode == FtMode::Rebuild;
-        if is_rebuilt && !recovery.communicator.is_same(&object.comm) {
+        let recovery = if is_of_all { object.comm.recover_all()? } else { object.comm.recover()? };
+        let comm_now = recovery.communicator.clone();
+        let (is_rebuilt, is_same) = (recovery.mode == FtMode::Rebuild, comm_now.is_same(&object.comm));
+        if is_rebuilt && !is_same {
             // Only the world is rebuilt, and it keeps its handle.
-            runtime.replace_world(object.completed(recovery.communicator.clone()));
+            runtime.replace_world(object.completed(comm_now.clone()));
         }
-        if is_rebuilt || recovery.communicator.is_same(&object.comm) {
+        if is_rebuilt || is_same {
             if !newcomm.is_null() {
                 // SAFETY: the program's promise.
                 unsafe { newcomm.write(comm) };
             }
         } else {
             // SAFETY: not null for a mode that makes a new one, and the program promised that it is writable.
-            unsafe { hand_out_if(runtime, Some(recovery.communicator), &object, comm, newcomm)? };
+            unsafe { hand_out_if(runtime, Some(comm_now), &object, comm, newcomm)? };
         }
         if !info.is_null() {
-            let failed = adopt(runtime, recovery.failed, object.session)?;
+            let told = MPIX_Recover_info::new(runtime, &object, recovery)?;
             // SAFETY: the program's promise.
-            unsafe { info.write(MPIX_Recover_info { generation, mode, failed, restarted }) };
+            unsafe { info.write(told) };
         }
+        Ok(())
+    })
+}
+
+/// What the last recovery of a communicator has come to.
+///
+/// # Safety
+/// `flag` and `info` are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_last_recovery(
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    info: *mut MPIX_Recover_info,
+) -> c_int {
+    call("MPIX_Comm_last_recovery", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let (flag, info) = unsafe { (Place::new(flag, "flag")?, Place::new(info, "info")?) };
+        let recovery = object.comm.last_recovery();
+        flag.set(c_int::from(recovery.is_some()));
+        if let Some(recovery) = recovery {
+            info.set(MPIX_Recover_info::new(runtime, &object, recovery)?);
+        }
+        Ok(())
+    })
+}
+
+/// How many collective operations of a communicator this process has completed.
+///
+/// # Safety
+/// `count` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_coll_count(comm: MPI_Comm, count: *mut MPI_Count) -> c_int {
+    call("MPIX_Comm_coll_count", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        unsafe { Place::new(count, "count")? }.set(object.comm.completed() as MPI_Count);
         Ok(())
     })
 }

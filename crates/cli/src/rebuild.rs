@@ -4,6 +4,8 @@
 //! can reach it. Those who live ask for it, all of them the same; the answer comes when all new processes can be reached, and
 //! says the same to all. Who dies before that is started again, as long as there are restarts.
 
+use weft::launch::Rebuilt;
+
 /// What the launcher is to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -140,9 +142,9 @@ impl Rebuilding {
         let incarnation = &mut self.members[rank as usize].1;
         *incarnation += 1;
         let incarnation = *incarnation;
-        let moved = (0..).zip(&self.members).filter(|(rank, (number, _))| rank != number);
-        let moved: Vec<String> = moved.map(|(rank, (number, _))| format!("{rank}:{number}")).collect();
-        let told = format!("{incarnation};{number};{asked:x};{facts};{}", moved.join(","));
+        let members = (0..).zip(self.members.iter().map(|(number, _)| *number));
+        let moved = members.filter(|(rank, number)| rank != number).collect();
+        let told = Rebuilt { incarnation, number, asked, facts, moved }.encode();
         vec![Step::Start { rank, number, told }]
     }
 

@@ -21,6 +21,8 @@ pub struct Contribution {
     pub flags: u64,
     /// The failures that it has acknowledged, as ranks.
     pub acknowledged: BTreeSet<u32>,
+    /// A number, of which the least and the most are told.
+    pub count: u64,
 }
 
 /// What was decided; the same at all who stay alive.
@@ -32,13 +34,53 @@ pub struct Decision {
     pub failed: BTreeSet<u32>,
     /// Whether all who have contributed have acknowledged all of these.
     pub is_acknowledged: bool,
+    /// The least and the most of the numbers that were brought.
+    pub counts: Counts,
+}
+
+/// The least and the most of some numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Counts {
+    /// The least of them.
+    pub least: u64,
+    /// The most of them.
+    pub most: u64,
+}
+
+impl Counts {
+    fn of(count: u64) -> Counts {
+        Counts { least: count, most: count }
+    }
+
+    fn with(self, other: Counts) -> Counts {
+        Counts { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
+
+/// What a branch of the tree has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Brought {
+    flags: u64,
+    /// Whether all in it have acknowledged the earlier failures.
+    is_acknowledged: bool,
+    counts: Counts,
+}
+
+impl Brought {
+    fn with(self, other: Brought) -> Brought {
+        Brought {
+            flags: self.flags & other.flags,
+            is_acknowledged: self.is_acknowledged && other.is_acknowledged,
+            counts: self.counts.with(other.counts),
+        }
+    }
 }
 
 /// What members tell each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Word {
-    /// Up the tree: the bits that a whole branch has brought, and whether all in it have acknowledged the earlier failures.
-    Up { flags: u64, is_acknowledged: bool },
+    /// Up the tree: what a whole branch has brought.
+    Up(Brought),
     /// Down the tree.
     Down(Decision),
     /// From a leader: what do you have?
@@ -66,7 +108,7 @@ pub(crate) struct Agreement {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Way {
     /// Up and down the tree; what branches have brought.
-    Tree { brought: BTreeMap<u32, (u64, bool)>, is_up: bool },
+    Tree { brought: BTreeMap<u32, Brought>, is_up: bool },
     /// By a leader.
     Led {
         /// Decisions of lower ones are not taken any more.
@@ -129,9 +171,9 @@ impl Agreement {
             return;
         }
         match word {
-            Word::Up { flags, is_acknowledged } => {
+            Word::Up(branch) => {
                 if let Way::Tree { brought, .. } = &mut self.way {
-                    brought.insert(from, (flags, is_acknowledged));
+                    brought.insert(from, branch);
                 }
             }
             Word::Down(decision) => {
@@ -199,15 +241,17 @@ impl Agreement {
         if !children.iter().all(|child| brought.contains_key(child)) {
             return;
         }
-        let acknowledged = self.before.is_subset(&mine.acknowledged);
-        let (flags, is_acknowledged) = children
-            .iter()
-            .filter_map(|child| brought.get(child))
-            .fold((mine.flags, acknowledged), |(flags, all), (more, also)| (flags & more, all && *also));
+        let is_acknowledged = self.before.is_subset(&mine.acknowledged);
+        let mine = Brought { flags: mine.flags, is_acknowledged, counts: Counts::of(mine.count) };
+        let branches = children.iter().filter_map(|child| brought.get(child));
+        let all = branches.fold(mine, |all, branch| all.with(*branch));
         *is_up = true;
         match parent {
-            Some(parent) => out.push((parent, Word::Up { flags, is_acknowledged })),
-            None => self.decide(Decision { flags, failed: self.before.clone(), is_acknowledged }, out),
+            Some(parent) => out.push((parent, Word::Up(all))),
+            None => {
+                let Brought { flags, is_acknowledged, counts } = all;
+                self.decide(Decision { flags, failed: self.before.clone(), is_acknowledged, counts }, out);
+            }
         }
     }
 
@@ -271,8 +315,10 @@ impl Agreement {
 /// What a leader decides of what all living have brought.
 fn combined(all: impl Iterator<Item = (Contribution, BTreeSet<u32>)>) -> Decision {
     let (mut flags, mut failed, mut acknowledged) = (u64::MAX, BTreeSet::new(), None::<BTreeSet<u32>>);
+    let mut counts = Counts { least: u64::MAX, most: 0 };
     for (brings, knows) in all {
         flags &= brings.flags;
+        counts = counts.with(Counts::of(brings.count));
         failed.extend(knows);
         acknowledged = Some(match acknowledged {
             None => brings.acknowledged,
@@ -280,29 +326,34 @@ fn combined(all: impl Iterator<Item = (Contribution, BTreeSet<u32>)>) -> Decisio
         });
     }
     let is_acknowledged = failed.is_subset(&acknowledged.unwrap_or_default());
-    Decision { flags, failed, is_acknowledged }
+    Decision { flags, failed, is_acknowledged, counts }
 }
 
-/// Words as bytes: what, flags, whether acknowledged, then lists of ranks, each behind its length.
+/// Words as bytes: what, flags, whether acknowledged, the least and the most count, then lists of ranks, each behind its length.
 impl Word {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (what, flags, acknowledged, lists): (u32, u64, bool, [Option<&BTreeSet<u32>>; 2]) = match self {
-            Word::Up { flags, is_acknowledged } => (UP, *flags, *is_acknowledged, [None, None]),
-            Word::Down(Decision { flags, failed, is_acknowledged }) => {
-                (DOWN, *flags, *is_acknowledged, [Some(failed), None])
-            }
-            Word::Ask => (ASK, 0, false, [None, None]),
-            Word::Bring(Contribution { flags, acknowledged }, knows) => {
-                (BRING, *flags, false, [Some(acknowledged), Some(knows)])
-            }
-            Word::Decided(Decision { flags, failed, is_acknowledged }) => {
-                (DECIDED, *flags, *is_acknowledged, [Some(failed), None])
-            }
+        let decided = |decision: &Decision| Brought {
+            flags: decision.flags,
+            is_acknowledged: decision.is_acknowledged,
+            counts: decision.counts,
         };
+        let (what, numbers, lists): (u32, Brought, [Option<&BTreeSet<u32>>; 2]) = match self {
+            Word::Up(branch) => (UP, *branch, [None, None]),
+            Word::Down(decision) => (DOWN, decided(decision), [Some(&decision.failed), None]),
+            Word::Ask => (ASK, NOTHING, [None, None]),
+            Word::Bring(Contribution { flags, acknowledged, count }, knows) => {
+                let brings = Brought { flags: *flags, is_acknowledged: false, counts: Counts::of(*count) };
+                (BRING, brings, [Some(acknowledged), Some(knows)])
+            }
+            Word::Decided(decision) => (DECIDED, decided(decision), [Some(&decision.failed), None]),
+        };
+        let Brought { flags, is_acknowledged, counts } = numbers;
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&what.to_le_bytes());
-        bytes.extend_from_slice(&u32::from(acknowledged).to_le_bytes());
-        bytes.extend_from_slice(&flags.to_le_bytes());
+        bytes.extend_from_slice(&u32::from(is_acknowledged).to_le_bytes());
+        [flags, counts.least, counts.most]
+            .iter()
+            .for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
         for list in lists.into_iter().flatten() {
             bytes.extend_from_slice(&(list.len() as u32).to_le_bytes());
             list.iter().for_each(|rank| bytes.extend_from_slice(&rank.to_le_bytes()));
@@ -314,17 +365,18 @@ impl Word {
     pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Word> {
         let mut reader = Reader { bytes };
         let (what, acknowledged) = (reader.word()?, reader.word()?);
-        let flags = u64::from(reader.word()?) | u64::from(reader.word()?) << 32;
-        let is_acknowledged = acknowledged == 1;
+        let (flags, least, most) = (reader.number()?, reader.number()?, reader.number()?);
+        let (is_acknowledged, counts) = (acknowledged == 1, Counts { least, most });
+        let decision = |failed| Some(Decision { flags, failed: failed?, is_acknowledged, counts });
         let word = match what {
-            UP => Word::Up { flags, is_acknowledged },
-            DOWN => Word::Down(Decision { flags, failed: reader.list(size)?, is_acknowledged }),
+            UP => Word::Up(Brought { flags, is_acknowledged, counts }),
+            DOWN => Word::Down(decision(reader.list(size))?),
             ASK => Word::Ask,
             BRING => {
-                let brings = Contribution { flags, acknowledged: reader.list(size)? };
+                let brings = Contribution { flags, acknowledged: reader.list(size)?, count: least };
                 Word::Bring(brings, reader.list(size)?)
             }
-            DECIDED => Word::Decided(Decision { flags, failed: reader.list(size)?, is_acknowledged }),
+            DECIDED => Word::Decided(decision(reader.list(size))?),
             _ => return None,
         };
         (reader.bytes.is_empty() && acknowledged <= 1).then_some(word)
@@ -342,6 +394,10 @@ impl Reader<'_> {
         Some(u32::from_le_bytes(*word))
     }
 
+    fn number(&mut self) -> Option<u64> {
+        Some(u64::from(self.word()?) | u64::from(self.word()?) << 32)
+    }
+
     /// Ranks below `size`.
     fn list(&mut self, size: u32) -> Option<BTreeSet<u32>> {
         let length = self.word()?;
@@ -349,6 +405,8 @@ impl Reader<'_> {
     }
 }
 
+/// What a question brings.
+const NOTHING: Brought = Brought { flags: 0, is_acknowledged: false, counts: Counts { least: 0, most: 0 } };
 const UP: u32 = 1;
 const DOWN: u32 = 2;
 const ASK: u32 = 3;

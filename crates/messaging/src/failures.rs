@@ -43,6 +43,24 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Of one that is just made: nobody has failed, as far as it is known.
+    fn new(context: u32, identity: u64, here: Rank, members: Arc<dyn Members>) -> Standing {
+        let other = 1u32.checked_sub(here.0).filter(|_| members.size() == 2);
+        let other = other.and_then(|rank| members.peer(Rank(rank)));
+        Standing {
+            context,
+            identity,
+            here,
+            pair: AtomicU32::new(other.map_or(NO_PAIR, |peer| peer.0)),
+            members,
+            is_closed: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            is_revoked: AtomicBool::new(false),
+            is_strict: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
+        }
+    }
+
     /// The process of the other one of two members; none where there are not two, nor where it is closed. So who asks for the
     /// one needs not ask for the other.
     #[inline(always)]
@@ -182,20 +200,7 @@ impl Failures {
         let mut book = self.hold();
         let is_member = |(_, (peer, _)): &(usize, &(Peer, FabricError))| members.rank(*peer).is_some();
         let failed: Vec<usize> = book.failed.iter().enumerate().filter(is_member).map(|(at, _)| at).collect();
-        let other = 1u32.checked_sub(here.0).filter(|_| members.size() == 2);
-        let other = other.and_then(|rank| members.peer(Rank(rank)));
-        let standing = Arc::new(Standing {
-            context,
-            identity,
-            here,
-            pair: AtomicU32::new(other.map_or(NO_PAIR, |peer| peer.0)),
-            members,
-            is_closed: AtomicBool::new(false),
-            is_broken: AtomicBool::new(false),
-            is_revoked: AtomicBool::new(false),
-            is_strict: AtomicBool::new(false),
-            is_retired: AtomicBool::new(false),
-        });
+        let standing = Arc::new(Standing::new(context, identity, here, members));
         if !failed.is_empty() {
             standing.set_broken(true);
         }
@@ -252,18 +257,13 @@ impl Failures {
         mut gone: Vec<Peer>,
         members: Arc<dyn Members>,
     ) -> Arc<Standing> {
-        let renewed = Arc::new(Standing {
-            context: standing.context,
-            identity: standing.identity,
-            here: standing.here,
-            pair: AtomicU32::new(NO_PAIR),
-            members: Arc::clone(&members),
-            is_closed: AtomicBool::new(true),
-            is_broken: AtomicBool::new(false),
-            is_revoked: AtomicBool::new(standing.is_revoked()),
-            is_strict: AtomicBool::new(standing.is_strict()),
-            is_retired: AtomicBool::new(false),
-        });
+        let &Standing { context, identity, here, .. } = standing;
+        let renewed = Arc::new(Standing::new(context, identity, here, Arc::clone(&members)));
+        renewed.close();
+        renewed.set_strict(standing.is_strict());
+        if standing.is_revoked() {
+            renewed.set_revoked();
+        }
         let mut book = self.hold();
         if let Some(watch) = book.watched.get_mut(&standing.context) {
             watch.standing = Arc::downgrade(&renewed);

@@ -22,7 +22,7 @@ mod queues;
 mod request;
 mod scattered;
 
-pub use agreement::{Contribution, Decision};
+pub use agreement::{Contribution, Counts, Decision};
 pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};

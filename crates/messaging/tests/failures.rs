@@ -582,7 +582,7 @@ fn agreements_end_alike_at_all_who_live() {
                 is_over &= decided[at].len() == ROUNDS;
                 if asked[at].is_none() && decided[at].len() < ROUNDS && (dice >> at) & 1 == 0 {
                     let flags = !(1 << at);
-                    let mine = Contribution { flags, acknowledged: BTreeSet::new() };
+                    let mine = Contribution { flags, acknowledged: BTreeSet::new(), count: 0 };
                     asked[at] = Some(engines[at].agree(&standings[at], mine));
                 }
             }

@@ -104,6 +104,12 @@ impl Attributes {
         lock(&self.hung)
     }
 
+    /// Has all that hangs there, too.
+    pub(crate) fn take_over(&self, from: &Attributes) {
+        let hung = Vec::clone(&from.lock());
+        self.lock().extend(hung);
+    }
+
     /// Takes over what the keys of another communicator's attributes let duplicates have.
     pub(crate) fn inherit(&self, from: &Attributes) {
         let hung = from.lock();

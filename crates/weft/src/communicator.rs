@@ -4,6 +4,7 @@
 //! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
 mod agree;
+mod atomic;
 mod board;
 mod check;
 mod create;
@@ -18,6 +19,7 @@ mod partitioned;
 mod perform;
 mod rebuild;
 mod recovery;
+mod repairs;
 mod split;
 mod strangers;
 mod swap;
@@ -29,7 +31,7 @@ pub use failures::Agreed;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
-pub use recovery::{BlankPartner, FtMode, FtModes, MessageMode, Recovery};
+pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, Recovery};
 pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
@@ -55,6 +57,7 @@ use board::Founded;
 use inter::Inter;
 pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
+pub(crate) use repairs::Registry;
 
 use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, failure_class, failure_text};
@@ -110,6 +113,8 @@ struct Inner {
     sequence: AtomicU32,
     /// Counts the nonblocking ones.
     nonblocking: AtomicU32,
+    /// How many collective operations have succeeded.
+    completed: atomic::Completed,
     /// Counts planned operations.
     planned: AtomicU32,
     /// Counts comparisons of calls.
@@ -126,7 +131,7 @@ struct Inner {
     label: Label,
     attributes: Attributes,
     /// What its partitioned operations know of each other, once there is one.
-    partitioned: OnceLock<Box<partitioned::Notices>>,
+    partitioned: OnceLock<Arc<partitioned::Notices>>,
 }
 
 /// What is known of a message that was received or probed.
@@ -262,6 +267,7 @@ impl Communicator {
             partial: Counts::default(),
             sequence: AtomicU32::new(0),
             nonblocking: AtomicU32::new(0),
+            completed: atomic::Completed::default(),
             planned: AtomicU32::new(0),
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),

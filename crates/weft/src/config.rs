@@ -138,6 +138,14 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
+    /// What the launcher writes.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let Rebuilt { incarnation, number, asked, facts, moved } = self;
+        let moved: Vec<String> = moved.iter().map(|(rank, number)| format!("{rank}:{number}")).collect();
+        format!("{incarnation};{number};{asked:x};{facts};{}", moved.join(","))
+    }
+
     /// `INCARNATION;NUMBER;ASKED;FACTS;RANK:NUMBER,...`
     fn read(text: &str) -> Option<Rebuilt> {
         let mut parts = text.split(';');
@@ -634,6 +642,7 @@ mod tests {
         let told = |text: &'static str| read("WEFT_REBUILT", text).map(|config| config.rebuilt.unwrap());
         let rebuilt = told("2;7;ff;1.2.3;1:4,3:6").unwrap();
         assert_eq!((rebuilt.incarnation, rebuilt.number, rebuilt.asked), (2, 7, 255));
+        assert_eq!(rebuilt.encode(), "2;7;ff;1.2.3;1:4,3:6");
         assert_eq!((&rebuilt.facts[..], rebuilt.moved), ("1.2.3", vec![(1, 4), (3, 6)]));
         assert_eq!(told("1;4;0;f;").unwrap().moved, []);
         for nonsense in ["1", "1;4;x;f;", "1;4;0;f", "1;4;0;f;1", "1;4;0;f;1:x"] {

@@ -5,4 +5,5 @@
 
 pub use process_manager::server::{Action, Fault, Server, Standing};
 
+pub use crate::config::Rebuilt;
 pub use crate::fabrics::{LedgerWriter, PACKET_BYTES, PACKET_VARIABLE, anew, create_segment};

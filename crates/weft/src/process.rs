@@ -12,7 +12,7 @@ use messaging::{
 use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
-use crate::communicator::{Counts, FtMode, Objections};
+use crate::communicator::{Counts, FtMode, Objections, Registry};
 use crate::contexts::{Contexts, Proposal};
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
@@ -61,6 +61,8 @@ pub struct Process {
     failures: Failures,
     /// Counts communicators that were made from no other, by their arguments.
     made: Counts,
+    /// The communicators that the program has made.
+    registry: Registry,
     /// Calls of processes without a communicator that came to nothing.
     objections: Mutex<Objections>,
     /// Operations that go on with each turn.
@@ -108,6 +110,7 @@ impl Process {
             restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
+            registry: Registry::default(),
             objections: Mutex::default(),
             background: Background::default(),
             node,
@@ -594,6 +597,11 @@ impl Process {
     /// The context numbers of this process. Nobody asks for anything else while holding them.
     pub(crate) fn contexts(&self) -> std::sync::MutexGuard<'_, Contexts> {
         lock(&self.contexts)
+    }
+
+    /// The communicators that the program has made.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// How often communicators were made from no other.

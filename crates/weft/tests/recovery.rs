@@ -4,10 +4,13 @@
 mod common;
 
 use common::on_each_fabric;
-use weft::{BlankPartner, Class, Communicator, Comparison, FtMode, FtModes, MessageMode, Operator, Rank};
+use weft::claims::{Payload, UserMemory};
+use weft::collectives::{Buffers, Collective};
+use weft::{
+    Class, CollectiveMode, Communicator, Comparison, FtMode, FtModes, Group, MessageMode, Operator, Rank,
+};
 
-const BLANK: FtModes =
-    FtModes { comm: FtMode::Blank, messages: MessageMode::Reset, blanks: BlankPartner::Nobody };
+const BLANK: FtModes = FtModes { comm: FtMode::Blank, ..FtModes::NONE };
 
 /// What all members do together, and what two do.
 fn works(comm: &Communicator) {
@@ -74,4 +77,126 @@ fn r13_what_was_revoked_is_usable_again() {
             }
         });
     }
+}
+
+#[test]
+fn r7_what_was_made_from_the_world_recovers_with_it() {
+    on_each_fabric(4, |session| {
+        let world = session.world();
+        world.set_ft_modes(BLANK);
+        let rank = world.rank();
+        let half = world.split(Some(rank.0 % 2), 0).unwrap().unwrap();
+        let copy = half.duplicate().unwrap();
+        let two: Group = world.group().iter().take(2).collect();
+        let part = world.create_group(&two, 3).unwrap();
+        let nothing = world.recover_all().unwrap();
+        assert_eq!((nothing.generation, half.generation()), (0, 0), "nothing has happened");
+        // Each waits for one that has gone to recover, or waits itself for one.
+        match rank.0 {
+            0 => copy.revoke(),
+            1 => assert_eq!(half.receive::<u32>(None, Some(5)).unwrap_err().class, Class::Revoked),
+            2 => assert_eq!(copy.barrier().unwrap_err().class, Class::Revoked),
+            _ => assert_eq!(world.barrier().unwrap_err().class, Class::Revoked),
+        }
+        let recovery = world.recover_all().unwrap();
+        assert_eq!((recovery.generation, recovery.failed.is_empty()), (1, true));
+        for comm in [Some(&world), Some(&half), Some(&copy), part.as_ref()].into_iter().flatten() {
+            assert_eq!((comm.generation(), comm.is_revoked()), (1, false));
+            works(comm);
+        }
+        assert_eq!(world.recover_all().unwrap().generation, 1);
+        assert_eq!(half.recover_all().unwrap_err().class, Class::Communicator);
+        world.set_ft_modes(FtModes { comm: FtMode::Shrink, ..BLANK });
+        assert_eq!(world.recover_all().unwrap_err().class, Class::Argument);
+        works(&half);
+    });
+}
+
+fn begin_barrier(comm: &Communicator) -> weft::Ongoing {
+    let buffers = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
+    comm.start(Collective::Barrier, buffers, None, None, None)
+}
+
+/// A broadcast to which one member comes too late: it has revoked the communicator, having heard that the root is through, or
+/// having waited.
+fn broadcast_in_vain(session: &weft::Session, comm: &Communicator) -> weft::Result<()> {
+    let (world, root, late) = (session.world(), Rank(0), Rank(1));
+    if comm.rank() == late {
+        if comm.ft_modes().collectives == CollectiveMode::Local {
+            world.receive::<u32>(Some(root), Some(1)).unwrap();
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        comm.revoke();
+    }
+    let ended = comm.broadcast(&mut [comm.rank().0], root);
+    if comm.rank() == root && comm.ft_modes().collectives == CollectiveMode::Local {
+        world.send(&[0u32], late, 1).unwrap();
+    }
+    ended
+}
+
+#[test]
+fn d5_an_operation_succeeds_at_all_members_or_at_none() {
+    on_each_fabric(3, |session| {
+        let comm = session.world().duplicate().unwrap();
+        comm.set_ft_modes(FtModes { collectives: CollectiveMode::Atomic, ..BLANK });
+        for generation in 1..4 {
+            works(&comm);
+            works(&comm.split(Some(0), 0).unwrap().unwrap());
+            let class = broadcast_in_vain(session, &comm).unwrap_err().class;
+            assert!(matches!(class, Class::ProcFailed | Class::Revoked), "{class:?}");
+            let recovery = comm.recover().unwrap();
+            assert_eq!(recovery.generation, generation);
+            let completed = recovery.completed.unwrap();
+            assert_eq!(completed.start(), completed.end(), "D6");
+        }
+        works(&comm);
+    });
+}
+
+#[test]
+fn d5_who_recovers_while_others_are_in_an_operation_ends_it() {
+    on_each_fabric(4, |session| {
+        let comm = session.world().duplicate().unwrap();
+        comm.set_ft_modes(FtModes { collectives: CollectiveMode::Atomic, ..BLANK });
+        for generation in 1..4 {
+            if comm.rank() == Rank(generation) {
+                comm.revoke();
+            } else {
+                assert!(comm.barrier().is_err());
+            }
+            // Of those who agree before, all mean the same.
+            assert_eq!(comm.agree(6 | comm.rank().0 << 4).flags & 15, 6);
+            assert_eq!(comm.recover().unwrap().generation, generation);
+            works(&comm);
+            let begun = begin_barrier(&comm);
+            comm.barrier().unwrap();
+            begun.wait().unwrap();
+        }
+    });
+}
+
+#[test]
+fn d6_a_recovery_tells_how_many_operations_have_succeeded_everywhere() {
+    on_each_fabric(3, |session| {
+        let comm = session.world().duplicate().unwrap();
+        comm.set_ft_modes(BLANK);
+        assert_eq!(comm.completed(), 0);
+        for generation in 1..8 {
+            let before = comm.completed();
+            comm.barrier().unwrap();
+            comm.all_reduce(&[1u32], Operator::Sum).unwrap();
+            begin_barrier(&comm).wait().unwrap();
+            comm.all_gather(&vec![1u64; 1000]).unwrap();
+            assert_eq!(comm.completed(), before + 4);
+            let ended = broadcast_in_vain(session, &comm);
+            assert_eq!(comm.completed(), before + 4 + u64::from(ended.is_ok()));
+            let completed = comm.recover().unwrap().completed;
+            assert_eq!(completed, Some(before + 4..=before + 5), "the root was through, and one was not");
+            assert_eq!(comm.last_recovery().unwrap().generation, generation);
+            // All go on from the same.
+            works(&comm);
+        }
+    });
 }

@@ -445,7 +445,8 @@ unsafe fn get_of_comm(
 ) -> c_int {
     call(name, Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        let found = match predefined(runtime, keyval) {
+        let of_ftmpi = || object.ftmpi.find(&object.comm, keyval).map(Some);
+        let found = match predefined(runtime, keyval).or_else(of_ftmpi) {
             Some(fact) => fact.map(<*mut c_int>::cast),
             None => {
                 usable(keyval, Owner::Comm(comm))?;

@@ -273,7 +273,7 @@ impl Program {
     /// Was it good everywhere?
     fn ask(&self, engine: &mut Engine<Simulated>, is_good: bool) -> u32 {
         let flags = !(1 << self.here) & if is_good { u64::MAX } else { !GOOD };
-        engine.agree(&self.standing, Contribution { flags, acknowledged: BTreeSet::new() })
+        engine.agree(&self.standing, Contribution { flags, acknowledged: BTreeSet::new(), count: 0 })
     }
 
     fn decided(&mut self, decision: Decision, name: &str) -> Stage {

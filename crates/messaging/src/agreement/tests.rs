@@ -20,6 +20,11 @@ struct World {
     failures_left: u32,
 }
 
+/// What a member brings to be counted: neither the first nor the last member has the least or the most.
+fn count_of(rank: u32) -> u64 {
+    u64::from((rank * 5 + 3) % 7) << 33
+}
+
 /// What may happen next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
@@ -99,6 +104,7 @@ impl World {
                 let mine = Contribution {
                     flags: !(1 << rank),
                     acknowledged: self.members[rank as usize].before.clone(),
+                    count: count_of(rank),
                 };
                 self.members[rank as usize].contribute(mine, &mut out);
                 rank
@@ -145,7 +151,7 @@ impl World {
                 let (member, size) = (&self.members[to as usize], self.size());
                 let is_led = matches!(member.way, Way::Led { .. }) || member.decision.is_some();
                 match self.under_way[(from * size + to) as usize].front() {
-                    Some(Word::Up { .. } | Word::Down(_)) => is_led,
+                    Some(Word::Up(_) | Word::Down(_)) => is_led,
                     Some(Word::Decided(_)) => member.decision.is_some(),
                     _ => false,
                 }
@@ -174,6 +180,9 @@ impl World {
             }
             let before = &self.members[*at as usize].before;
             assert_eq!(decision.is_acknowledged, decision.failed == *before, "{self:#?}");
+            let counts = (0..self.size()).filter(|rank| decision.flags & (1 << rank) == 0).map(count_of);
+            let all = counts.map(Counts::of).reduce(Counts::with).expect("one has contributed");
+            assert_eq!(decision.counts, all, "D6: of those who have contributed: {self:#?}");
         }
         if is_over {
             assert_eq!(decided.len(), self.living().count(), "somebody waits for ever: {self:#?}");
@@ -285,7 +294,8 @@ fn a_failure_that_one_has_not_acknowledged_is_told_to_all() {
             world.idle.remove(&at);
             world.members[at as usize].lose(0, &mut out);
             let acknowledged = if silent == Some(at) { BTreeSet::new() } else { BTreeSet::from([0]) };
-            world.members[at as usize].contribute(Contribution { flags: 1, acknowledged }, &mut out);
+            let mine = Contribution { flags: 1, acknowledged, count: 0 };
+            world.members[at as usize].contribute(mine, &mut out);
             for (to, word) in out {
                 world.channel(at, to).push_back(word);
             }

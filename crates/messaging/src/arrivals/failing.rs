@@ -147,7 +147,10 @@ impl<L> Core<L> {
             return;
         }
         standing.set_revoked();
-        self.shut(standing, &Failure::Revoked);
+        // Nothing is under way any more in one that another has come into the place of.
+        if !standing.is_retired() {
+            self.shut(standing, &Failure::Revoked);
+        }
     }
 
     /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are

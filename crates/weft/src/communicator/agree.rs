@@ -146,6 +146,7 @@ impl Communicator {
         let child =
             Communicator::assemble(Parts { process, group, inter: None, lease, identity, label, topology })?;
         self.hand_down(&child, shared, identity).ok()?;
+        child.enter();
         Some(child)
     }
 

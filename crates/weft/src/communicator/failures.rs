@@ -9,6 +9,7 @@ use messaging::{Contribution, Decision, Engine, Rank, RequestId};
 
 use super::Communicator;
 use super::agree::attempt_of;
+use super::atomic::{OF_CALLS, is_of_calls};
 use super::duplicate::Duplicating;
 use super::ongoing::Ongoing;
 use crate::background::Operation;
@@ -84,10 +85,15 @@ impl Communicator {
     #[must_use]
     pub fn agree(&self, flags: u32) -> Agreed {
         let of = self.among_living();
-        let decision = of.decide(u64::from(flags) | !u64::from(u32::MAX), of.next_agreement());
-        let failed = of.members_of(&decision.failed);
-        // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
-        self.process().learn(&failed);
+        let (decision, failed) = loop {
+            let decision = of.decide(u64::from(flags) | OF_CALLS, of.next_agreement(), 0);
+            let failed = of.members_of(&decision.failed);
+            // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
+            self.process().learn(&failed);
+            if is_of_calls(&decision) {
+                break (decision, failed);
+            }
+        };
         Agreed { flags: decision.flags as u32, failed, is_acknowledged: decision.is_acknowledged }
     }
 
@@ -129,18 +135,18 @@ impl Communicator {
     }
 
     /// The agreement with that number, when those before it are over.
-    pub(super) fn decide(&self, flags: u64, number: u32) -> Decision {
-        let mut deciding = self.deciding(flags, number);
+    pub(super) fn decide(&self, flags: u64, number: u32, count: u64) -> Decision {
+        let mut deciding = self.deciding(flags, number, count);
         self.process().until(|engine| deciding.advance(engine))
     }
 
-    fn deciding(&self, flags: u64, number: u32) -> Deciding {
+    pub(super) fn deciding(&self, flags: u64, number: u32, count: u64) -> Deciding {
         let standing = &self.inner.standing;
         let (failures, members) = (self.process().failures(), standing.members());
         let acknowledged = failures.acknowledge(standing, 0);
         let known = failures.of(standing).into_iter().take(acknowledged);
         let acknowledged = known.filter_map(|peer| Some(members.rank(peer)?.0)).collect();
-        Deciding { of: self.clone(), number, mine: Some(Contribution { flags, acknowledged }) }
+        Deciding { of: self.clone(), number, mine: Some(Contribution { flags, acknowledged, count }) }
     }
 
     /// Begins to agree on the four bytes of `flags`, which get what was agreed on. It goes on with whatever this process does
@@ -149,11 +155,11 @@ impl Communicator {
         let mut mine = [0; 4];
         giving(&flags).copy_to(&mut mine);
         let of = self.among_living();
-        let bits = u64::from(u32::from_ne_bytes(mine)) | !u64::from(u32::MAX);
-        let deciding = of.deciding(bits, of.next_agreement());
+        let bits = u64::from(u32::from_ne_bytes(mine)) | OF_CALLS;
+        let deciding = of.deciding(bits, of.next_agreement(), 0);
         let process = self.process();
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
-        process.entrust(Box::new(Agreeing { deciding, flags, id, ended: Arc::clone(&ended) }));
+        process.entrust(Box::new(Agreeing { deciding, bits, flags, id, ended: Arc::clone(&ended) }));
         Ongoing::new(self.clone(), id, ended)
     }
 
@@ -178,8 +184,8 @@ impl Communicator {
         // How many communicators a member has made before its failure was noticed differs; this does not.
         let seed = mix(self.inner.identity ^ mix(SHRUNK ^ u64::from(number)));
         let proposal = process.contexts().propose(attempt_of(seed, 0));
-        let flags = u64::from(proposal.free) | !u64::from(u8::MAX);
-        Go { deciding: self.deciding(flags, number), proposal, seed }
+        let flags = u64::from(proposal.free) | OF_CALLS;
+        Go { deciding: self.deciding(flags, number, 0), proposal, seed }
     }
 
     /// The error of an agreement; the same at all who live.
@@ -200,8 +206,8 @@ impl Communicator {
 }
 
 /// An agreement that a member takes part in, when those before it are over.
-struct Deciding {
-    of: Communicator,
+pub(super) struct Deciding {
+    pub(super) of: Communicator,
     number: u32,
     /// Nothing once it is brought.
     mine: Option<Contribution>,
@@ -209,7 +215,7 @@ struct Deciding {
 
 impl Deciding {
     /// Goes as far as it can without waiting.
-    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Decision> {
+    pub(super) fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Decision> {
         let standing = &self.of.inner.standing;
         if self.mine.is_some() && engine.current_agreement(standing) != self.number {
             return None;
@@ -224,6 +230,8 @@ impl Deciding {
 /// An agreement on bits that goes on by itself.
 struct Agreeing {
     deciding: Deciding,
+    /// What this process brings.
+    bits: u64,
     flags: UserMemory,
     id: RequestId,
     ended: Arc<super::ongoing::Ended>,
@@ -231,7 +239,14 @@ struct Agreeing {
 
 impl Operation for Agreeing {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let Some(decision) = self.deciding.advance(engine) else { return false };
+        let decision = loop {
+            let Some(decision) = self.deciding.advance(engine) else { return false };
+            if is_of_calls(&decision) {
+                break decision;
+            }
+            let of = &self.deciding.of;
+            self.deciding = of.deciding(self.bits, of.next_agreement(), 0);
+        };
         self.flags.write_at(0, Payload::from(&(decision.flags as u32).to_ne_bytes()[..]));
         let of = &self.deciding.of;
         let failed = of.members_of(&decision.failed);
@@ -254,7 +269,8 @@ struct Go {
 }
 
 impl Go {
-    /// Goes as far as it can. Of what it came to, none is that no number was free at all of them, who try again then.
+    /// Goes as far as it can. Of what it came to, none is that no number was free at all of them, or that some were in something
+    /// else; they try again then.
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Option<Result<Communicator>>> {
         let decision = self.deciding.advance(engine)?;
         let of = &self.deciding.of;
@@ -263,7 +279,8 @@ impl Go {
         // Otherwise a member whom nobody else tells would go on to wait for them in what it has begun.
         process.learn_at(engine, &failed);
         crash::point();
-        let settled = process.contexts().settle(&self.proposal, decision.flags as u8);
+        let free = if is_of_calls(&decision) { decision.flags as u8 } else { 0 };
+        let settled = process.contexts().settle(&self.proposal, free);
         Some(settled.map(|context| {
             let lease = Lease::new(Arc::clone(process), context);
             let group = of.group() - &failed;

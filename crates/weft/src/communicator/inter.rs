@@ -156,6 +156,7 @@ impl Communicator {
             return Err(self.not_for_inter("connect"));
         }
         self.check_leader(self.group(), local_leader)?;
+        self.check_that_leads(local_leader)?;
         let seed = self.next_seed();
         let mut failed = None;
         let mut told = None;
@@ -186,6 +187,7 @@ impl Communicator {
             let what = format!("{}: there is no rank {} to be the other leader", peers.place(), remote.0);
             return Err(Error::new(Class::Rank, what));
         };
+        peers.check_that_leads(remote)?;
         let line = Line {
             process: &self.inner.process,
             peer,
@@ -210,6 +212,16 @@ impl Communicator {
 
     fn check_leader(&self, group: &Group, leader: Rank) -> Result<()> {
         check_leader(group, leader).map_err(|error| error.during(self.place()))
+    }
+
+    /// Who is blank leads nobody.
+    fn check_that_leads(&self, leader: Rank) -> Result<()> {
+        if !self.is_blank(leader) {
+            return Ok(());
+        }
+        let what =
+            format!("{}: rank {} is to lead, and is blank: its process has failed", self.place(), leader.0);
+        Err(Error::new(Class::Rank, what).remedy("MPIX_Comm_is_blank tells which ranks are"))
     }
 
     fn nonsense(&self, who: &str) -> Error {

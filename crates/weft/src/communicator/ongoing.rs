@@ -6,6 +6,7 @@ use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
+use super::atomic::Concluding;
 use super::check::{Called, Comparison};
 use super::{Communicator, Reduce};
 use crate::background::Operation;
@@ -72,9 +73,10 @@ impl Communicator {
     ) -> Ongoing {
         let meeting = self.meeting();
         let inner = &*meeting.inner;
+        let is_planned = tag.is_some();
         let (tag, checking) = self.tag_of(meeting, tag, called);
         let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
-        self.go_on(meeting, Box::new(execution), (combine, keeps), None, checking)
+        self.go_on(meeting, Box::new(execution), (combine, keeps), None, (checking, is_planned))
     }
 
     /// The same for an operation within one group. One that was done lately needs no new schedule.
@@ -90,7 +92,7 @@ impl Communicator {
             let masked = collective.masked(&recovered.ranks);
             return self.start_masked(recovered, masked, buffers, (combine, tag, called));
         }
-        let inner = &*self.inner;
+        let (inner, is_planned) = (&*self.inner, tag.is_some());
         let (tag, checking) = self.tag_of(self, tag, called);
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let kept = inner.recent.hold().take(is);
@@ -106,7 +108,7 @@ impl Communicator {
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };
-        self.go_on(self, execution, (combine, None), Some(kind), checking)
+        self.go_on(self, execution, (combine, None), Some(kind), (checking, is_planned))
     }
 
     /// The tag of an operation that begins, and the comparison of what was called.
@@ -130,9 +132,11 @@ impl Communicator {
         execution: Box<Execution>,
         (combine, keeps): (Option<Combine>, Option<Heap>),
         kind: Option<Kind>,
-        checking: Option<Comparison>,
+        (checking, is_planned): (Option<Comparison>, bool),
     ) -> Ongoing {
         meeting.tell_of_passed_over();
+        // What was planned is begun in any order, so that nobody knows which agreement would be its end.
+        let agreement = (!is_planned && meeting.is_atomic()).then(|| meeting.next_agreement());
         let process = &meeting.inner.process;
         let id = process.with_engine(|engine| engine.promise());
         let ended = Arc::<Ended>::default();
@@ -144,6 +148,8 @@ impl Communicator {
             combine,
             _keeps: keeps,
             failure: None,
+            agreement,
+            concluding: None,
             id,
             ended: Arc::clone(&ended),
         }));
@@ -207,12 +213,19 @@ struct Underway {
     _keeps: Option<Heap>,
     /// Why it failed; it is over when nothing uses its buffers any more.
     failure: Option<Error>,
+    /// The number of the agreement that it ends with, if it does.
+    agreement: Option<u32>,
+    concluding: Option<Concluding>,
     id: RequestId,
     ended: Arc<Ended>,
 }
 
 impl Operation for Underway {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        if let Some(concluding) = &mut self.concluding {
+            let Some(ended) = concluding.advance(engine) else { return false };
+            return self.tell(engine, ended);
+        }
         if let Some(checking) = &mut self.checking {
             match checking.advance(engine) {
                 None => return false,
@@ -259,6 +272,15 @@ impl Underway {
         let kept = self.execution.take().zip(self.kind.take().filter(|_| ended.is_ok()));
         if let Some((execution, kind)) = kept {
             self.of.inner.recent.hold().keep(kind, execution);
+        }
+        let Some(number) = self.agreement else { return self.tell(engine, ended) };
+        self.concluding = Some(Concluding::new(&self.of, number, ended));
+        self.advance(engine)
+    }
+
+    fn tell(&mut self, engine: &mut Engine<Fabrics>, ended: Result<()>) -> bool {
+        if ended.is_ok() {
+            self.of.inner.completed.one_begun();
         }
         *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);

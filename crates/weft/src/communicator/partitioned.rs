@@ -161,7 +161,12 @@ impl Communicator {
     }
 
     fn notices(&self) -> &Notices {
-        self.inner.partitioned.get_or_init(Box::default)
+        self.inner.partitioned.get_or_init(Arc::default)
+    }
+
+    /// Its messages go by the context of another one, whose tags are in use.
+    pub(super) fn keep_notices(&self, before: &Communicator) {
+        let _ = self.inner.partitioned.set(Arc::clone(before.inner.partitioned.get_or_init(Arc::default)));
     }
 
     /// Whom a round is with: who has become blank since it was described may be nobody.

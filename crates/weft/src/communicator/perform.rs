@@ -97,7 +97,7 @@ impl Communicator {
             return self.perform_masked(recovered, masked, (input, output), reduce);
         }
         if let Some(done) = self.perform_by_board(collective, input, &mut output, reduce) {
-            return done;
+            return self.counted(done);
         }
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let new = || (Kind::All(collective), collective.schedule(&self.shape()));
@@ -122,7 +122,7 @@ impl Communicator {
         }
         let mut output = output;
         if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, reduce) {
-            return done;
+            return self.counted(done);
         }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
         self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce)
@@ -171,7 +171,18 @@ impl Communicator {
 
     pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
-        finish(&inner.process, &inner.group, execution, reduce).map_err(|failed| self.told(&failed))
+        let ended =
+            finish(&inner.process, &inner.group, execution, reduce).map_err(|failed| self.told(&failed));
+        self.counted(if self.is_atomic() { self.conclude_with_all(ended) } else { ended })
+    }
+
+    /// One more is completed, if it is.
+    #[inline]
+    fn counted(&self, ended: Result<()>) -> Result<()> {
+        if ended.is_ok() {
+            self.inner.completed.one();
+        }
+        ended
     }
 
     /// The error of an operation among these members.

@@ -5,13 +5,14 @@
 //! one before wherever that is asked for. All who live have agreed on what it is made of, and the new ones are told.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fabric::{Peer, crash};
 use messaging::{Rank, Standing};
 
-use super::recovery::{FtModes, MessageMode, Recovery};
+use super::recovery::{Found, FtModes, MessageMode, Past, Recovery};
 use super::{Communicator, Kept, Label, Parts};
 use crate::config::Rebuilt;
 use crate::contexts::{self, Lease, mix};
@@ -24,6 +25,8 @@ use crate::process::Process;
 pub(super) struct World {
     /// How often it had recovered when it was made.
     generation: u32,
+    /// By what it was made; nothing where the job has begun with it.
+    past: Option<Past>,
     /// The one that has come into its place, the same for all that have.
     latest: Arc<Mutex<Option<Communicator>>>,
     /// Where messages go by the context of the one before: what keeps that, and what failures have made of it.
@@ -40,19 +43,35 @@ struct Facts {
     messages: Option<(u32, u64)>,
     generation: u32,
     modes: FtModes,
+    /// How many collective operations the survivors had completed.
+    completed: Option<RangeInclusive<u64>>,
+}
+
+impl World {
+    pub(super) fn past(&self) -> Option<&Past> {
+        self.past.as_ref()
+    }
 }
 
 impl Facts {
+    /// What the world remembers of it.
+    fn past(&self, new: &[(u32, Peer)]) -> Past {
+        let (mode, completed) = (self.modes.comm, self.completed.clone());
+        let failed = Group::of(new.iter().map(|(_, peer)| *peer));
+        Past { mode, failed, restarted: new.len() as u32, completed }
+    }
+
     /// One word.
     fn encode(&self) -> String {
         let Facts { context, generation, .. } = self;
         let (messages, identity) = self.messages.unwrap_or((contexts::NOWHERE, 0));
-        format!("{context}.{generation}.{}.{messages}.{identity}", self.modes.encode())
+        let (least, most) = self.completed.clone().unwrap_or(0..=0).into_inner();
+        format!("{context}.{generation}.{}.{messages}.{identity}.{least}.{most}", self.modes.encode())
     }
 
     fn read(asked: u64, text: &str) -> Option<Facts> {
         let numbers: Vec<u64> = text.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-        let [context, generation, modes, messages, identity] = numbers[..] else { return None };
+        let [context, generation, modes, messages, identity, least, most] = numbers[..] else { return None };
         let context_number =
             |number: u64| u32::try_from(number).ok().filter(|number| *number <= contexts::NOWHERE);
         let messages = context_number(messages)?;
@@ -62,6 +81,7 @@ impl Facts {
             messages: (messages != contexts::NOWHERE).then_some((messages, identity)),
             generation: u32::try_from(generation).ok()?,
             modes: FtModes::decode(u32::try_from(modes).ok()?),
+            completed: Some(least..=most),
         })
     }
 }
@@ -70,7 +90,7 @@ impl Communicator {
     /// All processes of a job that begins.
     pub(crate) fn world(process: Arc<Process>, size: u32) -> Option<Communicator> {
         let world = Communicator::new(process, Group::world(size), contexts::WORLD, WORLD)?;
-        world.begin_world(0, Arc::default());
+        world.begin_world(0, None, Arc::default());
         Some(world)
     }
 
@@ -91,10 +111,10 @@ impl Communicator {
             return Err(Error::new(Class::Other, what).remedy("weftrun says why"));
         };
         let moved = rebuilt.moved.iter().map(|&(rank, number)| (rank, Peer(number)));
-        let group = replaced(&Group::world(size), moved.chain(new));
+        let group = replaced(&Group::world(size), moved.chain(new.iter().copied()));
         process.contexts().take(facts.context);
         let lease = Lease::new(Arc::clone(process), facts.context);
-        let world = Communicator::renewed(process, group.clone(), lease, &facts, Arc::default());
+        let world = Communicator::renewed(process, group.clone(), lease, (&facts, &new), Arc::default());
         if let (Some(world), Some((context, identity))) = (&world, facts.messages) {
             process.contexts().take(context);
             let lease = Lease::new(Arc::clone(process), context);
@@ -104,8 +124,8 @@ impl Communicator {
         Ok(world)
     }
 
-    fn begin_world(&self, generation: u32, latest: Arc<Mutex<Option<Communicator>>>) {
-        let world = World { generation, latest, messages: OnceLock::new() };
+    fn begin_world(&self, generation: u32, past: Option<Past>, latest: Arc<Mutex<Option<Communicator>>>) {
+        let world = World { generation, past, latest, messages: OnceLock::new() };
         // It is set once, by who makes the communicator.
         let _ = self.inner.recoveries.world.set(world);
     }
@@ -138,16 +158,18 @@ impl Communicator {
         current: &Communicator,
         failed: Group,
         modes: FtModes,
-        (lease, seed, keeps): (Lease, u64, bool),
+        found: Found,
     ) -> Result<Recovery> {
-        let keeps_messages = keeps && modes.messages == MessageMode::Continue;
+        let keeps_messages = found.keeps && modes.messages == MessageMode::Continue;
         let standing = self.standing_of_messages();
+        let seed = found.seed;
         let facts = Facts {
             asked: seed,
-            context: lease.number(),
+            context: found.lease.number(),
             messages: keeps_messages.then(|| (standing.context() / 2, standing.identity())),
             generation: self.generation() + 1,
             modes,
+            completed: found.completed.clone(),
         };
         // Where there are blank ranks, there were no processes for them, and so there are none.
         let new = if self.has_blanks() {
@@ -162,18 +184,19 @@ impl Communicator {
         let Some(new) = new else {
             let mode = self.process().rebuild_fallback();
             let blank = FtModes { comm: mode, ..modes };
-            return self.go_on_without(current, failed, blank, (lease, seed, keeps));
+            return self.go_on_without(current, failed, blank, found);
         };
-        self.renew(&failed, &new, lease, &facts)
+        self.renew(&failed, &new, found.lease, &facts)
     }
 
     /// The world with new processes in their ranks comes into the place of this one.
     fn renew(&self, failed: &Group, new: &[(u32, Peer)], lease: Lease, facts: &Facts) -> Result<Recovery> {
         let (process, latest) = (self.process(), Arc::clone(&self.world_of_itself()?.latest));
         let group = replaced(self.group(), new.iter().copied());
-        let world = Communicator::renewed(process, group.clone(), lease, facts, Arc::clone(&latest));
+        let world = Communicator::renewed(process, group.clone(), lease, (facts, new), Arc::clone(&latest));
         let world = world.ok_or_else(|| self.lost_itself())?;
         world.rename(&self.name());
+        world.attributes().take_over(self.attributes());
         crash::point();
         let (messages, own) = (self.standing_of_messages(), &self.inner.standing);
         let stays = facts.messages.is_some();
@@ -189,16 +212,11 @@ impl Communicator {
             let gone = failed.iter().collect();
             let settled = process.failures().settle_among(&messages, gone, Arc::new(group));
             world.keep_messages(self.lease_of_messages()?, settled);
+            world.keep_notices(self);
         }
         own.close();
         *lock(&latest) = Some(world.clone());
-        Ok(Recovery {
-            generation: facts.generation,
-            mode: facts.modes.comm,
-            failed: Group::of(new.iter().map(|(_, peer)| *peer)),
-            restarted: new.len() as u32,
-            communicator: world,
-        })
+        Ok(world.recovery(facts.past(new)))
     }
 
     /// A world that was rebuilt, as each of its members makes it. `None` where this process is not one.
@@ -206,7 +224,7 @@ impl Communicator {
         process: &Arc<Process>,
         group: Group,
         lease: Lease,
-        facts: &Facts,
+        (facts, new): (&Facts, &[(u32, Peer)]),
         latest: Arc<Mutex<Option<Communicator>>>,
     ) -> Option<Communicator> {
         let world = Communicator::assemble(Parts {
@@ -218,7 +236,7 @@ impl Communicator {
             label: Label::own(WORLD),
             topology: None,
         })?;
-        world.begin_world(facts.generation, latest);
+        world.begin_world(facts.generation, Some(facts.past(new)), latest);
         world.set_ft_modes(facts.modes);
         Some(world)
     }
@@ -258,14 +276,20 @@ mod tests {
 
     #[test]
     fn facts_come_out_as_they_went_in() {
-        let modes =
-            FtModes { comm: FtMode::Rebuild, messages: MessageMode::Continue, blanks: BlankPartner::Error };
+        let modes = FtModes {
+            comm: FtMode::Rebuild,
+            messages: MessageMode::Continue,
+            blanks: BlankPartner::Error,
+            ..FtModes::NONE
+        };
         for messages in [None, Some((7, u64::MAX))] {
-            let facts = Facts { asked: 5, context: 3, messages, generation: 9, modes };
+            let completed = Some(4..=6);
+            let facts = Facts { asked: 5, context: 3, messages, generation: 9, modes, completed };
             let read = Facts::read(5, &facts.encode()).unwrap();
             assert_eq!((read.context, read.messages, read.generation, read.modes), (3, messages, 9, modes));
+            assert_eq!(read.completed, facts.completed);
         }
-        for text in ["", "1.2.3.4", "1.2.3.4.5.6", "1.2.x.4.5", "4294967296.1.1.1.1"] {
+        for text in ["", "1.2.3.4.5.6", "1.2.3.4.5.6.7.8", "1.2.x.4.5.6.7", "4294967296.1.1.1.1.1.1"] {
             assert!(Facts::read(5, text).is_none(), "{text}");
         }
     }

@@ -4,6 +4,7 @@
 //! members who live. What all members do together, those do among themselves, with blocks at the places of their ranks; and
 //! messages between two go by its context, or by the old one where what was sent before is still to be received.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,9 +12,10 @@ use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
 use fabric::{Heap, Payload, UserMemory, crash};
 use messaging::{Rank, Standing};
 
-use super::agree::attempt_of;
+use super::atomic::{OF_CALLS, is_of_calls};
 use super::ongoing::{Combine, Ongoing};
 use super::rebuild::World;
+use super::repairs::{Numbers, Verdict};
 use super::topologies::Arranged;
 use super::{Called, Communicator, Kept, Label, Parts, Reduce};
 use crate::contexts::{Lease, mix};
@@ -65,6 +67,16 @@ pub enum MessageMode {
     Continue,
 }
 
+/// What members learn of the end of a collective operation where one of them has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CollectiveMode {
+    /// Each what it has seen itself.
+    Local,
+    /// All the same: it has succeeded at all of them, or at none. Each operation costs an agreement more; operations that were
+    /// planned, copies that are made beside, and those of inter-communicators are as with [`CollectiveMode::Local`].
+    Atomic,
+}
+
 /// What a send to a blank rank, or a receive from it, comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlankPartner {
@@ -83,6 +95,8 @@ pub struct FtModes {
     pub messages: MessageMode,
     /// What its blank ranks are for messages.
     pub blanks: BlankPartner,
+    /// What all learn of a collective operation.
+    pub collectives: CollectiveMode,
 }
 
 /// What a recovery has come to; the same at all who live.
@@ -98,6 +112,27 @@ pub struct Recovery {
     pub failed: Group,
     /// How many of them are new.
     pub restarted: u32,
+    /// How many collective operations the members had completed before ([`Communicator::completed`]): the least and the most of
+    /// them. Where they did not ask each other, since the world has recovered with all that was made from it, nobody knows.
+    pub completed: Option<RangeInclusive<u64>>,
+}
+
+/// What a communicator remembers of its last recovery.
+#[derive(Clone)]
+pub(super) struct Past {
+    pub mode: FtMode,
+    pub failed: Group,
+    pub restarted: u32,
+    pub completed: Option<RangeInclusive<u64>>,
+}
+
+/// What the last step of a recovery begins with.
+pub(super) struct Found {
+    pub lease: Lease,
+    pub seed: u64,
+    /// Whether messages may keep their context.
+    pub keeps: bool,
+    pub completed: Option<RangeInclusive<u64>>,
 }
 
 /// One recovery that has kept the places of the dead, and the next.
@@ -107,6 +142,7 @@ pub(super) struct Recovered {
     /// Their ranks in the communicator that has recovered, in ascending order.
     pub ranks: Vec<Rank>,
     generation: u32,
+    past: Past,
     next: OnceLock<Box<Recovered>>,
 }
 
@@ -121,8 +157,12 @@ pub(super) struct Recoveries {
 
 impl FtModes {
     /// Nothing happens by itself.
-    pub const NONE: FtModes =
-        FtModes { comm: FtMode::None, messages: MessageMode::Reset, blanks: BlankPartner::Nobody };
+    pub const NONE: FtModes = FtModes {
+        comm: FtMode::None,
+        messages: MessageMode::Reset,
+        blanks: BlankPartner::Nobody,
+        collectives: CollectiveMode::Local,
+    };
 
     /// Whether a failure keeps the others from messages as well.
     fn is_strict(self) -> bool {
@@ -132,7 +172,8 @@ impl FtModes {
     pub(super) fn encode(self) -> u32 {
         let of_messages = u32::from(self.messages == MessageMode::Continue) << 3;
         let of_blanks = u32::from(self.blanks == BlankPartner::Error) << 4;
-        self.comm as u32 | of_messages | of_blanks
+        let of_collectives = u32::from(self.collectives == CollectiveMode::Atomic) << 5;
+        self.comm as u32 | of_messages | of_blanks | of_collectives
     }
 
     pub(super) fn decode(bits: u32) -> FtModes {
@@ -140,6 +181,7 @@ impl FtModes {
             comm: ALL.get((bits & 7) as usize).copied().unwrap_or(FtMode::None),
             messages: if bits & 8 == 0 { MessageMode::Reset } else { MessageMode::Continue },
             blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
+            collectives: if bits & 32 == 0 { CollectiveMode::Local } else { CollectiveMode::Atomic },
         }
     }
 }
@@ -148,23 +190,24 @@ impl FtModes {
 struct Said {
     /// Which contexts are free.
     free: u8,
-    modes: u32,
-    /// Whether messages may keep their context: the communicator is not revoked.
+    /// How it is to recover: the modes, and what else.
+    asked: u32,
+    /// Whether messages may keep their context: nothing of what recovers is revoked.
     keeps: bool,
 }
 
 impl Said {
     fn encode(&self) -> u64 {
-        let modes = u64::from(self.modes & 0xff);
+        let asked = u64::from(self.asked & 0xff);
         // What all say alike comes out as said, and its opposite as that.
-        u64::from(self.free) | modes << 8 | (!modes & 0xff) << 16 | u64::from(self.keeps) << 24 | !0 << 32
+        u64::from(self.free) | asked << 8 | (!asked & 0xff) << 16 | u64::from(self.keeps) << 24 | OF_CALLS
     }
 
-    /// What all have said; none where they have not said the same modes.
+    /// What all have said; none where they have not asked for the same.
     fn agreed(flags: u64) -> Option<Said> {
-        let (modes, opposite) = (flags >> 8 & 0xff, flags >> 16 & 0xff);
+        let (asked, opposite) = (flags >> 8 & 0xff, flags >> 16 & 0xff);
         let free = flags as u8;
-        (modes ^ opposite == 0xff).then_some(Said { free, modes: modes as u32, keeps: flags >> 24 & 1 == 1 })
+        (asked ^ opposite == 0xff).then_some(Said { free, asked: asked as u32, keeps: flags >> 24 & 1 == 1 })
     }
 }
 
@@ -198,6 +241,10 @@ impl Communicator {
     pub(super) fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
         self.inner.standing.set_strict(modes.is_strict());
+        if modes.collectives == CollectiveMode::Atomic {
+            // No short way asks for the others' opinion.
+            self.inner.standing.close();
+        }
     }
 
     /// The members of one that is made from this one keep their blank places.
@@ -206,7 +253,9 @@ impl Communicator {
         let (Some(recovered), Some(lease)) = (self.recovered(), lease) else { return Ok(()) };
         let living = child.group() & recovered.living.group();
         if living.size() != child.size() {
-            child.keep_places(&living, Kept::Shared(lease), seed)?;
+            let past =
+                Past { mode: FtMode::Blank, failed: child.group() - &living, restarted: 0, completed: None };
+            child.keep_places(&living, Kept::Shared(lease), seed, past)?;
         }
         Ok(())
     }
@@ -214,7 +263,7 @@ impl Communicator {
     /// What it has become by the last recovery; none before there was one that has kept places.
     #[inline]
     pub(super) fn recovered(&self) -> Option<&Recovered> {
-        // Who has blank ranks has lost members.
+        // Who has blank ranks is closed.
         if self.inner.standing.is_closed() { self.last_recovered() } else { None }
     }
 
@@ -315,51 +364,128 @@ impl Communicator {
     /// changed. [`Class::Communicator`] for an inter-communicator; and for any but the world where the mode is
     /// [`FtMode::Rebuild`].
     pub fn recover(&self) -> Result<Recovery> {
+        self.recover_with(false)
+    }
+
+    /// The same of the world, and of all communicators that its processes have made: without another word among them, those who
+    /// have failed become blank there. With [`MessageMode::Reset`] all of them begin anew, whether they have lost members or not, and
+    /// whoever waits in one of them when somebody comes here to recover from something gets [`Class::Revoked`] and can
+    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is. Inter-communicators are left out.
+    ///
+    /// # Errors
+    /// As [`Communicator::recover`]; [`Class::Communicator`] for any but the world, and [`Class::Argument`] where its mode is
+    /// [`FtMode::Shrink`].
+    pub fn recover_all(&self) -> Result<Recovery> {
+        self.recover_with(true)
+    }
+
+    fn recover_with(&self, all: bool) -> Result<Recovery> {
         if self.is_inter() {
             return Err(self.not_for_inter("MPIX_Comm_recover"));
         }
         let latest = self.latest();
         if !latest.is_same(self) {
-            return latest.recover();
+            return latest.recover_with(all);
         }
-        let (process, modes) = (self.process(), self.ft_modes());
-        let current = self.among_living();
+        if all && self.is_world() {
+            self.call_everybody();
+        }
         loop {
-            let number = current.next_agreement();
-            let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
-            let proposal = process.propose_context(attempt_of(seed, 0));
-            let said =
-                Said { free: proposal.free, modes: modes.encode(), keeps: !self.is_revoked_anywhere() };
-            let decision = current.decide(said.encode(), number);
-            let failed = current.members_of(&decision.failed);
-            crash::point();
-            process.learn(&failed);
-            crash::point();
-            let agreed = Said::agreed(decision.flags);
-            let refused = match (&agreed, modes.comm) {
-                (None, _) => Some(self.modes_differ()),
-                (_, FtMode::None) => Some(self.no_mode()),
-                (_, FtMode::Rebuild) if !self.is_world() => Some(self.only_the_world()),
-                _ => None,
-            };
-            let is_as_before = failed.is_empty() && agreed.as_ref().is_some_and(|all| all.keeps);
-            if refused.is_some() || is_as_before && modes.comm != FtMode::Shrink {
-                process.contexts().settle(&proposal, 0);
-                return refused.map_or_else(|| Ok(self.recovery(modes.comm, failed)), Err);
+            if let Some(recovered) = self.try_to_recover(all) {
+                return recovered;
             }
-            let Some(all) = agreed else { continue };
-            let Some(context) = process.contexts().settle(&proposal, all.free) else { continue };
-            let lease = Lease::new(Arc::clone(process), context);
-            let found = (lease, seed, all.keeps);
-            return match modes.comm {
-                FtMode::Rebuild => self.rebuild(current, failed, modes, found),
-                _ => self.go_on_without(current, failed, modes, found),
-            };
         }
     }
 
-    fn recovery(&self, mode: FtMode, failed: Group) -> Recovery {
-        Recovery { communicator: self.clone(), generation: self.generation(), mode, failed, restarted: 0 }
+    /// One agreement, and what follows from it; none where no context number was free at all members.
+    fn try_to_recover(&self, with_all: bool) -> Option<Result<Recovery>> {
+        let (process, modes) = (self.process(), self.ft_modes());
+        let current = self.among_living();
+        let number = current.next_agreement();
+        let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
+        let numbers = Numbers::propose(process, seed, with_all);
+        let said = Said {
+            free: numbers.free(),
+            asked: modes.encode() | if with_all { WITH_ALL } else { 0 },
+            keeps: !self.is_revoked_anywhere() && numbers.keep(),
+        };
+        let decision = current.decide(said.encode(), number, self.completed());
+        let failed = current.members_of(&decision.failed);
+        crash::point();
+        process.learn(&failed);
+        crash::point();
+        if !is_of_calls(&decision) {
+            // It was the end of a collective operation of others, who come here next.
+            return None;
+        }
+        let agreed = Said::agreed(decision.flags);
+        let refused = self.refusal(agreed.is_some(), modes.comm, with_all);
+        let Some(all) = agreed.filter(|_| refused.is_none()) else { return refused.map(Err) };
+        let has_happened = !failed.is_empty() || !all.keeps;
+        let is_to_change = has_happened || modes.comm == FtMode::Shrink;
+        // What else needs a number is not known to all.
+        if all.free == 0 && (is_to_change || with_all) {
+            return None;
+        }
+        let number = numbers.take(if is_to_change { all.free } else { 0 });
+        let completed = Some(decision.counts.least..=decision.counts.most);
+        let past =
+            Past { mode: modes.comm, failed: failed.clone(), restarted: 0, completed: completed.clone() };
+        let found = number.map(|number| Found {
+            lease: Lease::new(Arc::clone(process), number),
+            seed,
+            keeps: all.keeps,
+            completed,
+        });
+        let recovered = match (found, modes.comm) {
+            (None, _) => Ok(self.recovery(past)),
+            (Some(found), FtMode::Rebuild) => self.rebuild(current, failed, modes, found),
+            (Some(found), _) => self.go_on_without(current, failed, modes, found),
+        };
+        Some(recovered.and_then(|recovery| {
+            let living = recovery.communicator.live();
+            let verdict = Verdict { living, modes, has_happened, keeps: all.keeps, free: all.free };
+            numbers.carry_out(&verdict)?;
+            Ok(recovery)
+        }))
+    }
+
+    /// Why a recovery comes to nothing; the same at all members.
+    fn refusal(&self, is_agreed: bool, mode: FtMode, with_all: bool) -> Option<Error> {
+        match mode {
+            _ if !is_agreed => Some(self.modes_differ()),
+            FtMode::None => Some(self.no_mode()),
+            FtMode::Rebuild if !self.is_world() => Some(self.only_the_world()),
+            FtMode::Shrink if with_all => Some(self.all_would_shrink()),
+            _ if with_all && !self.is_world() => Some(self.not_all_by_this()),
+            _ => None,
+        }
+    }
+
+    /// What the last recovery has come to, by which this communicator is as it is; none where there was none. A process that was
+    /// started again learns so who else was.
+    #[must_use]
+    pub fn last_recovery(&self) -> Option<Recovery> {
+        let latest = self.latest();
+        if !latest.is_same(self) {
+            return latest.last_recovery();
+        }
+        let of_world = || self.inner.recoveries.world.get()?.past().cloned();
+        let past = self.recovered().map(|recovered| recovered.past.clone()).or_else(of_world)?;
+        Some(self.recovery(past))
+    }
+
+    pub(super) fn recovery(&self, past: Past) -> Recovery {
+        let Past { mode, failed, restarted, completed } = past;
+        let generation = self.generation();
+        Recovery { communicator: self.clone(), generation, mode, failed, restarted, completed }
+    }
+
+    /// How many collective operations of it this process has completed since it was made, or has recovered; to make a communicator
+    /// counts as all that it takes. It is the same number at all members where the same operations have succeeded.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.among_living().inner.completed.so_far()
     }
 
     /// The last step of a recovery, in which nobody has to ask anybody.
@@ -368,8 +494,10 @@ impl Communicator {
         current: &Communicator,
         failed: Group,
         modes: FtModes,
-        (lease, seed, keeps): (Lease, u64, bool),
+        found: Found,
     ) -> Result<Recovery> {
+        let Found { lease, seed, keeps, completed } = found;
+        let past = Past { mode: modes.comm, failed: failed.clone(), restarted: 0, completed };
         match modes.comm {
             FtMode::Shrink => {
                 let label = self.label_of_child("survivors of ");
@@ -377,21 +505,28 @@ impl Communicator {
                 let child = current.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())?;
                 child.take_ft_modes(modes);
                 let generation = self.generation() + u32::from(!failed.is_empty());
-                Ok(Recovery { communicator: child, generation, mode: modes.comm, failed, restarted: 0 })
+                Ok(Recovery { generation, ..child.recovery(past) })
             }
             FtMode::Abort => self.process().abort(1),
             _ => {
                 let keeps = keeps && modes.messages == MessageMode::Continue;
-                let before = self.keep_places(&(current.group() - &failed), Kept::Own(lease), seed)?;
+                let living = current.group() - &failed;
+                let before = self.keep_places(&living, Kept::Own(lease), seed, past.clone())?;
                 crash::point();
                 self.change_context(&before, keeps);
-                Ok(self.recovery(modes.comm, failed))
+                Ok(self.recovery(past))
             }
         }
     }
 
     /// From now on only these live. The answer is what was there before.
-    pub(super) fn keep_places(&self, living: &Group, lease: Kept, identity: u64) -> Result<Arc<Standing>> {
+    pub(super) fn keep_places(
+        &self,
+        living: &Group,
+        lease: Kept,
+        identity: u64,
+        past: Past,
+    ) -> Result<Arc<Standing>> {
         let lives = |rank: &Rank| self.group().peer(*rank).is_some_and(|peer| living.contains(peer));
         let ranks: Vec<Rank> = (0..self.size()).map(Rank).filter(lives).collect();
         let topology = self.inner.topology.as_ref().map(|arranged| Arc::new(arranged.masked(&ranks)));
@@ -410,7 +545,7 @@ impl Communicator {
         let _ = living.inner.names.set(ranks.clone().into());
         let before = Arc::clone(&self.among_living().inner.standing);
         let generation = self.generation() + 1;
-        let recovered = Box::new(Recovered { living, ranks, generation, next: OnceLock::new() });
+        let recovered = Box::new(Recovered { living, ranks, generation, past, next: OnceLock::new() });
         let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);
         if place.set(recovered).is_err() {
             let what = format!("{}: two threads recover it at once", self.place());
@@ -510,6 +645,20 @@ impl Communicator {
         Error::new(Class::Communicator, what)
             .remedy("recover that, and make this one from it again; or choose another mode for it")
     }
+
+    #[cold]
+    fn not_all_by_this(&self) -> Error {
+        let what =
+            format!("{}: everything recovers with MPI_COMM_WORLD, and with nothing else", self.place());
+        Error::new(Class::Communicator, what).remedy("give that, or no MPIX_RECOVER_ALL")
+    }
+
+    #[cold]
+    fn all_would_shrink(&self) -> Error {
+        let what = format!("{}: what was made from it cannot shrink with it", self.place());
+        Error::new(Class::Argument, what)
+            .remedy("shrink them one by one, or recover all by MPIX_FT_MODE_BLANK or _REBUILD")
+    }
 }
 
 impl Arranged {
@@ -540,5 +689,7 @@ fn together(packed: &Packed, input: Payload<'static>, output: &UserMemory) -> He
 }
 
 const ALL: [FtMode; 5] = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
+/// Beside the modes: all that was made from the world recovers with it.
+const WITH_ALL: u32 = 1 << 6;
 /// Keeps the numbers of communicators that have recovered apart from those of others.
 const RECOVERED: u64 = 0x0072_6563_6f76_6572;

@@ -122,7 +122,7 @@ pub(super) fn count_of(process: &Process, length: i64) -> Result<std::result::Re
 
 impl Communicator {
     /// A communicator of a part of the group. Only those in `group` call, with the same tag; others get none
-    /// (MPI 5.0 §7.4.2). Collective over `group`.
+    /// (MPI 5.0 §7.4.2). Blank members stay blank, and take no part. Collective over `group`.
     ///
     /// # Errors
     /// [`Class::Group`] where `group` names processes that are not members; [`Class::Tag`]; when a member is lost.
@@ -132,15 +132,18 @@ impl Communicator {
         }
         self.check_tag(tag)?;
         self.check_part(group)?;
-        let Some(rank) = group.rank(self.inner.process.here()) else { return Ok(None) };
-        let (base, tag) = (self.inner.identity, tag as u64);
+        // What was tried before a recovery came to nothing at some, and not at others: each generation counts anew.
+        let current = &*self.among_living().inner;
+        let living = if self.has_blanks() { group & self.live() } else { group.clone() };
+        let Some(rank) = living.rank(current.process.here()) else { return Ok(None) };
+        let (base, tag) = (current.identity, tag as u64);
         let purpose = Purpose { kind: Kind::Part, base, group: group.fingerprint(), tag };
         let number = purpose.number();
-        let seed = mix(number ^ self.inner.partial.of(number));
-        let process = &self.inner.process;
-        let agreed = Strangers { process, group, rank, purpose }.vote(seed, 0);
+        let seed = mix(number ^ current.partial.of(number));
+        let process = &current.process;
+        let agreed = Strangers { process, group: &living, rank, purpose }.vote(seed, 0);
         let (lease, _) = agreed.map_err(|error| error.during(self.place()))?;
-        self.inner.partial.add(number);
+        current.partial.add(number);
         let label = self.label_of_child("group of ");
         Ok(self.child(group.clone(), lease, seed, label))
     }
@@ -163,7 +166,7 @@ impl Process {
         let (process, group) = (self.clone(), group.clone());
         let label = Label { made: "group ", of: tag.into() };
         let lease = Kept::Own(lease);
-        Ok(Communicator::assemble(Parts {
+        let made = Communicator::assemble(Parts {
             process,
             group,
             inter: None,
@@ -171,7 +174,8 @@ impl Process {
             identity: mix(seed),
             label,
             topology: None,
-        }))
+        });
+        Ok(made.inspect(Communicator::enter))
     }
 
     /// A number of numbers that another process has told: no more than an encoded group of this job can have.

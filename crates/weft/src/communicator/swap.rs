@@ -54,6 +54,7 @@ impl Communicator {
         // Whether there is a board, the first operations find out.
         if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
             let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+            inner.completed.one();
             return Some(Swapping { rank: inner.rank, by: By::Board(number), theirs });
         }
         if !inner.process.is_built_in_guide() {
@@ -71,6 +72,7 @@ impl Communicator {
         }
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
+        inner.completed.one();
         let pattern = Pattern { context, source: Some(Rank(1 - rank.0)), tag: Some(tag) };
         let theirs = match get {
             None => Swapped::Got,
@@ -96,6 +98,7 @@ impl Communicator {
         let bulletin = inner.bulletin.get()?.as_ref().ok()?.as_ref()?;
         let (give, get) = sides(inner.rank)?;
         let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+        inner.completed.one();
         Some(Swapping { rank: inner.rank, by: By::Board(number), theirs })
     }
 
@@ -104,6 +107,10 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::run`].
     pub fn finish_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {
+        self.end_swap(swapping, room).inspect_err(|_| self.inner.completed.one_less())
+    }
+
+    fn end_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {
         let (with, expected_bytes) = (Rank(1 - swapping.rank.0), room.bytes());
         let odd = |sent_bytes| self.swap_failed(with, Cause::Mismatch { sent_bytes, expected_bytes });
         match (&swapping.by, swapping.theirs) {

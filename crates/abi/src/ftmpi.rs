@@ -1,0 +1,109 @@
+//! The names of FT-MPI, declared in `mpix_ftmpi.h`: a program that includes it calls these in place of three functions of MPI
+//! (decision 0035). Nothing of it is in the way of those who do not.
+
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use weft::{Communicator, MessageMode};
+
+use crate::bodies::communicators::mpi_comm_dup;
+use crate::bodies::world::{mpi_init, mpi_init_thread};
+use crate::generated::constants::*;
+use crate::recovery::{MPIX_Comm_recover, collectives_number, mode_number};
+use crate::state::runtime;
+use crate::types::*;
+
+/// What `MPI_Comm_dup` finds where its answer goes, when it is to recover: no communicator has that value.
+const FT_MPI_CHECK_RECOVER: MPI_Comm = MPI_Comm::from_value(0xf7d);
+/// What `MPI_Init` answers in a process that was started in the place of another one.
+pub(crate) const MPIX_INIT_RESTARTED_NODE: c_int = 4100;
+
+/// This program calls by these names.
+static IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
+
+/// Whether a process that has failed is `MPI_ERR_OTHER` (rule G4).
+pub(crate) fn is_asked_for() -> bool {
+    IS_ASKED_FOR.load(Ordering::Relaxed)
+}
+
+/// As `MPI_Init`; a process that was started in the place of another one learns it so, and no error handler is called.
+///
+/// # Safety
+/// As for `MPI_Init`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    IS_ASKED_FOR.store(true, Ordering::Relaxed);
+    // SAFETY: the program's promise is handed on.
+    begun(unsafe { mpi_init(argc, argv) })
+}
+
+/// As `MPI_Init_thread`, in the same way.
+///
+/// # Safety
+/// As for `MPI_Init_thread`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_FTMPI_Init_thread(
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    IS_ASKED_FOR.store(true, Ordering::Relaxed);
+    // SAFETY: the program's promise is handed on.
+    begun(unsafe { mpi_init_thread(argc, argv, required, provided) })
+}
+
+fn begun(code: c_int) -> c_int {
+    let is_restarted = runtime().is_some_and(|runtime| runtime.process().incarnation() > 0);
+    if code == MPI_SUCCESS && is_restarted { MPIX_INIT_RESTARTED_NODE } else { code }
+}
+
+/// As `MPI_Comm_dup`, unless its answer says beforehand that the communicator is to recover.
+///
+/// # Safety
+/// `newcomm` is null, or can be read and written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+    // SAFETY: not null where it is read, and the program promised that it can be.
+    if !newcomm.is_null() && unsafe { newcomm.read() } == FT_MPI_CHECK_RECOVER {
+        // SAFETY: the program's promise is handed on.
+        return unsafe { MPIX_Comm_recover(comm, 0, newcomm, std::ptr::null_mut()) };
+    }
+    // SAFETY: as above.
+    unsafe { mpi_comm_dup(comm, newcomm) }
+}
+
+/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it.
+#[derive(Default)]
+pub(crate) struct Facts {
+    numbers: OnceLock<Box<[AtomicI32; KEYS as usize]>>,
+}
+
+impl Facts {
+    /// The number under a key, as it is now; none where that is not FT-MPI's.
+    pub(crate) fn find(&self, comm: &Communicator, keyval: c_int) -> Option<*mut c_int> {
+        let at = keyval.checked_sub(FTMPI_RECOVERY_MODE).filter(|at| (0..KEYS).contains(at))?;
+        let modes = comm.ft_modes();
+        let number = match keyval {
+            FTMPI_RECOVERY_MODE => RECOVERED_BY_HAND,
+            FTMPI_COMM_MODE => mode_number(modes.comm),
+            FTMPI_MSG_MODE => c_int::from(modes.messages == MessageMode::Continue),
+            FTMPI_COLL_MODE => collectives_number(modes.collectives),
+            _ => comm.among_living().failed().size() as c_int,
+        };
+        let place = &self.numbers.get_or_init(Box::default)[at as usize];
+        place.store(number, Ordering::Relaxed);
+        Some(place.as_ptr())
+    }
+}
+
+/// Keys of attributes that are read, as `mpix_ftmpi.h` has them: below those of programs, and none of the standard. The last one is
+/// how many have failed since the last recovery.
+const FTMPI_RECOVERY_MODE: c_int = 4001;
+const FTMPI_COMM_MODE: c_int = 4002;
+const FTMPI_MSG_MODE: c_int = 4003;
+const FTMPI_COLL_MODE: c_int = 4004;
+const KEYS: c_int = 5;
+/// Nothing recovers before the program says so.
+const RECOVERED_BY_HAND: c_int = 1;

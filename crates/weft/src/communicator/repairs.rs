@@ -1,0 +1,169 @@
+//! What was made from the world recovers with it (decision 0035): nobody has to ask who has failed, since all have agreed on that
+//! for the world, and the contexts that are needed come out of the same vote.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use super::agree::attempt_of;
+use super::recovery::{Found, FtMode, FtModes, MessageMode};
+use super::{Communicator, Inner};
+use crate::contexts::{self, Lease, Proposal, mix};
+use crate::error::Result;
+use crate::group::Group;
+use crate::lock::lock;
+use crate::process::Process;
+
+/// The communicators of a process that the program has made.
+#[derive(Default)]
+pub(crate) struct Registry {
+    all: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    communicators: Vec<Weak<Inner>>,
+    /// Those that are gone are looked for once there are so many.
+    forget_at: usize,
+}
+
+impl Registry {
+    fn enter(&self, communicator: &Communicator) {
+        let mut known = lock(&self.all);
+        if known.communicators.len() >= known.forget_at {
+            known.communicators.retain(|one| one.strong_count() > 0);
+            known.forget_at = (2 * known.communicators.len()).max(KNOWN_MIN);
+        }
+        known.communicators.push(Arc::downgrade(&communicator.inner));
+    }
+
+    /// Those that are there.
+    fn living(&self) -> Vec<Communicator> {
+        let inner = lock(&self.all).communicators.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        inner.into_iter().map(|inner| Communicator { inner }).collect()
+    }
+}
+
+/// The context numbers that a recovery needs: its own, and those of all that may be repaired with it. Until they are taken, or this
+/// is gone, they are free for nobody else here.
+pub(super) struct Numbers<'a> {
+    process: &'a Arc<Process>,
+    own: Proposal,
+    others: Vec<Repair>,
+}
+
+/// A communicator that was made from the world.
+struct Repair {
+    of: Communicator,
+    seed: u64,
+    proposal: Proposal,
+}
+
+/// What all have agreed on.
+pub(super) struct Verdict<'a> {
+    /// Who lives in the world.
+    pub living: &'a Group,
+    /// How the world has recovered.
+    pub modes: FtModes,
+    /// Whether that was because of something; otherwise only what was left out before is repaired.
+    pub has_happened: bool,
+    /// Nothing was revoked.
+    pub keeps: bool,
+    /// Which candidates are free everywhere, for all.
+    pub free: u8,
+}
+
+impl<'a> Numbers<'a> {
+    /// Those that follow from the seed of a recovery.
+    pub(super) fn propose(process: &'a Arc<Process>, seed: u64, with_all: bool) -> Numbers<'a> {
+        let own = process.propose_context(attempt_of(seed, 0));
+        let repair = |of: Communicator| {
+            let seed = mix(seed ^ of.among_living().inner.identity);
+            let proposal = process.propose_context(attempt_of(seed, 0));
+            Repair { of, seed, proposal }
+        };
+        let made = if with_all { process.registry().living() } else { Vec::new() };
+        Numbers { process, own, others: made.into_iter().map(repair).collect() }
+    }
+
+    /// Which candidates are free here for all of them.
+    pub(super) fn free(&self) -> u8 {
+        self.others.iter().fold(self.own.free, |free, repair| free & repair.proposal.free)
+    }
+
+    /// Whether nothing of what may be repaired is revoked, as far as this process knows.
+    pub(super) fn keep(&self) -> bool {
+        self.others.iter().all(|repair| !repair.of.is_revoked_anywhere())
+    }
+
+    /// The recovery's own, of those that are free everywhere.
+    pub(super) fn take(&self, free: u8) -> Option<u32> {
+        self.process.contexts().settle(&self.own, free)
+    }
+
+    /// Repairs the others: with messages of before dropped, all; otherwise those that have lost somebody.
+    pub(super) fn carry_out(self, verdict: &Verdict<'_>) -> Result<()> {
+        let is_reset = verdict.modes.messages == MessageMode::Reset || !verdict.keeps;
+        let all = verdict.has_happened && is_reset;
+        let mut repaired = Ok(());
+        for repair in self.others.iter().filter(|repair| all || repair.has_lost(verdict.living)) {
+            let number = self.process.contexts().settle(&repair.proposal, verdict.free);
+            let Some(number) = number else { continue };
+            let lease = Lease::new(Arc::clone(self.process), number);
+            repaired = repaired.and(repair.carry_out(lease, verdict));
+        }
+        repaired
+    }
+}
+
+impl Drop for Numbers<'_> {
+    fn drop(&mut self) {
+        let mut contexts = self.process.contexts();
+        for proposal in self.others.iter().map(|repair| &repair.proposal).chain([&self.own]) {
+            // What was taken stays so.
+            contexts.settle(proposal, 0);
+        }
+    }
+}
+
+impl Repair {
+    fn has_lost(&self, living: &Group) -> bool {
+        self.of.live().iter().any(|peer| !living.contains(peer))
+    }
+
+    fn carry_out(&self, lease: Lease, verdict: &Verdict<'_>) -> Result<()> {
+        let current = self.of.among_living();
+        let failed = current.group() - verdict.living;
+        // A new process has no part in anything but the world.
+        let modes = FtModes { comm: FtMode::Blank, ..verdict.modes };
+        let found = Found { lease, seed: self.seed, keeps: verdict.keeps, completed: None };
+        self.of.go_on_without(current, failed, modes, found).map(drop)
+    }
+}
+
+impl Communicator {
+    /// The program has made it. What stands for one that is still being made is none.
+    pub(super) fn enter(&self) {
+        if self.inner.lease.number() != contexts::NOWHERE {
+            self.process().registry().enter(self);
+        }
+    }
+
+    /// Whoever waits in something that the program has made is to come and recover, too: also where nobody has failed whom
+    /// that needs. Where messages are to stay, they are not disturbed.
+    pub(super) fn call_everybody(&self) {
+        if self.ft_modes().messages != MessageMode::Reset {
+            return;
+        }
+        let process = self.process();
+        process.notice_failures();
+        let all = process.registry().living();
+        let has_trouble =
+            |of: &Communicator| of.is_revoked_anywhere() || !of.among_living().failed().is_empty();
+        if has_trouble(self) || all.iter().any(has_trouble) {
+            self.revoke();
+            all.iter().for_each(Communicator::revoke);
+        }
+    }
+}
+
+/// With fewer of them nobody is looked for who is gone.
+const KNOWN_MIN: usize = 64;
