@@ -31,6 +31,8 @@ pub struct Course {
     number: u32,
     /// All members are through with the entries up to this number.
     read_by_all: u32,
+    /// The last operation that goes on beside what a member does, which need not be through with it when it writes for others.
+    beside: u32,
 }
 
 impl Places {
@@ -163,7 +165,7 @@ impl Places {
 
 impl Default for Course {
     fn default() -> Course {
-        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL }
+        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL, beside: BEFORE_ALL }
     }
 }
 
@@ -189,6 +191,12 @@ impl Course {
         self.number
     }
 
+    /// The next one begins, and goes on beside others; its number.
+    pub fn begin_beside(&mut self) -> u32 {
+        self.beside = self.begin();
+        self.beside
+    }
+
     /// Whether all members are known to be through with the entry whose place that of this number takes.
     #[inline(always)]
     #[must_use]
@@ -209,10 +217,18 @@ impl Course {
         }
     }
 
-    /// All entries of the last operation are there: who has written one is through with all before.
+    /// All entries of the last operation are there: who has written one is through with all before that do not go on beside.
     #[inline(always)]
     pub fn heard_all(&mut self) {
+        if !is_before(self.read_by_all, self.beside) {
+            self.read_by_all = self.number.wrapping_sub(1);
+        }
+    }
+
+    /// The last operation has renewed the places: all members were through with all before.
+    pub fn renewed(&mut self) {
         self.read_by_all = self.number.wrapping_sub(1);
+        self.beside = self.read_by_all;
     }
 
     /// Whether members [renew](Places::renew) their places before they begin the operation of that number; when all are
@@ -317,6 +333,29 @@ mod tests {
                 "{number:#x}"
             );
         }
+    }
+
+    /// Who has written an entry is through with all before, but not with what goes on beside.
+    #[test]
+    fn an_entry_says_nothing_of_operations_that_go_on_beside() {
+        let mut course = Course::default();
+        let ahead = |course: &Course, by: u32| course.has_room(course.number().wrapping_add(by));
+        course.begin();
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1) && !ahead(&course, BOARD_DEPTH));
+        let beside = course.begin_beside();
+        course.begin();
+        course.heard_all();
+        assert!(!ahead(&course, BOARD_DEPTH - 2), "the one beside may still be read");
+        course.all_through(beside);
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1), "all are through with it");
+        course.begin_beside();
+        course.begin();
+        course.renewed();
+        course.begin();
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1), "whoever renews knows that all are through");
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl Communicator {
         self.go_on(meeting, Box::new(execution), (combine, keeps), None, checking)
     }
 
-    /// The same for an operation within one group. One that was done lately needs no new schedule.
+    /// The same for an operation within one group. Few bytes go by the board, where there is one; otherwise an operation that was
+    /// done lately needs no new schedule.
     pub fn start(
         &self,
         collective: Collective,
@@ -89,6 +90,11 @@ impl Communicator {
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
             return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+        }
+        if let (None, None) = (tag, &called)
+            && let Some(next) = self.next_on_board(collective)
+        {
+            return self.start_by_board(next, buffers, combine);
         }
         let inner = &*self.inner;
         let (tag, checking) = self.tag_of(self, tag, called);
