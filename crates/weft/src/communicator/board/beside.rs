@@ -75,6 +75,15 @@ impl Begun {
 /// One of them.
 struct Beside {
     of: Communicator,
+    part: Part,
+    /// Whether this member has said on the board that it may sleep.
+    is_awaiting: bool,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+/// This member's part in one, as far as it has come.
+struct Part {
     /// That of its communicator when it began: another one after a recovery.
     context: u32,
     plan: Plan<'static>,
@@ -86,10 +95,6 @@ struct Beside {
     owes: bool,
     /// How many of the entries that are for this member were seen.
     heard: usize,
-    /// Whether this member has said on the board that it may sleep.
-    is_awaiting: bool,
-    id: RequestId,
-    ended: Arc<Ended>,
 }
 
 /// The next operation on the board, which is to go on beside.
@@ -130,7 +135,11 @@ impl Communicator {
         let process = &self.inner.process;
         let (id, ended) = (process.promise(), Arc::<Ended>::default());
         match next {
-            Ok(next) => process.entrust(Box::new(next.begin(buffers, combine, (id, Arc::clone(&ended))))),
+            Ok(next) => {
+                let (of, part) = (self.clone(), next.begin(buffers, combine));
+                let ended = Arc::clone(&ended);
+                process.entrust(Box::new(Beside { of, part, is_awaiting: false, id, ended }));
+            }
             Err(error) => {
                 *lock(&ended) = Some(Err(error));
                 process.fulfil(id);
@@ -141,12 +150,7 @@ impl Communicator {
 }
 
 impl Next<'_> {
-    fn begin(
-        mut self,
-        Buffers { input, mut output }: Buffers,
-        combine: Option<Combine>,
-        (id, ended): (RequestId, Arc<Ended>),
-    ) -> Beside {
+    fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
         let Next { of, bulletin, plan, .. } = self;
         let number = self.turn.course.begin_beside();
         bulletin.begun.begin(number);
@@ -154,28 +158,16 @@ impl Next<'_> {
             let Block { offset, bytes } = plan.own();
             output.write_at(place, input.part(offset, bytes));
         }
-        let mut beside = Beside {
-            of: of.clone(),
-            context: of.collective_context(),
-            plan,
-            number,
-            input,
-            output,
-            combine,
-            owes: plan.gives,
-            heard: 0,
-            is_awaiting: false,
-            id,
-            ended,
-        };
-        if plan.gives && self.turn.course.has_room(number) {
-            beside.give(&bulletin.board);
+        let (context, owes) = (of.collective_context(), plan.gives);
+        let mut part = Part { context, plan, number, input, output, combine, owes, heard: 0 };
+        if owes && self.turn.course.has_room(number) {
+            part.give(&bulletin.board);
         }
-        beside
+        part
     }
 }
 
-impl Beside {
+impl Part {
     /// What this member contributes.
     fn contribution(&self) -> Payload<'static> {
         if self.plan.is_loaded { giving(&self.output) } else { self.input }
@@ -191,19 +183,27 @@ impl Beside {
     }
 
     /// Goes as far as it can; what came of it, when it is over.
-    fn go_on(&mut self, bulletin: &Bulletin, engine: &mut Engine<Fabrics>) -> Option<Result<()>> {
+    fn go_on(
+        &mut self,
+        of: &Communicator,
+        bulletin: &Bulletin,
+        engine: &mut Engine<Fabrics>,
+    ) -> Option<Result<()>> {
+        let closed = |engine: &mut Engine<Fabrics>, context| {
+            engine.closed(context).map(|failure| Err(of.nothing_comes(failure)))
+        };
         let (board, number, plan) = (&bulletin.board, self.number, self.plan);
         if self.owes {
             if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
-                return self.closed(engine);
+                return closed(engine, self.context);
             }
             self.give(board);
         }
         for from in plan.writers().skip(self.heard) {
             if !board.has(from.0, number) {
-                return self.closed(engine);
+                return closed(engine, self.context);
             }
-            if let Err(error) = self.of.check_entry(bulletin, (from, number), plan.heard(from).0) {
+            if let Err(error) = of.check_entry(bulletin, (from, number), plan.heard(from).0) {
                 return Some(Err(error));
             }
             self.heard += 1;
@@ -212,12 +212,6 @@ impl Beside {
             self.take(bulletin);
         }
         Some(Ok(()))
-    }
-
-    /// Why nothing more comes, if so.
-    fn closed(&self, engine: &mut Engine<Fabrics>) -> Option<Result<()>> {
-        let failure = engine.closed(self.context)?;
-        Some(Err(self.of.nothing_comes(failure)))
     }
 
     /// Takes what the entries hold.
@@ -237,10 +231,9 @@ impl Beside {
 
 impl Operation for Beside {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let of = self.of.clone();
-        let bulletin = of.bulletin().expect("it was begun on a board");
-        let Some(ended) = self.go_on(bulletin, engine) else { return false };
-        bulletin.begun.end(&bulletin.board, self.number);
+        let bulletin = self.of.bulletin().expect("it was begun on a board");
+        let Some(ended) = self.part.go_on(&self.of, bulletin, engine) else { return false };
+        bulletin.begun.end(&bulletin.board, self.part.number);
         if self.is_awaiting {
             bulletin.board.await_no_more();
         }
