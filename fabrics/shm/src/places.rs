@@ -97,6 +97,28 @@ impl Places {
         place < self.members && memory.word(self.entry_at(place, number)).load(Ordering::Acquire) == number
     }
 
+    /// As [`Places::has`], and fetches the lines behind the first of an entry that is to be so long.
+    #[inline]
+    pub fn has_all(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) -> bool {
+        let entry = self.entry_at(place, number);
+        (1..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
+        self.has(memory, place, number)
+    }
+
+    /// Fetches the lines of this member's entry of that number, which is to be written next.
+    #[inline]
+    pub fn make_ready(&self, memory: &impl Memory, number: u32, bytes: usize) {
+        let entry = self.entry_at(self.here, number);
+        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch_to_write(entry + line * LINE));
+    }
+
+    /// Fetches the lines of another member's entry of that number, which may be there already.
+    #[inline]
+    pub fn look_ahead(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) {
+        let entry = self.entry_at(place, number);
+        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
+    }
+
     #[inline]
     pub fn bytes(&self, memory: &impl Memory, place: u32, number: u32) -> usize {
         let [bytes] = memory.take_words::<1>(self.entry_at(place, number) + BOARD_BYTES_WORD);
@@ -240,6 +262,12 @@ impl Course {
     }
 }
 
+/// The lines of an entry so long that are fetched ahead of their use.
+#[inline(always)]
+fn lines_ahead(bytes: usize) -> usize {
+    (BOARD_PAYLOAD + bytes).div_ceil(LINE).min(LINES_AHEAD_MAX)
+}
+
 /// Whether an entry may be written, where everybody is through up to a number.
 #[inline(always)]
 #[must_use]
@@ -254,6 +282,8 @@ pub fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
+/// More lines than that would be taken away from a writer that is still at work on them (decisions/0010).
+const LINES_AHEAD_MAX: usize = 4;
 /// The number before the first: a hundred before they come round.
 const BEFORE_ALL: u32 = 0u32.wrapping_sub(101);
 /// A quarter of a round, so that no entry is as old as half of one.

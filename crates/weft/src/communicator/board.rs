@@ -178,12 +178,19 @@ impl Communicator {
             bulletin.board.put(number, [payload, Payload::EMPTY]);
             bulletin.board.wake();
         }
+        let next = number.wrapping_add(1);
         let Some(room) = get else {
             bulletin.leave(number);
+            if turn.course.has_room(next) {
+                bulletin.board.make_ready(next, gives);
+            }
             return Some((number, Swapped::Got));
         };
         let other = 1 - self.inner.rank.0;
-        if process.is_at_once(|| bulletin.board.has(other, number)) {
+        if give.is_none() {
+            bulletin.board.look_ahead(other, next, room.bytes());
+        }
+        if process.is_at_once(|| bulletin.board.has_all(other, number, room.bytes())) {
             return Some((number, bulletin.take(&mut turn.course, other, room)));
         }
         Some((number, Swapped::Awaited))
