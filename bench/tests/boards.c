@@ -264,6 +264,13 @@ static void allreduce_in_order(MPI_Comm comm, unsigned round) {
     }
 }
 
+/* A described operation, which goes by messages: begins it, and waits for its end. */
+static void end_planned(MPI_Request request) {
+    OK(MPI_Start(&request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Request_free(&request));
+}
+
 /* Sums that round: all ranks have the same bits, and the same as whoever adds in another way of the library's. */
 static void allreduce_rounding(MPI_Comm comm, unsigned round) {
     double mine[300], all[300], again[300];
@@ -273,8 +280,8 @@ static void allreduce_rounding(MPI_Comm comm, unsigned round) {
     OK(MPI_Allreduce(mine, all, count, MPI_DOUBLE, MPI_SUM, comm));
     if (round % 8 == 0 && count * 8 * size <= 8192) {
         MPI_Request request;
-        OK(MPI_Iallreduce(mine, again, count, MPI_DOUBLE, MPI_SUM, comm, &request));
-        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        OK(MPI_Allreduce_init(mine, again, count, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL, &request));
+        end_planned(request);
         CHECK(memcmp(all, again, (size_t)count * sizeof *all) == 0);
     }
     memcpy(again, all, sizeof all);
@@ -320,9 +327,9 @@ static void reduce_scatter(MPI_Comm comm, unsigned round) {
     for (int i = counts[rank]; i < end; i++) SAME(all[i], in_place ? mine[i] : 0);
 }
 
-/* Sums that round, by rank: the same bits as those that were begun, which go by messages. */
+/* Sums that round, by rank: the same bits as those that were described, which go by messages. */
 static void sums_rounding(MPI_Comm comm, unsigned round) {
-    double mine[16 * 60], now[60] = {0}, begun[60] = {0};
+    double mine[16 * 60], now[60] = {0}, planned[60] = {0};
     int count = 1 + (int)draw(60);
     if (count * 8 * size > 2160) count = 2160 / 8 / size;
     for (int i = 0; i < count * size; i++) mine[i] = 1.0 / (1 + rank + (int)round + i) * (i % 2 ? 1e9 : 1);
@@ -330,19 +337,19 @@ static void sums_rounding(MPI_Comm comm, unsigned round) {
     switch (draw(3)) {
     case 0:
         OK(MPI_Scan(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
-        OK(MPI_Iscan(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        OK(MPI_Scan_init(mine, planned, count, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL, &request));
         break;
     case 1:
         OK(MPI_Exscan(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
-        OK(MPI_Iexscan(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        OK(MPI_Exscan_init(mine, planned, count, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL, &request));
         break;
     default:
         if (size > 2) return;
         OK(MPI_Reduce_scatter_block(mine, now, count, MPI_DOUBLE, MPI_SUM, comm));
-        OK(MPI_Ireduce_scatter_block(mine, begun, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+        OK(MPI_Reduce_scatter_block_init(mine, planned, count, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL, &request));
     }
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    CHECK(memcmp(now, begun, sizeof now) == 0);
+    end_planned(request);
+    CHECK(memcmp(now, planned, sizeof now) == 0);
 }
 
 static double now(void) {

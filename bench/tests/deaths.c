@@ -38,9 +38,14 @@ static void die(void) {
 
 static int any_operation(MPI_Comm comm, int number, int size) {
     double mine = number, sum = 0;
+    MPI_Request request;
+    int code;
     switch (number % 4) {
     case 0: return MPI_Barrier(comm);
     case 1: return MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
+    case 2:
+        code = MPI_Iallreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm, &request);
+        return code != MPI_SUCCESS ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
     default: return MPI_Bcast(&mine, 1, MPI_DOUBLE, number % size, comm);
     }
 }

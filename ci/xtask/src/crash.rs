@@ -203,7 +203,7 @@ fn chosen(count: u64, options: &Options, salt: u64) -> Vec<u64> {
 
 const FABRICS: [&str; 2] = ["shm", "tcp"];
 /// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones, which both copy.
-const STORIES: [Story; 24] = [
+const STORIES: [Story; 25] = [
     warm("barrier", 1, "blank"),
     warm("bcast", 4, "shrink"),
     warm("bcast", 30_000, "blank"),
@@ -212,6 +212,7 @@ const STORIES: [Story; 24] = [
     warm("allreduce", 4, "blank"),
     warm("allreduce", 3_000, "blank-continue"),
     warm("allreduce", 50_000, "shrink"),
+    warm("iallreduce", 4, "shrink"),
     warm("iallreduce", 3_000, "blank"),
     warm("scan", 3_000, "shrink"),
     warm("gather", 1_000, "blank"),

@@ -218,7 +218,7 @@ impl Extent {
         let mut blocks = Blocks::of(pieces, |piece| {
             let Stand { start, end, bytes } = Stand::of(piece)?;
             if bytes == 0 {
-                return Ok(EMPTY);
+                return Ok(Block::NOTHING);
             }
             (low, high) = (low.min(start), high.max(end));
             Ok(Block { offset: start as usize, bytes })
@@ -270,7 +270,7 @@ impl Blocks {
     fn of(pieces: &[Piece], block: impl FnMut(&Piece) -> Result<Block>) -> Result<Blocks> {
         let mut blocks = pieces.iter().map(block);
         match pieces {
-            [_] => Ok(Blocks::One(blocks.next().transpose()?.unwrap_or(EMPTY))),
+            [_] => Ok(Blocks::One(blocks.next().transpose()?.unwrap_or(Block::NOTHING))),
             _ => Ok(Blocks::Listed(blocks.collect::<Result<_>>()?)),
         }
     }
@@ -325,6 +325,5 @@ fn too_far(what: &dyn std::fmt::Display) -> Error {
     Error::new(Class::Count, format!("{what} reaches beyond what can be addressed"))
 }
 
-const EMPTY: Block = Block { offset: 0, bytes: 0 };
 /// No object of a program lies below: displacements that small from a null pointer are no absolute addresses.
 const NOT_AN_ADDRESS: i64 = 4096;

@@ -13,6 +13,9 @@ pub struct Block {
 }
 
 impl Block {
+    /// No bytes, at the beginning.
+    pub const NOTHING: Block = Block { offset: 0, bytes: 0 };
+
     /// The block as a part of that buffer.
     pub(crate) fn of(self, buffer: Buffer) -> Span {
         Span { buffer, offset: self.offset, bytes: self.bytes }

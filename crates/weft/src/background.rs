@@ -13,6 +13,9 @@ pub(crate) trait Operation: Send {
     /// Goes as far as it can without waiting; true when it is over.
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool;
 
+    /// The process may go to sleep when it has looked once more.
+    fn lie_down(&mut self) {}
+
     /// Somebody looks or waits for the end of that request, which may be the one that ends with this operation.
     fn want(&mut self, _request: RequestId) {}
 }
@@ -45,6 +48,12 @@ impl Background {
     #[cold]
     pub(crate) fn want(&self, request: RequestId) {
         lock(&self.operations).iter_mut().for_each(|operation| operation.want(request));
+    }
+
+    /// The process may go to sleep when all have been taken further once more.
+    #[cold]
+    pub(crate) fn lie_down(&self) {
+        lock(&self.operations).iter_mut().for_each(|operation| operation.lie_down());
     }
 
     /// Takes all of them further.

@@ -144,6 +144,26 @@ impl Board {
         self.places.has(self.segment.memory(), place, number)
     }
 
+    /// As [`Board::has`], for an entry that is to be so long.
+    #[inline]
+    #[must_use]
+    pub fn has_all(&self, place: u32, number: u32, bytes: usize) -> bool {
+        self.places.has_all(self.segment.memory(), (place, number), bytes)
+    }
+
+    /// Fetches another member's entry of that number ahead of its use, where a member that gives and gets nothing may have
+    /// written it already.
+    #[inline]
+    pub fn look_ahead(&self, place: u32, number: u32, bytes: usize) {
+        self.places.look_ahead(self.segment.memory(), (place, number), bytes);
+    }
+
+    /// Makes ready to write this member's entry of that number, with which all others are through.
+    #[inline]
+    pub fn make_ready(&self, number: u32, bytes: usize) {
+        self.places.make_ready(self.segment.memory(), number, bytes);
+    }
+
     /// The length of an entry that is there, as its writer says.
     #[inline]
     #[must_use]

@@ -66,6 +66,10 @@ pub trait Memory {
     #[inline(always)]
     fn prefetch(&self, _offset: usize) {}
 
+    /// The same for a line that is to be written.
+    #[inline(always)]
+    fn prefetch_to_write(&self, _offset: usize) {}
+
     /// Lends `bytes` bytes at `offset` to `reader`.
     fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
 }
@@ -241,6 +245,14 @@ mod mapped {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: a prefetch may name any address; it is a hint, and no access.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(offset).cast()) };
+        }
+
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[inline(always)]
+        fn prefetch_to_write(&self, offset: usize) {
+            let line = self.start.wrapping_add(offset);
+            // SAFETY: a prefetch may name any address; it is a hint, and no access. Processors that do not know it do nothing.
+            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }
 
         #[inline(always)]

@@ -31,6 +31,8 @@ pub struct Course {
     number: u32,
     /// All members are through with the entries up to this number.
     read_by_all: u32,
+    /// The last operation that goes on beside what a member does, which need not be through with it when it writes for others.
+    beside: u32,
 }
 
 impl Places {
@@ -93,6 +95,28 @@ impl Places {
     #[inline]
     pub fn has(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
         place < self.members && memory.word(self.entry_at(place, number)).load(Ordering::Acquire) == number
+    }
+
+    /// As [`Places::has`], and fetches the lines behind the first of an entry that is to be so long.
+    #[inline]
+    pub fn has_all(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) -> bool {
+        let entry = self.entry_at(place, number);
+        (1..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
+        self.has(memory, place, number)
+    }
+
+    /// Fetches the lines of this member's entry of that number, which is to be written next.
+    #[inline]
+    pub fn make_ready(&self, memory: &impl Memory, number: u32, bytes: usize) {
+        let entry = self.entry_at(self.here, number);
+        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch_to_write(entry + line * LINE));
+    }
+
+    /// Fetches the lines of another member's entry of that number, which may be there already.
+    #[inline]
+    pub fn look_ahead(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) {
+        let entry = self.entry_at(place, number);
+        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
     }
 
     #[inline]
@@ -163,7 +187,7 @@ impl Places {
 
 impl Default for Course {
     fn default() -> Course {
-        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL }
+        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL, beside: BEFORE_ALL }
     }
 }
 
@@ -189,6 +213,12 @@ impl Course {
         self.number
     }
 
+    /// The next one begins, and goes on beside others; its number.
+    pub fn begin_beside(&mut self) -> u32 {
+        self.beside = self.begin();
+        self.beside
+    }
+
     /// Whether all members are known to be through with the entry whose place that of this number takes.
     #[inline(always)]
     #[must_use]
@@ -209,10 +239,18 @@ impl Course {
         }
     }
 
-    /// All entries of the last operation are there: who has written one is through with all before.
+    /// All entries of the last operation are there: who has written one is through with all before that do not go on beside.
     #[inline(always)]
     pub fn heard_all(&mut self) {
+        if !is_before(self.read_by_all, self.beside) {
+            self.read_by_all = self.number.wrapping_sub(1);
+        }
+    }
+
+    /// The last operation has renewed the places: all members were through with all before.
+    pub fn renewed(&mut self) {
         self.read_by_all = self.number.wrapping_sub(1);
+        self.beside = self.read_by_all;
     }
 
     /// Whether members [renew](Places::renew) their places before they begin the operation of that number; when all are
@@ -222,6 +260,12 @@ impl Course {
     pub fn is_renewal_due(number: u32) -> bool {
         number.is_multiple_of(RENEWAL_INTERVAL)
     }
+}
+
+/// The lines of an entry so long that are fetched ahead of their use.
+#[inline(always)]
+fn lines_ahead(bytes: usize) -> usize {
+    (BOARD_PAYLOAD + bytes).div_ceil(LINE).min(LINES_AHEAD_MAX)
 }
 
 /// Whether an entry may be written, where everybody is through up to a number.
@@ -238,6 +282,8 @@ pub fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
+/// More lines than that would be taken away from a writer that is still at work on them (decisions/0010).
+const LINES_AHEAD_MAX: usize = 4;
 /// The number before the first: a hundred before they come round.
 const BEFORE_ALL: u32 = 0u32.wrapping_sub(101);
 /// A quarter of a round, so that no entry is as old as half of one.
@@ -317,6 +363,29 @@ mod tests {
                 "{number:#x}"
             );
         }
+    }
+
+    /// Who has written an entry is through with all before, but not with what goes on beside.
+    #[test]
+    fn an_entry_says_nothing_of_operations_that_go_on_beside() {
+        let mut course = Course::default();
+        let ahead = |course: &Course, by: u32| course.has_room(course.number().wrapping_add(by));
+        course.begin();
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1) && !ahead(&course, BOARD_DEPTH));
+        let beside = course.begin_beside();
+        course.begin();
+        course.heard_all();
+        assert!(!ahead(&course, BOARD_DEPTH - 2), "the one beside may still be read");
+        course.all_through(beside);
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1), "all are through with it");
+        course.begin_beside();
+        course.begin();
+        course.renewed();
+        course.begin();
+        course.heard_all();
+        assert!(ahead(&course, BOARD_DEPTH - 1), "whoever renews knows that all are through");
     }
 
     #[test]

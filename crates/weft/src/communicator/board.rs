@@ -4,6 +4,7 @@
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.
 
+mod beside;
 mod pairs;
 mod plan;
 
@@ -13,8 +14,9 @@ use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::{Engine, Envelope, Mode, Pattern, Rank, Sending};
 
+use self::beside::Begun;
 use self::pairs::Pairs;
-use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
+use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use super::{Communicator, Reduce, TAGS};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, Fabrics, is_before, is_room};
@@ -27,6 +29,8 @@ pub(super) struct Bulletin {
     board: Board,
     /// Held by the thread that is in an operation.
     turn: Lock<Turn>,
+    /// The operations that go on beside.
+    begun: Begun,
 }
 
 /// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
@@ -70,12 +74,18 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
-        // By packages the operands are combined in another order, and an operation that is begun has no board.
+        let plan = self.plan(collective)?;
+        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+    }
+
+    /// This member's part in an operation, if that goes by boards.
+    #[inline]
+    fn plan(&self, collective: Collective) -> Option<Plan<'static>> {
+        // By packages the operands are combined in another order, and an operation that was planned has no board.
         if matches!(collective, Collective::Allreduce(_)) && self.size() > 2 && self.goes_by_packages() {
             return None;
         }
-        let plan = Plan::of(collective, self.inner.rank, self.size())?;
-        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+        Plan::of(collective, self.inner.rank, self.size())
     }
 
     /// The same with blocks that differ in length.
@@ -168,12 +178,19 @@ impl Communicator {
             bulletin.board.put(number, [payload, Payload::EMPTY]);
             bulletin.board.wake();
         }
+        let next = number.wrapping_add(1);
         let Some(room) = get else {
             bulletin.leave(number);
+            if turn.course.has_room(next) {
+                bulletin.board.make_ready(next, gives);
+            }
             return Some((number, Swapped::Got));
         };
         let other = 1 - self.inner.rank.0;
-        if process.is_at_once(|| bulletin.board.has(other, number)) {
+        if give.is_none() {
+            bulletin.board.look_ahead(other, next, room.bytes());
+        }
+        if process.is_at_once(|| bulletin.board.has_all(other, number, room.bytes())) {
             return Some((number, bulletin.take(&mut turn.course, other, room)));
         }
         Some((number, Swapped::Awaited))
@@ -188,18 +205,42 @@ impl Communicator {
         let Some(turn) = turn else { return Err(self.two_at_once()) };
         let mut visit = Visit { of: self, bulletin, turn, number };
         let other = Rank(1 - self.rank().0);
-        visit.hear(other, room.bytes())?;
+        visit.hear(other, &|_| Some(room.bytes()))?;
         visit.board().read(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
         visit.turn.course.heard_all();
         Ok(())
     }
 
-    /// The length of a message that has come from a member for the next operation by messages, while this one is in an
-    /// operation on the board. What operations that failed have left over has other tags.
-    fn astray(&self, engine: &Engine<Fabrics>, from: Rank) -> Option<usize> {
+    /// Who has sent a message for the next operation by messages, while this member is in an operation on the board, for which
+    /// that one still owes an entry; and how long the message is, and the entry would be. What operations that failed have left
+    /// over has other tags.
+    fn astray(
+        &self,
+        engine: &Engine<Fabrics>,
+        owes: impl Fn(Rank) -> Option<usize>,
+    ) -> Option<(Rank, usize, usize)> {
         let tag = (self.inner.sequence.load(Ordering::Relaxed) % TAGS) as i32;
-        let pattern = Pattern { context: self.collective_context(), source: Some(from), tag: Some(tag) };
-        engine.probe(&pattern).map(|found| found.bytes)
+        let context = self.collective_context();
+        let sent_by = |source| engine.probe(&Pattern { context, source, tag: Some(tag) });
+        sent_by(None)?;
+        others(self.inner.rank, self.size())
+            .find_map(|from| Some((from, sent_by(Some(from))?.bytes, owes(from)?)))
+    }
+
+    /// Whether an entry that is there is so long.
+    #[inline]
+    fn check_entry(
+        &self,
+        bulletin: &Bulletin,
+        (from, number): (Rank, u32),
+        expected_bytes: usize,
+    ) -> Result<()> {
+        match bulletin.board.bytes(from.0, number) {
+            sent_bytes if sent_bytes != expected_bytes => {
+                Err(self.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Several threads call collective operations of one communicator at the same time.
@@ -241,7 +282,8 @@ impl Communicator {
         let number = self.agree_on_board(boards)?;
         let Some(board) = boards.join(number, self.rank().0, self.group().iter()) else { return Ok(None) };
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
-        Ok(Some(Box::new(Bulletin { board, turn: Lock::new(threads, Turn::default()) })))
+        let turn = Lock::new(threads, Turn::default());
+        Ok(Some(Box::new(Bulletin { board, turn, begun: Begun::default() })))
     }
 
     /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
@@ -286,9 +328,10 @@ impl Visit<'_> {
     }
 
     #[cold]
-    fn renew(&self) -> Result<()> {
+    fn renew(&mut self) -> Result<()> {
         let last = self.number.wrapping_sub(1);
         self.await_all(|through| !is_before(through, last))?;
+        self.turn.course.renewed();
         self.board().renew(self.number);
         Ok(())
     }
@@ -315,19 +358,13 @@ impl Visit<'_> {
         if plan.gives {
             self.board().wake();
         }
-        plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0))?;
+        let owes = |rank: Rank| plan.writers().any(|from| from == rank).then(|| plan.heard(rank).0);
+        plan.writers().try_for_each(|from| self.hear(from, &owes))?;
         match plan.hears {
             Hears::Others => self.turn.course.heard_all(),
             _ => self.turn.course.heard_one(),
         }
-        match plan.then {
-            Then::Combined(sum) => self.combine(plan, sum, part(plan.own()), reduce, output),
-            Then::Taken | Then::Placed => {
-                for from in plan.writers() {
-                    self.read(from, plan, |data| output.write_at(plan.place(from), data));
-                }
-            }
-        }
+        self.bulletin.deliver(self.number, plan, part(plan.own()), (reduce, &mut self.turn.room), output);
         Ok(())
     }
 
@@ -343,10 +380,10 @@ impl Visit<'_> {
             output.write_at(place.offset, contribution.part(own.offset, own.bytes));
         }
         let mut heard = 0;
-        for from in self.others() {
+        for from in others(self.of.rank(), self.of.size()) {
             let Some(block) = pairs.heard(from) else { continue };
             let entry_bytes = pairs.entry_bytes(block.bytes);
-            self.hear(from, entry_bytes)?;
+            self.hear(from, &|from| pairs.heard(from).map(|block| pairs.entry_bytes(block.bytes)))?;
             let sent_bytes = self.board().read(from.0, self.number, entry_bytes, |entry| {
                 let (sent_bytes, data) = pairs.find(from, entry);
                 if sent_bytes == block.bytes {
@@ -368,33 +405,6 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Combines contributions, which are there.
-    fn combine(
-        &mut self,
-        plan: &Plan<'_>,
-        sum: Sum,
-        own: Payload<'_>,
-        reduce: Reduce<'_>,
-        output: &mut UserMemory,
-    ) {
-        let (here, size, bytes) = (self.of.rank(), self.of.size(), own.bytes());
-        let room = self.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
-        let mut places = room.memory();
-        let at = |rank: Rank| rank.0 as usize * bytes;
-        for from in sum.of(size) {
-            if from == here {
-                places.write_at(at(from), own);
-            } else {
-                self.read(from, plan, |data| places.write_at(at(from), data));
-            }
-        }
-        let result = sum.in_order(size, |lower, higher| {
-            reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
-        });
-        output.write_at(0, room.payload().part(at(result), bytes));
-        self.turn.room = Some(room);
-    }
-
     /// Writes this member's entry, when all members are through with the one whose place it takes.
     fn give(&mut self, parts: [Payload<'_>; 2]) -> Result<()> {
         self.await_room()?;
@@ -414,7 +424,7 @@ impl Visit<'_> {
     /// Waits until all others are so far; the number that all are through with then.
     fn await_all(&self, so: impl Fn(u32) -> bool) -> Result<u32> {
         let mut least = self.number;
-        for place in self.others() {
+        for place in others(self.of.rank(), self.of.size()) {
             self.until(None, |board| so(board.through(place.0)))?;
             let through = self.board().through(place.0);
             if is_before(through, least) {
@@ -424,25 +434,25 @@ impl Visit<'_> {
         Ok(least)
     }
 
-    /// Waits for an entry, which has to be so long.
-    fn hear(&self, from: Rank, expected_bytes: usize) -> Result<()> {
-        self.until(Some((from, expected_bytes)), |board| board.has(from.0, self.number))?;
-        match self.board().bytes(from.0, self.number) {
-            sent_bytes if sent_bytes != expected_bytes => {
-                Err(self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
-            }
-            _ => Ok(()),
-        }
+    /// Waits for an entry. `owes` says who writes one, and how long it has to be.
+    #[inline]
+    fn hear(&self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
+        self.until(Some(owes), |board| board.has(from.0, self.number))?;
+        self.of.check_entry(self.bulletin, (from, self.number), owes(from).unwrap_or(0))
     }
 
-    /// Waits; an error where a member is lost, or where the one whose entry of some length is awaited does another operation.
+    /// Waits; an error where a member is lost, or where one that owes an entry of some length does another operation.
     #[inline]
-    fn until(&self, entry: Option<(Rank, usize)>, so: impl Fn(&Board) -> bool) -> Result<()> {
-        if self.of.process().is_soon(|| so(self.board())) { Ok(()) } else { self.until_long(entry, so) }
+    fn until(&self, owes: Option<&dyn Fn(Rank) -> Option<usize>>, so: impl Fn(&Board) -> bool) -> Result<()> {
+        if self.of.process().is_soon(|| so(self.board())) { Ok(()) } else { self.until_long(owes, so) }
     }
 
     #[inline(never)]
-    fn until_long(&self, entry: Option<(Rank, usize)>, so: impl Fn(&Board) -> bool) -> Result<()> {
+    fn until_long(
+        &self,
+        owes: Option<&dyn Fn(Rank) -> Option<usize>>,
+        so: impl Fn(&Board) -> bool,
+    ) -> Result<()> {
         let (comm, board) = (self.of, self.board());
         board.await_others();
         let ended = comm.process().until_seen(|engine| {
@@ -452,27 +462,13 @@ impl Visit<'_> {
             if let Some(failure) = engine.closed(comm.collective_context()) {
                 return Some(Err(comm.nothing_comes(failure)));
             }
-            let (from, expected_bytes) = entry?;
-            let sent_bytes = comm.astray(engine, from)?;
-            // Whoever is in a later operation has written its entry before, so that it is there now.
-            let mismatch = || comm.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes });
-            Some(if so(board) { Ok(()) } else { Err(mismatch()) })
+            // Whoever is in a later operation has written its entry before it sends, so that it is there now.
+            let owes = |from: Rank| owes?(from).filter(|_| !board.has(from.0, self.number));
+            let (from, sent_bytes, expected_bytes) = comm.astray(engine, owes)?;
+            Some(Err(comm.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })))
         });
         board.await_no_more();
         ended
-    }
-
-    /// Lends the part of an entry that is for this member.
-    #[inline]
-    fn read(&self, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
-        let (entry, Block { offset, bytes }) = plan.heard(from);
-        self.board().read(from.0, self.number, entry, |data| reader(data.part(offset, bytes)));
-    }
-
-    /// The other members, beginning behind this one.
-    fn others(&self) -> impl Iterator<Item = Rank> + use<> {
-        let (here, size) = (self.of.rank().0, self.of.size());
-        (here + 1..size).chain(0..here).map(Rank)
     }
 
     fn board(&self) -> &Board {
@@ -503,9 +499,67 @@ impl Bulletin {
     /// This member is through with the operation.
     #[inline(always)]
     fn leave(&self, number: u32) {
-        self.board.pass(number);
+        if self.begun.is_busy() {
+            self.begun.left(&self.board, number);
+        } else {
+            self.board.pass(number);
+        }
         // A member some entries ahead may sleep until this one is through.
         self.board.wake();
+    }
+
+    /// Hands over what the entries hold that are for this member, all of which are there.
+    fn deliver(
+        &self,
+        number: u32,
+        plan: &Plan<'_>,
+        own: Payload<'_>,
+        (reduce, room): (Reduce<'_>, &mut Option<Heap>),
+        output: &mut UserMemory,
+    ) {
+        match plan.then {
+            Then::Combined(sum) => {
+                let heap = room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
+                self.combine(number, plan, (sum, own), (reduce, &heap), output);
+                *room = Some(heap);
+            }
+            Then::Taken | Then::Placed => {
+                for from in plan.writers() {
+                    self.read(number, from, plan, |data| output.write_at(plan.place(from), data));
+                }
+            }
+        }
+    }
+
+    /// Combines contributions.
+    fn combine(
+        &self,
+        number: u32,
+        plan: &Plan<'_>,
+        (sum, own): (Sum, Payload<'_>),
+        (reduce, room): (Reduce<'_>, &Heap),
+        output: &mut UserMemory,
+    ) {
+        let (bytes, mut places) = (own.bytes(), room.memory());
+        let at = |rank: Rank| rank.0 as usize * bytes;
+        for from in sum.of(plan.size) {
+            if from == plan.here {
+                places.write_at(at(from), own);
+            } else {
+                self.read(number, from, plan, |data| places.write_at(at(from), data));
+            }
+        }
+        let result = sum.in_order(plan.size, |lower, higher| {
+            reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
+        });
+        output.write_at(0, room.payload().part(at(result), bytes));
+    }
+
+    /// Lends the part of an entry that is for this member.
+    #[inline]
+    fn read(&self, number: u32, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
+        let (entry, Block { offset, bytes }) = plan.heard(from);
+        self.board.read(from.0, number, entry, |data| reader(data.part(offset, bytes)));
     }
 }
 

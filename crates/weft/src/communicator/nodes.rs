@@ -11,7 +11,17 @@ use process_manager::NodeMap;
 use crate::group::Group;
 
 /// The members by node; none where all sit on one, or each on one of its own.
-pub(super) fn nesting(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
+pub(super) fn by_node(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
+    nesting(group, nodes).filter(|nesting| nesting.nodes() < nesting.size())
+}
+
+/// Members on one node by its packages; none where all sit on one. What each has for itself is told all the same: who does not
+/// know of packages takes all ranks of a node for near.
+pub(super) fn by_package(group: &Group, packages: &NodeMap) -> Option<Nesting> {
+    nesting(group, packages).map(Nesting::of_packages)
+}
+
+fn nesting(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
     let mut numbers = HashMap::new();
     let mut sizes: Vec<u32> = Vec::new();
     let mut of_members = Vec::with_capacity(group.size() as usize);
@@ -24,9 +34,8 @@ pub(super) fn nesting(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
         sizes[number] += 1;
         of_members.push(number);
     }
-    let is_worth_it = 1 < sizes.len() && sizes.len() < of_members.len();
     let is_straight = of_members.is_sorted();
-    if !is_worth_it || (!is_straight && of_members.len() > LISTED_MAX) {
+    if sizes.len() < 2 || (!is_straight && of_members.len() > LISTED_MAX) {
         return None;
     }
     let runs: Vec<Run> = sizes.iter().map(|&size| Run { groups: 1, size }).collect();
@@ -68,36 +77,40 @@ mod tests {
     #[test]
     fn members_are_found_on_their_nodes() {
         let world = |size| Group::world(size);
-        let blocked = nesting(&world(6), &map("(vector,(0,2,3))", 6)).expect("two nodes");
+        let blocked = by_node(&world(6), &map("(vector,(0,2,3))", 6)).expect("two nodes");
         assert_eq!((blocked.nodes(), blocked.is_straight()), (2, true));
         assert_eq!((0..6).map(|rank| blocked.node(Rank(rank))).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
-        let cyclic = nesting(&world(5), &map("(vector,(0,2,1))", 5)).expect("two nodes");
+        let cyclic = by_node(&world(5), &map("(vector,(0,2,1))", 5)).expect("two nodes");
         assert_eq!((0..5).map(|rank| cyclic.node(Rank(rank))).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
         assert!(!cyclic.is_straight());
         // Nodes are counted as the members meet them.
         let some = Group::of([5, 4, 1].map(Peer));
-        let some = nesting(&some, &map("(vector,(0,2,3))", 6)).expect("two nodes");
+        let some = by_node(&some, &map("(vector,(0,2,3))", 6)).expect("two nodes");
         assert_eq!([0, 1, 2].map(|rank| some.node(Rank(rank))), [0, 0, 1]);
     }
 
     #[test]
     fn where_nodes_do_not_matter_nothing_is_kept() {
-        assert_eq!(nesting(&Group::world(4), &map("(vector,(0,1,4))", 4)), None);
-        assert_eq!(nesting(&Group::world(4), &map("(vector,(0,4,1))", 4)), None);
-        assert_eq!(nesting(&Group::of([0, 3].map(Peer)), &map("(vector,(0,2,2))", 4)), None);
-        assert_eq!(nesting(&Group::world(4), &map("(vector,(0,1,2))", 2)), None, "a map of fewer");
+        assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,4))", 4)), None);
+        let alone = map("(vector,(0,4,1))", 4);
+        assert_eq!(by_node(&Group::world(4), &alone), None);
+        let of_packages = by_package(&Group::world(4), &alone).expect("each on a package of its own");
+        assert_eq!((of_packages.nodes(), of_packages.is_of_packages()), (4, true));
+        assert_eq!(by_node(&Group::of([0, 3].map(Peer)), &map("(vector,(0,2,2))", 4)), None);
+        assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,2))", 2)), None, "a map of fewer");
         let many = LISTED_MAX as u32 + 2;
-        assert!(nesting(&Group::world(many), &map("(vector,(0,2,32769))", many)).is_some());
-        assert_eq!(nesting(&Group::world(many), &map("(vector,(0,2,1))", many)), None);
+        assert!(by_node(&Group::world(many), &map("(vector,(0,2,32769))", many)).is_some());
+        assert_eq!(by_node(&Group::world(many), &map("(vector,(0,2,1))", many)), None);
     }
 
     /// Threads that are told they sit on packages of a node: these count where the costs have a line for them.
     #[test]
     fn operations_go_by_the_packages_that_the_launcher_told() {
         let far = "weft costs 1;package 400 0.5 8192 1200 0.2";
-        for (costs, count) in [("off", None), (far, Some(2))] {
+        let [two, six] = ["(vector,(0,2,3))", "(vector,(0,6,1))"];
+        for (costs, packages, count) in [("off", two, None), (far, two, Some(2)), (far, six, Some(6))] {
             let config = Config {
-                packages: Some("(vector,(0,2,3))".to_owned()),
+                packages: Some(packages.to_owned()),
                 costs: CostsFrom::of(Some(costs)),
                 cpus: Some(CpuTime::UNLIMITED),
                 ..Config::default()

@@ -79,7 +79,8 @@ impl Communicator {
         self.go_on(meeting, Box::new(execution), (combine, keeps), None, (checking, is_planned))
     }
 
-    /// The same for an operation within one group. One that was done lately needs no new schedule.
+    /// The same for an operation within one group. Few bytes go by the board, where there is one; otherwise an operation that was
+    /// done lately needs no new schedule.
     pub fn start(
         &self,
         collective: Collective,
@@ -91,6 +92,11 @@ impl Communicator {
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
             return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+        }
+        if let (None, None) = (tag, &called)
+            && let Some(next) = self.next_on_board(collective)
+        {
+            return self.start_by_board(next, buffers, combine);
         }
         let (inner, is_planned) = (&*self.inner, tag.is_some());
         let (tag, checking) = self.tag_of(self, tag, called);

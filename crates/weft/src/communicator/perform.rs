@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
+use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Nesting, Schedule, Shape};
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
-use process_manager::NodeMap;
 
 use super::{Communicator, Reduce, TAGS, nodes};
 use crate::error::{Class, Error, Result};
@@ -22,19 +21,17 @@ impl Communicator {
         let process = &self.inner.process;
         let shape = Shape::new(self.rank(), self.size()).on(process.cores()).guided_by(process.guide());
         match (process.nodes(), process.packages()) {
-            (Some(nodes), _) => self.nested(shape, nodes, false),
-            (None, Some(packages)) if self.is_on_one_node() => self.nested(shape, packages, true),
+            (Some(nodes), _) => self.nested(shape, || nodes::by_node(self.group(), nodes)),
+            (None, Some(packages)) if self.is_on_one_node() => {
+                self.nested(shape, || nodes::by_package(self.group(), packages))
+            }
             _ => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
         }
     }
 
     #[cold]
-    fn nested(&self, shape: Shape, nodes: &NodeMap, are_packages: bool) -> Shape {
-        let nesting = self.inner.nesting.get_or_init(|| {
-            let nesting = nodes::nesting(self.group(), nodes)?;
-            Some(Arc::new(if are_packages { nesting.of_packages() } else { nesting }))
-        });
-        match nesting {
+    fn nested(&self, shape: Shape, find: impl FnOnce() -> Option<Nesting>) -> Shape {
+        match self.inner.nesting.get_or_init(|| find().map(Arc::new)) {
             None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
             Some(nesting) => shape.nested(nesting.clone()),
         }

@@ -140,6 +140,7 @@ impl Process {
             // asked now, and not after the sleep: whoever wakes is waited for.
             Next::Arm => {
                 engine.call_roll();
+                self.background.lie_down();
                 drop(engine);
                 self.die_with_the_manager();
                 self.sleepers.fetch_add(1, Ordering::SeqCst);

@@ -9,6 +9,7 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
+use super::plan::others;
 use crate::fabrics::Board;
 
 /// One member's part in such an operation.
@@ -119,7 +120,7 @@ impl<'a> Pairs<'a> {
             return board.put(number, [block, Payload::EMPTY]);
         };
         for (to, slot) in self.others().zip(0..) {
-            let (at, block) = (slot * slot_bytes, self.given_to(to).unwrap_or(NOTHING));
+            let (at, block) = (slot * slot_bytes, self.given_to(to).unwrap_or(Block::NOTHING));
             board.fill(number, at, Payload::from(&told(block).to_ne_bytes()[..]));
             if self.is_short(block) {
                 board.fill(number, at + HEAD_BYTES, part(block));
@@ -171,10 +172,8 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// The other members, beginning behind this one.
-    pub(super) fn others(&self) -> impl Iterator<Item = Rank> + use<> {
-        let (here, size) = (self.here.0, self.size);
-        (here + 1..size).chain(0..here).map(Rank)
+    fn others(&self) -> impl Iterator<Item = Rank> + use<> {
+        others(self.here, self.size)
     }
 }
 
@@ -193,7 +192,6 @@ fn only(blocks: &[Block]) -> Block {
     Block { offset: 0, bytes: blocks.first().map_or(0, |block| block.bytes) }
 }
 
-const NOTHING: Block = Block { offset: 0, bytes: 0 };
 const HEAD_BYTES: usize = 4;
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::fabrics::Board;
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     /// This member.
-    here: Rank,
-    size: u32,
+    pub here: Rank,
+    pub size: u32,
     /// Whether it writes an entry.
     pub gives: bool,
     /// Whose entries it reads.
@@ -232,9 +232,8 @@ impl<'a> Plan<'a> {
     /// The parts of this member's contribution that make its entry.
     #[inline]
     pub(super) fn entry(&self) -> [Block; 2] {
-        let nothing = Block { offset: 0, bytes: 0 };
         match self.holds {
-            Holds::Own => [self.own(), nothing],
+            Holds::Own => [self.own(), Block::NOTHING],
             Holds::ForEach => {
                 let Block { offset, bytes } = self.block(self.here);
                 let behind = offset + bytes;
@@ -289,6 +288,11 @@ impl<'a> Plan<'a> {
         };
         behind.chain(before).map(Rank)
     }
+}
+
+/// The other members, beginning behind this one.
+pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
+    (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 
 /// What all contributions may take that each member combines: more are combined faster in parts.

@@ -1,0 +1,22 @@
+// ranks: 4
+// exit: nonzero
+// launch: --timeout 20
+// says: bytes came where
+// Who waits for few bytes of all ranks is told that one of them sends many also where it waits for another one first, which
+// comes later. (docs/decisions/0029)
+#include "check.h"
+
+#define MANY 8192
+
+int main(int argc, char **argv) {
+    static double mine[MANY], all[4 * MANY];
+    int token = 0;
+    check_open(argc, argv);
+    for (int round = 0; round < 20; round++) OK(MPI_Gather(mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
+    section("ranks 2 and 3 give many numbers, and rank 1 comes when rank 0 is through");
+    if (check_rank == 1) OK(MPI_Recv(&token, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    int count = check_rank < 2 ? 1 : MANY;
+    MPI_Gather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    OK(MPI_Send(&token, 1, MPI_INT, 1, 1, MPI_COMM_WORLD));
+    return 0; /* nobody comes here */
+}

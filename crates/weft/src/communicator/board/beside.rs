@@ -1,0 +1,349 @@
+//! Operations on a board that were begun, and go on beside what the program does.
+//!
+//! A member writes its entry when it begins one, so nobody waits for another's next call: with the last member that begins it,
+//! all there is to do for the others is to look. Each is through with it when it has looked at all entries that are for it, in
+//! any order; so it says to be through with what is before the oldest that it is not through with.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use collectives::{Block, Buffers, Collective};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::{Engine, RequestId};
+
+use super::super::ongoing::{Combine, Ended, Ongoing};
+use super::plan::{Hears, Plan, others};
+use super::{Bulletin, Communicator, Reduce, Turn};
+use crate::background::Operation;
+use crate::error::Result;
+use crate::fabrics::{Board, Course, Fabrics, is_before, is_room};
+use crate::lock::{Guard, lock};
+use crate::memory::giving;
+
+/// The operations that this member has begun and is not through with.
+#[derive(Default)]
+pub(super) struct Begun {
+    count: AtomicUsize,
+    underway: Mutex<Numbers>,
+    /// Where contributions are combined.
+    room: Mutex<Option<Heap>>,
+}
+
+#[derive(Default)]
+struct Numbers {
+    /// The oldest first.
+    underway: Vec<u32>,
+    /// The last operation that this member is through with.
+    last: u32,
+}
+
+impl Begun {
+    /// Whether there are any.
+    #[inline(always)]
+    pub(super) fn is_busy(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// This member is through with an operation during which others went on.
+    #[cold]
+    pub(super) fn left(&self, board: &Board, number: u32) {
+        let mut numbers = lock(&self.underway);
+        if is_before(numbers.last, number) {
+            numbers.last = number;
+        }
+        let oldest = numbers.underway.first();
+        board.pass(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
+        // Who finds none says by itself how far this member is, so that has to come behind.
+        self.count.store(numbers.underway.len(), Ordering::Release);
+    }
+
+    fn begin(&self, number: u32) {
+        let mut numbers = lock(&self.underway);
+        if numbers.underway.is_empty() {
+            numbers.last = number.wrapping_sub(1);
+        }
+        numbers.underway.push(number);
+        self.count.store(numbers.underway.len(), Ordering::Release);
+    }
+
+    fn end(&self, board: &Board, number: u32) {
+        lock(&self.underway).underway.retain(|&other| other != number);
+        self.left(board, number);
+    }
+}
+
+/// One of them.
+struct Beside {
+    of: Communicator,
+    part: Part,
+    /// Whether this member has said on the board that it may sleep.
+    is_awaiting: bool,
+    id: RequestId,
+    ended: Arc<Ended>,
+}
+
+/// This member's part in one, as far as it has come.
+struct Part {
+    /// That of its communicator when it began: another one after a recovery.
+    context: u32,
+    plan: Plan<'static>,
+    number: u32,
+    input: Payload<'static>,
+    output: UserMemory,
+    combine: Option<Combine>,
+    /// Whether this member's entry has still to be written.
+    owes: bool,
+    /// How many of the entries that are for this member were seen.
+    heard: usize,
+}
+
+/// The next operation on the board, which is to go on beside.
+pub(in crate::communicator) struct Next<'a> {
+    of: &'a Communicator,
+    bulletin: &'a Bulletin,
+    turn: Guard<'a, Turn>,
+    plan: Plan<'static>,
+}
+
+impl Communicator {
+    /// The next operation on the board, where there is one already and the operation fits; an error where another thread is in
+    /// one. `None`: nothing has happened.
+    pub(in crate::communicator) fn next_on_board(&self, collective: Collective) -> Option<Result<Next<'_>>> {
+        let bulletin = self.bulletin()?;
+        if self.inner.standing.is_closed() {
+            return None;
+        }
+        let plan = self.plan(collective)?;
+        let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        // Whoever renews waits for all to be through with all before, and nobody waits here.
+        let is_free = !Course::is_renewal_due(turn.course.next());
+        is_free.then_some(Ok(Next { of: self, bulletin, turn, plan }))
+    }
+
+    /// The board, if it was founded.
+    fn bulletin(&self) -> Option<&Bulletin> {
+        self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
+    }
+
+    /// Begins an operation on the board.
+    pub(in crate::communicator) fn start_by_board(
+        &self,
+        next: Result<Next<'_>>,
+        buffers: Buffers,
+        combine: Option<Combine>,
+    ) -> Ongoing {
+        let process = &self.inner.process;
+        let (id, ended) = (process.promise(), Arc::<Ended>::default());
+        match next {
+            Ok(next) => {
+                let (of, part) = (self.clone(), next.begin(buffers, combine));
+                let ended = Arc::clone(&ended);
+                process.entrust(Box::new(Beside { of, part, is_awaiting: false, id, ended }));
+            }
+            Err(error) => {
+                *lock(&ended) = Some(Err(error));
+                process.fulfil(id);
+            }
+        }
+        Ongoing::new(self.clone(), id, ended)
+    }
+}
+
+impl Next<'_> {
+    fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
+        let Next { of, bulletin, plan, .. } = self;
+        let number = self.turn.course.begin_beside();
+        bulletin.begun.begin(number);
+        if let Some(place) = plan.kept() {
+            let Block { offset, bytes } = plan.own();
+            output.write_at(place, input.part(offset, bytes));
+        }
+        let (context, owes) = (of.collective_context(), plan.gives);
+        let mut part = Part { context, plan, number, input, output, combine, owes, heard: 0 };
+        if owes && self.turn.course.has_room(number) {
+            part.give(&bulletin.board);
+        }
+        part
+    }
+}
+
+impl Part {
+    /// What this member contributes.
+    fn contribution(&self) -> Payload<'static> {
+        if self.plan.is_loaded { giving(&self.output) } else { self.input }
+    }
+
+    /// Writes this member's entry, when all members are through with the one whose place it takes.
+    fn give(&mut self, board: &Board) {
+        let contribution = self.contribution();
+        let part = |Block { offset, bytes }| contribution.part(offset, bytes);
+        board.put(self.number, self.plan.entry().map(part));
+        board.wake();
+        self.owes = false;
+    }
+
+    /// Goes as far as it can; what came of it, when it is over.
+    fn go_on(
+        &mut self,
+        of: &Communicator,
+        bulletin: &Bulletin,
+        engine: &mut Engine<Fabrics>,
+    ) -> Option<Result<()>> {
+        let closed = |engine: &mut Engine<Fabrics>, context| {
+            engine.closed(context).map(|failure| Err(of.nothing_comes(failure)))
+        };
+        let (board, number, plan) = (&bulletin.board, self.number, self.plan);
+        if self.owes {
+            if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
+                return closed(engine, self.context);
+            }
+            self.give(board);
+        }
+        for from in plan.writers().skip(self.heard) {
+            if !board.has(from.0, number) {
+                return closed(engine, self.context);
+            }
+            if let Err(error) = of.check_entry(bulletin, (from, number), plan.heard(from).0) {
+                return Some(Err(error));
+            }
+            self.heard += 1;
+        }
+        if plan.hears != Hears::Nobody {
+            self.take(bulletin);
+        }
+        Some(Ok(()))
+    }
+
+    /// Takes what the entries hold.
+    fn take(&mut self, bulletin: &Bulletin) {
+        let (plan, Block { offset, bytes }) = (self.plan, self.plan.own());
+        let own = self.contribution().part(offset, bytes);
+        let mut nothing = |_: Payload<'_>, _: &mut UserMemory| {};
+        let combine: Reduce<'_> = match &mut self.combine {
+            Some(combine) => combine,
+            None => &mut nothing,
+        };
+        let mut room = lock(&bulletin.begun.room).take();
+        bulletin.deliver(self.number, &plan, own, (combine, &mut room), &mut self.output);
+        *lock(&bulletin.begun.room) = room;
+    }
+}
+
+impl Operation for Beside {
+    fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
+        let bulletin = self.of.bulletin().expect("it was begun on a board");
+        let Some(ended) = self.part.go_on(&self.of, bulletin, engine) else { return false };
+        bulletin.begun.end(&bulletin.board, self.part.number);
+        if self.is_awaiting {
+            bulletin.board.await_no_more();
+        }
+        // A member some entries ahead may sleep until this one is through.
+        bulletin.board.wake();
+        if ended.is_ok() {
+            self.of.inner.completed.one_begun();
+        }
+        *lock(&self.ended) = Some(ended);
+        engine.fulfil(self.id);
+        true
+    }
+
+    fn lie_down(&mut self) {
+        if !self.is_awaiting {
+            self.of.bulletin().expect("it was begun on a board").board.await_others();
+            self.is_awaiting = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use collectives::{Operator, Reduction};
+
+    use super::*;
+    use crate::communicator::Rank;
+    use crate::config::CpuTime;
+    use crate::memory::{reading, writing};
+    use crate::{Config, run_threads};
+
+    /// A sum of one number of each member, under way.
+    struct Sum {
+        ongoing: Ongoing,
+        _given: Box<[u64]>,
+        got: Box<[u64]>,
+    }
+
+    impl Sum {
+        fn begin(world: &Communicator, given: u64) -> Sum {
+            let (given, mut got) = (Box::from([given]), Box::from([0u64]));
+            let operator = Operator { element_bytes: 8, commutative: true };
+            let sum = Collective::Allreduce(Reduction { count: 1, operator, in_place: false });
+            let buffers = Buffers { input: reading(&given), output: writing(&mut got) };
+            let add: Combine = Box::new(|left, right| {
+                let number = |bytes: Vec<u8>| u64::from_ne_bytes(bytes.try_into().unwrap());
+                let sum = number(left.to_vec()) + number(giving(right).to_vec());
+                right.write_at(0, Payload::from(&sum.to_ne_bytes()[..]));
+            });
+            Sum { ongoing: world.start(sum, buffers, Some(add), None, None), _given: given, got }
+        }
+
+        fn wait(self) -> u64 {
+            self.ongoing.wait().unwrap();
+            self.got[0]
+        }
+    }
+
+    fn on_a_board(ranks: u32, body: impl Fn(&Communicator) + Sync) {
+        let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
+        run_threads(ranks, &config, |session| {
+            let world = session.world();
+            (0..5).for_each(|_| world.barrier().unwrap());
+            assert!(world.bulletin().is_some(), "there is one after a few operations");
+            body(&world);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn who_has_begun_one_need_not_call_anything() {
+        let is_over = std::sync::Barrier::new(4);
+        on_a_board(4, |world| {
+            let sum = Sum::begin(world, 10 + u64::from(world.rank().0));
+            let is_last = world.rank() == Rank(3);
+            if !is_last {
+                is_over.wait();
+            }
+            assert_eq!(sum.wait(), 46);
+            if is_last {
+                is_over.wait();
+            }
+        });
+    }
+
+    /// More than a member has entries, past where numbers come round, ended in another order than begun, blocking ones between.
+    #[test]
+    fn many_go_on_beside_each_other() {
+        on_a_board(3, |world| {
+            for round in 0..6u64 {
+                let sums: Vec<(u64, Sum)> = (0..40)
+                    .map(|at| {
+                        let mine = 1000 * round + at;
+                        if at % 13 == 12 {
+                            world.barrier().unwrap();
+                        }
+                        (3 * mine + 3, Sum::begin(world, mine + u64::from(world.rank().0)))
+                    })
+                    .collect();
+                let here = u64::from(world.rank().0);
+                let ends_from_the_back = (round + here).is_multiple_of(2);
+                let ended = |(right, sum): (u64, Sum)| assert_eq!(sum.wait(), right);
+                if ends_from_the_back {
+                    sums.into_iter().rev().for_each(ended);
+                } else {
+                    sums.into_iter().for_each(ended);
+                }
+            }
+            let begun = &world.bulletin().unwrap().begun;
+            assert!(!begun.is_busy() && lock(&begun.underway).underway.is_empty());
+        });
+    }
+}
