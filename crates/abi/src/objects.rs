@@ -264,7 +264,7 @@ pub(crate) enum RequestObject {
 
 impl RequestObject {
     /// Whose error handler is told where it fails.
-    fn errors_to(&self) -> Option<MPI_Comm> {
+    pub(crate) fn errors_to(&self) -> Option<MPI_Comm> {
         match self {
             RequestObject::Send { errors_to, .. }
             | RequestObject::Receive { errors_to, .. }
@@ -343,12 +343,28 @@ impl Objects {
         self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::is_inside())
     }
 
+    /// The communicator that was made with that handle, whether it was freed or not.
+    pub(crate) fn told(&self, comm: MPI_Comm) -> Option<Held> {
+        let lingering =
+            || self.lingering.iter().find(|(handle, _)| *handle == comm).map(|(_, object)| object);
+        self.comms.find(comm.value()).or_else(lingering).cloned().map(Held::Shared)
+    }
+
     /// Whether an operation that is under way or described, or a message that was taken, has its errors told by the handler of
     /// that communicator.
-    pub(crate) fn are_errors_told_to(&self, comm: MPI_Comm) -> bool {
+    fn are_errors_told_to(&self, comm: MPI_Comm) -> bool {
         self.requests.entries().any(|(_, request)| request.errors_to() == Some(comm))
             || self.persistent.entries().any(|(_, persistent)| persistent.errors_to() == comm)
             || self.messages.entries().any(|(_, message)| message.errors_to == comm)
+    }
+
+    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table here is told.
+    pub(crate) fn idle_lingering(&self) -> Vec<(MPI_Comm, Arc<CommObject>)> {
+        let idle = self
+            .lingering
+            .iter()
+            .filter(|(handle, object)| Arc::strong_count(object) == 1 && !self.are_errors_told_to(*handle));
+        idle.cloned().collect()
     }
 
     /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more. False where there

@@ -21,7 +21,7 @@ use crate::bodies::completion;
 use crate::bodies::persistent::Persistent;
 use crate::generated::constants::*;
 use crate::handles::Kind;
-use crate::objects::{Objects, RequestObject};
+use crate::objects::{Held, Objects, RequestObject};
 use crate::state::{Runtime, too_many};
 use crate::status;
 use crate::table;
@@ -39,6 +39,14 @@ pub(crate) enum Look {
     Under(Communicator, RequestId),
     /// Several operations of the engine, all of which must be over.
     Several(Communicator, Vec<RequestId>),
+}
+
+/// What was taken, by whoever concludes it.
+pub(crate) struct Taken {
+    pub object: RequestObject,
+    /// The communicator whose error handler hears of it, where another thread may free it meanwhile: as long as somebody has it
+    /// here, it lingers.
+    pub told: Option<Held>,
 }
 
 /// The handle of a usual receive; `None` where its place is beyond what a handle can say.
@@ -153,18 +161,24 @@ impl Runtime {
     }
 
     /// Takes the request out of the table, or the operation out of a persistent one; whoever does so concludes it.
-    pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<RequestObject> {
+    pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<Taken> {
         if request == SENT {
-            return Ok(RequestObject::Over(status::EMPTY));
+            return Ok(Taken { object: RequestObject::Over(status::EMPTY), told: None });
         }
         if is_persistent(request) {
             let mut objects = self.objects();
             let persistent =
                 objects.persistent.find_mut(request.value()).ok_or_else(|| no_request(request))?;
-            return Ok(persistent.take().unwrap_or(RequestObject::Over(status::EMPTY)));
+            // The operation may be begun again, so the communicator lingers for its sake.
+            let object = persistent.take().unwrap_or(RequestObject::Over(status::EMPTY));
+            return Ok(Taken { object, told: None });
         }
         let Some(id) = named_receive(request) else {
-            return self.objects().requests.remove(request.value()).ok_or_else(|| no_request(request));
+            let mut objects = self.objects();
+            let object = objects.requests.remove(request.value()).ok_or_else(|| no_request(request))?;
+            let errors_to = object.errors_to().filter(|_| self.is_shared());
+            let told = errors_to.and_then(|comm| objects.told(comm));
+            return Ok(Taken { object, told });
         };
         // Its communicator may only linger for its sake, and is found before that ends.
         let context = self.process().lent_in(id).ok_or_else(|| no_request(request))?;
@@ -172,7 +186,8 @@ impl Runtime {
         if !self.process().reclaim(id) {
             return Err(no_request(request));
         }
-        Ok(RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None })
+        let object = RequestObject::Receive { comm: held.comm.clone(), errors_to, id, unpack: None };
+        Ok(Taken { object, told: Some(held) })
     }
 
     /// The living request whose handle has that integer.
@@ -196,7 +211,7 @@ pub(crate) fn no_request(request: MPI_Request) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::testing;
+    use crate::bodies::{communicators, point_to_point, testing};
     use weft::Rank;
     use weft::claims::{Heap, Payload, Receiving};
 
@@ -222,5 +237,50 @@ mod tests {
         };
         assert_eq!((outcome.bytes, other.payload().to_vec()), (8, vec![7; 8]));
         assert_eq!(room.payload().to_vec(), [0; 8]);
+    }
+
+    fn duplicate() -> MPI_Comm {
+        let mut comm = MPI_COMM_NULL;
+        // SAFETY: a handle, and room for another one.
+        let code = unsafe { communicators::mpi_comm_dup(MPI_COMM_SELF, &raw mut comm) };
+        assert_eq!(code, MPI_SUCCESS);
+        comm
+    }
+
+    fn receive(comm: MPI_Comm, room: &mut u64) -> MPI_Request {
+        let mut request = MPI_REQUEST_NULL;
+        let (buffer, place) = ((&raw mut *room).cast(), &raw mut request);
+        // SAFETY: room for one number, which outlives the request, and for its handle.
+        let code = unsafe { point_to_point::mpi_irecv(buffer, 1, MPI_UINT64_T, 0, 1, comm, place) };
+        assert_eq!(code, MPI_SUCCESS);
+        request
+    }
+
+    /// What another thread may do between the end of an operation and the call of its error handler.
+    #[test]
+    fn a_communicator_that_is_freed_while_an_error_is_told_lingers_until_then() {
+        let runtime = testing::start();
+        let failed = |errors_to| {
+            let error = Error::new(Class::Other, "made up for a test");
+            runtime.adopt_request(RequestObject::Failed { errors_to, status: status::EMPTY, error }).unwrap()
+        };
+        let mut room = 0;
+        for is_usual in [true, false] {
+            let comm = duplicate();
+            let request = if is_usual { receive(comm, &mut room) } else { failed(comm) };
+            assert_eq!(named_receive(request).is_some(), is_usual);
+            let Taken { object, told } = runtime.take_request(request).unwrap();
+            communicators::free(runtime, comm).unwrap();
+            assert!(runtime.find_lingering(comm).is_some(), "its error handler is still to be called");
+            completion::give_up(object);
+            drop(told);
+            // Other tests may be looking at it just now.
+            let mut left = 1000;
+            while runtime.find_lingering(comm).is_some() {
+                communicators::free(runtime, duplicate()).unwrap();
+                left -= 1;
+                assert!(left > 0, "it lingers for nobody");
+            }
+        }
     }
 }

@@ -431,12 +431,10 @@ impl Runtime {
         }
     }
 
-    /// A communicator that was freed while receives were under way in it.
+    /// A communicator whose error handler is told of an operation, whether it was freed meanwhile or not.
     #[cold]
     pub(crate) fn find_lingering(&self, comm: MPI_Comm) -> Option<Held> {
-        let objects = self.objects();
-        let found = objects.lingering.iter().find(|(handle, _)| *handle == comm)?;
-        Some(Held::Shared(Arc::clone(&found.1)))
+        self.objects().told(comm)
     }
 
     /// The communicator of a handle.

@@ -78,7 +78,10 @@ impl<T> Table<T> {
     /// All objects, with the values of their handles.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, &T)> {
         let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(index, entry)| Some((self.value(index as u32), entry.object.as_ref()?)))
+        let living =
+            entries.filter_map(|(index, entry)| Some((self.value(index as u32), entry.object.as_ref()?)));
+        // There may have been many more once.
+        living.take(self.entries.len() - self.free.len())
     }
 
     /// Takes the object out; its handle is dead from now on.

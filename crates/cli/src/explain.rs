@@ -221,7 +221,9 @@ fn costs(constants: &Constants, origin: &str, measured: Option<&Measured>) -> St
         match (constants.pull, constants.at_once_bytes_max()) {
             (None, _) => "never".to_owned(),
             (_, 0) => "the same: a receiver that is asked reads, where it may".to_owned(),
-            (_, bytes) => format!("{bytes} B while a ring has room and copies are as quick; else the same"),
+            (_, bytes) => format!(
+                "{bytes} B, and half a ring, while it has room and copies are as quick, between cores of their own; else the same"
+            ),
         }
     );
     let _ = writeln!(text, "{:>10} {:>14} {:>14}", "bytes", "copied", "read");
@@ -288,7 +290,7 @@ mod tests {
         };
         assert_eq!((told(0), told(99_999)), ((false, true), (true, true)));
         let slow = costs(&Constants::WHERE_READS_ARE_SLOW, "built in", None);
-        assert!(slow.contains("262144 B while a ring has room"), "{slow}");
+        assert!(slow.contains("262144 B, and half a ring, while it has room"), "{slow}");
     }
 
     #[test]

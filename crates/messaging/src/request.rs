@@ -57,13 +57,8 @@ pub enum Lent {
     Under,
     /// It has received that message, and is gone now.
     Received(Probed),
-    /// It is over in any other way, and gone now.
-    Over {
-        /// How it ended.
-        outcome: Outcome,
-        /// The context that it was in.
-        context: u32,
-    },
+    /// It is over in any other way, and still there: whoever takes it back learns how.
+    Over,
 }
 
 /// How a send completes (MPI 5.0 §3.4).
@@ -365,7 +360,11 @@ impl Requests {
 
     /// Whether the name of a request of that context was given away.
     pub(crate) fn lends(&self, context: u32) -> bool {
-        self.entries.iter().any(|entry| entry.owner == Owner::Lent { context } && entry.state.is_some())
+        self.free.len() < self.entries.len()
+            && self
+                .entries
+                .iter()
+                .any(|entry| entry.owner == Owner::Lent { context } && entry.state.is_some())
     }
 
     /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
@@ -384,12 +383,11 @@ impl Requests {
         Some(RequestId { index, generation }).filter(|id| self.is_lent(*id))
     }
 
-    /// Ends a request whose name was given away, if it is over.
+    /// Ends a request whose name was given away, if it has received its message as usual.
     #[inline(always)]
     pub(crate) fn end_lent(&mut self, id: RequestId) -> Lent {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return Lent::Unknown };
-        let Owner::Lent { context } = entry.owner else { return Lent::Unknown };
-        if entry.generation != id.generation {
+        if !matches!(entry.owner, Owner::Lent { .. }) || entry.generation != id.generation {
             return Lent::Unknown;
         }
         if let Some(State::Received(probed)) = &entry.state {
@@ -399,19 +397,10 @@ impl Requests {
             self.free.push(id.index);
             return Lent::Received(probed);
         }
-        self.end_lent_slowly(id, context)
-    }
-
-    #[inline(never)]
-    fn end_lent_slowly(&mut self, id: RequestId, context: u32) -> Lent {
-        match self.find(id) {
-            Some(State::Done(_)) => {}
-            Some(_) => return Lent::Under,
-            None => return Lent::Unknown,
-        }
-        match self.remove(id) {
-            Some(State::Done(outcome)) => Lent::Over { outcome, context },
-            _ => Lent::Unknown,
+        match &entry.state {
+            Some(State::Done(_)) => Lent::Over,
+            Some(_) => Lent::Under,
+            None => Lent::Unknown,
         }
     }
 

@@ -102,11 +102,15 @@ impl Constants {
     #[must_use]
     pub fn eager_bytes_max(&self) -> usize {
         let Some(pull) = self.pull else { return EAGER_BYTES_LEAST };
-        let (head_start, per_byte) =
-            (self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns, self.copy.byte_ns - pull.byte_ns);
-        let crossing = if per_byte > 0.0 { head_start / per_byte } else { f64::INFINITY };
+        let per_byte = self.copy.byte_ns - pull.byte_ns;
+        let crossing = if per_byte > 0.0 { self.head_start_ns(pull) / per_byte } else { f64::INFINITY };
         // A cast of a float stops at the ends of the range.
         (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
+    }
+
+    /// What passes until the first byte of a message that is asked for and read, beyond what does for a copied one.
+    fn head_start_ns(&self, pull: Line) -> f64 {
+        self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns
     }
 
     /// Up to here a message is sooner copied if copies take what is said here, the receiver being there.
@@ -120,7 +124,7 @@ impl Constants {
     pub(crate) fn ways(&self) -> Option<Ways> {
         let pull = self.pull?;
         let ways = Ways {
-            head_start_ns: self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns,
+            head_start_ns: self.head_start_ns(pull),
             copied_byte_ns: self.copy.byte_ns,
             // The sender helps with a long read.
             read_byte_ns: pull.byte_ns * OF_A_SHARED_READ,

@@ -477,7 +477,8 @@ impl<T: Datatype> Request<T> {
     }
 
     /// Waits, and gives the vector back also where the operation has failed: that of a send as it was, that of a receive with
-    /// what has come of the message, among whatever stood there before. As a future a request that has failed keeps its
+    /// what has come of the message, among whatever stood there before; that of [`Communicator::irecv`], which makes its room as it
+    /// ends, empty. As a future a request that has failed keeps its
     /// vector until then.
     ///
     /// ```

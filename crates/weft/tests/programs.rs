@@ -29,9 +29,6 @@ fn engines<F: Fabric + 'static>(fabrics: Vec<F>, settings: Settings) -> Vec<Engi
         .collect()
 }
 
-/// Whatever has room is sent at once, up to the length that any is.
-const AT_ONCE: shm::Ways = shm::Ways { head_start_ns: 1e9, copied_byte_ns: 1.0, read_byte_ns: 0.0 };
-
 /// Ends that disagree on where eager ends.
 fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
     let segment = Segment::adopt(Segment::create(ranks).unwrap(), ranks).unwrap();
@@ -39,7 +36,7 @@ fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
     let settings = |seat| shm::Settings {
         pull,
         eager_bytes_max: [8 << 10, 0, 100, 64 << 10][seat as usize % 4],
-        ways: [None, Some(AT_ONCE)][seat as usize % 2],
+        ways: [None, Some(shm::Ways::COPIES)][seat as usize % 2],
     };
     (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings(seat)).unwrap()).collect()
 }

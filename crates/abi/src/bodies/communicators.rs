@@ -266,15 +266,18 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     Ok(())
 }
 
-/// Drops what need not linger any more, each when nothing is held.
+/// Drops what need not linger any more, each when nothing is held. What somebody else has, who may be about to tell of an error, lingers
+/// until the next one is freed.
 fn let_go(runtime: &'static Runtime) {
-    let lingering = runtime.objects().lingering.clone();
-    for (handle, object) in lingering {
-        if object.comm.lends() || runtime.objects().are_errors_told_to(handle) {
+    let idle = runtime.objects().idle_lingering();
+    for (handle, object) in idle {
+        if object.comm.lends() {
             continue;
         }
         let mut objects = runtime.objects();
-        let place = objects.lingering.iter().position(|(other, _)| *other == handle);
+        // One is here, and one in the list.
+        let is_idle = |(other, kept): &(_, Arc<_>)| *other == handle && Arc::strong_count(kept) == 2;
+        let place = objects.lingering.iter().position(is_idle);
         let gone = place.map(|place| objects.lingering.swap_remove(place));
         drop(objects);
         drop((gone, object));

@@ -16,8 +16,8 @@ use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::generated::constants::*;
-use crate::objects::RequestObject;
-use crate::requests::{Look, is_persistent, left_of, named_receive, no_request};
+use crate::objects::{Held, RequestObject};
+use crate::requests::{Look, Taken, is_persistent, left_of, named_receive, no_request};
 use crate::state::{Runtime, call, runtime};
 use crate::status;
 use crate::types::*;
@@ -25,20 +25,31 @@ use crate::types::*;
 /// How a request ended.
 struct Ended {
     status: MPI_Status,
-    /// What failed, and on whose communicator.
-    error: Option<(Error, MPI_Comm)>,
+    failed: Option<Failed>,
+}
+
+/// What failed, and on whose communicator.
+struct Failed {
+    error: Error,
+    comm: MPI_Comm,
+    /// It lingers where another thread frees it before its error handler is called.
+    _held: Option<Held>,
 }
 
 impl Ended {
-    const NOTHING: Ended = Ended { status: status::EMPTY, error: None };
+    const NOTHING: Ended = Ended { status: status::EMPTY, failed: None };
+
+    fn new(status: MPI_Status, error: Option<(Error, MPI_Comm)>) -> Ended {
+        Ended { status, failed: error.map(|(error, comm)| Failed { error, comm, _held: None }) }
+    }
 
     fn code(&self) -> c_int {
-        self.error.as_ref().map_or(MPI_SUCCESS, |(error, _)| code(error.class))
+        self.failed.as_ref().map_or(MPI_SUCCESS, |failed| code(failed.error.class))
     }
 
     /// Whether this is no end: the request stays, and may be waited for again.
     fn goes_on(&self) -> bool {
-        self.error.as_ref().is_some_and(|(error, _)| error.class == Class::ProcFailedPending)
+        self.failed.as_ref().is_some_and(|failed| failed.error.class == Class::ProcFailedPending)
     }
 
     /// What the program's handle becomes.
@@ -51,17 +62,13 @@ impl Ended {
 /// cancel it or look at it meanwhile; and where failures are told of, one that only tells of one stays for good.
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
     if let Some(id) = named_receive(request) {
-        let (mut received, mut failed) = (None, None);
+        let (mut received, mut is_unusual) = (None, false);
         let wanted = |place| if place == 0 { Wanted::Receive(id) } else { Wanted::Stop };
-        runtime.process().wait_lent(
-            wanted,
-            |_, status| received = status,
-            |_, outcome, context| failed = Some((outcome, context)),
-        );
-        return match (received, failed) {
-            (Some(status), _) => Ok(Ended { status: status::of(&status), error: None }),
-            (_, Some((outcome, context))) => Ok(end_receive(runtime, &outcome, context)),
-            (None, None) => Err(no_request(request)),
+        runtime.process().wait_lent(wanted, |_, status| received = status, |_| is_unusual = true);
+        return match received {
+            Some(status) => Ok(Ended { status: status::of(&status), failed: None }),
+            None if is_unusual => end_unusual(runtime, request),
+            None => Err(no_request(request)),
         };
     }
     if runtime.is_shared() || runtime.process().is_told_of_failures() {
@@ -81,7 +88,17 @@ fn take_over(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
     {
         return Ok(told);
     }
-    runtime.take_request(request).map(wait_taken)
+    end_unusual(runtime, request)
+}
+
+/// Takes a request that is over, and concludes it.
+fn end_unusual(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
+    let Taken { object, told } = runtime.take_request(request)?;
+    let mut ended = wait_taken(object);
+    if let Some(failed) = &mut ended.failed {
+        failed._held = told;
+    }
+    Ok(ended)
 }
 
 /// What there is to tell of a request that goes on.
@@ -96,7 +113,7 @@ fn tell_of_failure(runtime: &'static Runtime, request: MPI_Request) -> Option<En
     let (comm, errors_to, id) = receive?;
     let outcome = comm.process().peek(id).filter(Outcome::goes_on)?;
     let error = comm.conclude_receive(&outcome).error;
-    Some(Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) })
+    Some(Ended::new(status::EMPTY, error.map(|error| (error, errors_to))))
 }
 
 /// Waits for a request that was taken.
@@ -130,12 +147,12 @@ fn wait_taken(object: RequestObject) -> Ended {
         RequestObject::Exchange { .. } => {
             let RequestObject::Exchange { receive, send } = object else { return Ended::NOTHING };
             let (received, sent) = (wait_taken(*receive), wait_taken(*send));
-            Ended { status: received.status, error: received.error.or(sent.error) }
+            Ended { status: received.status, failed: received.failed.or(sent.failed) }
         }
         RequestObject::Generalized { operation, .. } => {
             operation.wait();
             let (status, ended) = operation.end();
-            Ended { status, error: ended.err().map(|error| (error, MPI_COMM_SELF)) }
+            Ended::new(status, ended.err().map(|error| (error, MPI_COMM_SELF)))
         }
         RequestObject::Over(_) | RequestObject::Failed { .. } => end(object, &Outcome::sent()),
     }
@@ -169,46 +186,35 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
                 Some(runtime) => communicator_creation::conclude(runtime, made, duplicating.take()),
                 None => Ok(()),
             };
-            Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
+            Ended::new(status::EMPTY, concluded.err().map(|error| (error, errors_to)))
         }
         RequestObject::Collective { errors_to, ongoing, output, .. } => {
             let concluded = ongoing.take().and_then(|()| output.finish());
-            Ended { status: status::EMPTY, error: concluded.err().map(|error| (error, errors_to)) }
+            Ended::new(status::EMPTY, concluded.err().map(|error| (error, errors_to)))
         }
         RequestObject::PartitionedSend { sender, errors_to, .. } => {
             let error = sender.conclude(outcome).err();
-            Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) }
+            Ended::new(status::EMPTY, error.map(|error| (error, errors_to)))
         }
         RequestObject::PartitionedReceive { receiver, errors_to, .. } => {
             let (status, failed) = receiver.received(outcome);
             let error = failed.or(receiver.finish(&status).err());
-            Ended { status, error: error.map(|error| (error, errors_to)) }
+            Ended::new(status, error.map(|error| (error, errors_to)))
         }
-        RequestObject::Over(status) => Ended { status, error: None },
-        RequestObject::Failed { errors_to, status, error } => {
-            Ended { status, error: Some((error, errors_to)) }
-        }
+        RequestObject::Over(status) => Ended::new(status, None),
+        RequestObject::Failed { errors_to, status, error } => Ended::new(status, Some((error, errors_to))),
         RequestObject::Send { comm, errors_to, to, tag, .. } => {
             let error = comm.conclude_send(outcome, to, tag).err();
-            Ended { status: status::EMPTY, error: error.map(|error| (error, errors_to)) }
+            Ended::new(status::EMPTY, error.map(|error| (error, errors_to)))
         }
         RequestObject::Receive { comm, errors_to, mut unpack, .. } => {
             let received = comm.conclude_receive(outcome);
             match conclude(&received, &mut unpack) {
-                Ok(status) => Ended { status, error: None },
-                Err(error) => Ended { status: status::of(&received.status), error: Some((error, errors_to)) },
+                Ok(status) => Ended::new(status, None),
+                Err(error) => Ended::new(status::of(&received.status), Some((error, errors_to))),
             }
         }
     }
-}
-
-/// What a usual receive that is over comes to.
-#[inline(always)]
-fn end_receive(runtime: &'static Runtime, outcome: &Outcome, context: u32) -> Ended {
-    let (handle, held) = runtime.comm_of(context);
-    let received = held.comm.conclude_receive(outcome);
-    let error = received.error.map(|error| (error, handle));
-    Ended { status: status::of(&received.status), error }
 }
 
 /// Whether the request is over; if so it is taken and concluded.
@@ -218,22 +224,22 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
             Lent::Under => Ok(None),
             Lent::Received(Probed { source, tag, bytes }) => {
                 let status = weft::Status { source, tag, bytes, cancelled: false };
-                Ok(Some(Ended { status: status::of(&status), error: None }))
+                Ok(Some(Ended { status: status::of(&status), failed: None }))
             }
-            Lent::Over { outcome, context } => Ok(Some(end_receive(runtime, &outcome, context))),
+            Lent::Over => end_unusual(runtime, request).map(Some),
             Lent::Unknown => Err(no_request(request)),
         };
     }
     match runtime.look_at_request(request)? {
         Look::Inactive => Ok(Some(Ended::NOTHING)),
-        Look::Over => Ok(Some(wait_taken(runtime.take_request(request)?))),
+        Look::Over => end_unusual(runtime, request).map(Some),
         Look::Under(comm, id) => match comm.process().peek(id) {
             None => Ok(None),
             Some(_) => take_over(runtime, request).map(Some),
         },
         several @ Look::Several(..) => match ready(&[(0, several)]).is_empty() {
             true => Ok(None),
-            false => Ok(Some(wait_taken(runtime.take_request(request)?))),
+            false => end_unusual(runtime, request).map(Some),
         },
     }
 }
@@ -241,8 +247,8 @@ fn try_end(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<End
 /// Reports what ended alone: its own error on its own communicator.
 fn report(name: &'static str, ended: Result<Ended>) -> c_int {
     match ended {
-        Ok(Ended { error: None, .. }) => MPI_SUCCESS,
-        Ok(Ended { error: Some((error, comm)), .. }) => raise(name, Target::Comm(comm), &error),
+        Ok(Ended { failed: None, .. }) => MPI_SUCCESS,
+        Ok(Ended { failed: Some(failed), .. }) => raise(name, Target::Comm(failed.comm), &failed.error),
         Err(error) => raise(name, Target::World, &error),
     }
 }
@@ -393,7 +399,7 @@ unsafe fn end_all(
                 status::write(statuses.add(index), &ended.status);
             }
         }
-        if ended.error.is_some() {
+        if ended.failed.is_some() {
             failures.push((index, ended));
         }
     };
@@ -413,10 +419,12 @@ unsafe fn end_all(
                     }
                 }
             },
-            |place, outcome, context| unusual.push((index + place, outcome, context)),
+            |place| unusual.push(index + place),
         );
-        for (index, outcome, context) in unusual.drain(..) {
-            end(index, end_receive(runtime, &outcome, context));
+        for index in unusual.drain(..) {
+            // SAFETY: as above.
+            let request = unsafe { list.at(index) };
+            end(index, end_unusual(runtime, request).unwrap_or(Ended::NOTHING));
         }
         index += ended;
         if index < list.count {
@@ -443,7 +451,7 @@ unsafe fn end_all(
 /// # Safety
 /// `statuses` is null or has room for all.
 unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Vec<Ended>) -> c_int {
-    let failed = ends.iter().any(|ended| ended.error.is_some());
+    let failed = ends.iter().any(|ended| ended.failed.is_some());
     for (index, ended) in ends.iter().enumerate().filter(|_| !statuses.is_null()) {
         // SAFETY: not null, and the caller promised room.
         unsafe {
@@ -460,9 +468,9 @@ unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Ve
 
 /// Reports that some of several have failed, by the first of them.
 fn report_in_status(name: &'static str, mut ends: impl Iterator<Item = Ended>) -> c_int {
-    match ends.find_map(|ended| ended.error) {
+    match ends.find_map(|ended| ended.failed) {
         None => MPI_SUCCESS,
-        Some((error, comm)) => {
+        Some(Failed { error, comm, _held }) => {
             let error = error.of_class(Class::InStatus);
             raise(name, Target::Comm(comm), &error)
         }
@@ -670,7 +678,7 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
                 detach(runtime, object);
             }
         } else if !generalized::give_up(runtime, handle)? {
-            detach(runtime, runtime.take_request(handle)?);
+            detach(runtime, runtime.take_request(handle)?.object);
         }
         // SAFETY: as above.
         unsafe { request.write(MPI_REQUEST_NULL) };

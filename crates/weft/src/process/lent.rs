@@ -1,6 +1,6 @@
 //! Receives that the engine alone knows of, by their names.
 
-use messaging::{Lent, Outcome, Probed, RequestId};
+use messaging::{Lent, Probed, RequestId};
 
 use super::{Process, Wanted};
 use crate::communicator::Status;
@@ -57,13 +57,13 @@ impl Process {
 
     /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
     /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
-    /// nothing where it had ended before, or `ended` in what other way it has ended, and in what context.
+    /// nothing where it had ended before, or `ended` that it is over in another way; it is still there then.
     #[inline(always)]
     pub fn wait_lent(
         &self,
         mut name: impl FnMut(usize) -> Wanted,
         mut received: impl FnMut(usize, Option<Status>),
-        mut ended: impl FnMut(usize, Outcome, u32),
+        mut ended: impl FnMut(usize),
     ) -> usize {
         let mut place = 0;
         self.until(|engine| {
@@ -77,8 +77,8 @@ impl Process {
                         }
                         Lent::Under => return None,
                         Lent::Unknown => None,
-                        Lent::Over { outcome, context } => {
-                            ended(place, outcome, context);
+                        Lent::Over => {
+                            ended(place);
                             place += 1;
                             continue;
                         }

@@ -69,7 +69,6 @@ pub(super) mod tests {
     use crate::segment::Segment;
     use crate::shm::Settings;
 
-    pub const ALL: Ways = Ways { head_start_ns: 1e9, copied_byte_ns: 1.0, read_byte_ns: 0.0 };
     const LONG: usize = 128 << 10;
 
     /// Counts the bytes of whole messages.
@@ -115,7 +114,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_has_room_goes_at_once_and_nothing_else() {
-        let Some((mut ends, lanes)) = pair(4, Some(ALL)) else { return };
+        let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let (lane, bytes) = (lanes[0], vec![7; Ways::COPIED_BYTES_MAX + 1]);
         assert!(!ends[0].takes_at_once(lane, Payload::from(&bytes[..])), "longer than any");
         let long = Payload::from(&bytes[..LONG]);
@@ -132,20 +131,20 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_better_read_waits() {
-        let slow = Ways { head_start_ns: 1e3, ..ALL };
+        let slow = Ways { head_start_ns: 1e3, ..Ways::COPIES };
         for ways in [None, Some(slow)] {
             let Some((mut ends, lanes)) = pair(4, ways) else { return };
             assert!(!ends[0].takes_at_once(lanes[0], Payload::from(&[0; LONG][..])));
         }
         // Half of a small ring.
-        let Some((mut ends, lanes)) = pair(17, Some(ALL)) else { return };
+        let Some((mut ends, lanes)) = pair(17, Some(Ways::COPIES)) else { return };
         assert!(ends[0].takes_at_once(lanes[0], Payload::from(&[0; 64 << 10][..])));
         assert!(!ends[0].takes_at_once(lanes[0], Payload::from(&[0; (64 << 10) + 1][..])));
     }
 
     #[test]
     fn what_both_have_mapped_is_read() {
-        let Some((mut ends, lanes)) = pair(4, Some(ALL)) else { return };
+        let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let Ok(Some(start)) = ends[0].heap().take(LONG, 64) else { return };
         let mapped = crate::memory::claim_for_tests(start, LONG);
         assert!(!ends[0].takes_at_once(lanes[0], mapped));
@@ -153,17 +152,17 @@ pub(super) mod tests {
 
     #[test]
     fn copies_are_timed_once_the_ring_was_gone_round() {
-        let Some((mut ends, lanes)) = pair(4, Some(ALL)) else { return };
+        let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let long = [7; LONG];
-        let said = |end: &Shm| end.incoming[0].pace.copied_byte_ns(&ALL);
+        let said = |end: &Shm| end.incoming[0].pace.copied_byte_ns(&Ways::COPIES);
         for number in 0..32 {
             assert!(ends[0].takes_at_once(lanes[0], Payload::from(&long[..])));
             if number < 8 {
-                assert!((said(&ends[0]) - ALL.copied_byte_ns).abs() < 1e-9, "pages are made");
+                assert!((said(&ends[0]) - Ways::COPIES.copied_byte_ns).abs() < 1e-9, "pages are made");
             }
             assert_eq!(ends[0].post(lanes[0], &Header::default(), Payload::from(&long[..])), Posted::Sent);
             hear(&mut ends[1], LONG);
         }
-        assert!((said(&ends[0]) - ALL.copied_byte_ns).abs() > 1e-9, "it was not timed");
+        assert!((said(&ends[0]) - Ways::COPIES.copied_byte_ns).abs() > 1e-9, "it was not timed");
     }
 }

@@ -124,7 +124,8 @@ const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;
 mod tests {
     use fabric::{Bell, Heap};
 
-    use super::super::at_once::tests::{ALL, pair};
+    use super::super::at_once::Ways;
+    use super::super::at_once::tests::pair;
     use super::*;
     use crate::pace::Ways;
 
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_asked_to_post_where_that_was_quicker() {
-        let Some((mut ends, lanes)) = pair(4, Some(ALL)) else { return };
+        let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let [receiver, sender] = &mut ends;
         let (bytes, into) = (vec![7; LONG], Heap::new(LONG));
         let exposed = sender.expose(lanes[1], Payload::from(&bytes[..]));
