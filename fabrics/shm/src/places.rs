@@ -8,8 +8,8 @@
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
-    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_GIVEN_BACK, BOARD_LEFT_WORDS, BOARD_PAYLOAD,
+    BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};
@@ -38,7 +38,7 @@ impl Places {
         Places { at, here, members }
     }
 
-    /// Makes the places of so many members ready for the first operation, and counts these.
+    /// Makes the places of so many members ready for the first operation; all others have left.
     pub fn found(memory: &impl Memory, at: usize, members: u32) {
         for here in 0..members {
             let places = Places::new(at, here, members);
@@ -46,12 +46,24 @@ impl Places {
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
         memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
-        memory.word(at).store(members, Ordering::Release);
+        memory.word(at + BOARD_GIVEN_BACK).store(0, Ordering::Relaxed);
+        for word in 0..BOARD_LEFT_WORDS {
+            let here = members.saturating_sub(word * u32::BITS).min(u32::BITS);
+            let others = u32::MAX.checked_shl(here).unwrap_or(0);
+            memory.word(at + 4 * word as usize).store(others, Ordering::Release);
+        }
     }
 
-    /// Leaves the board; true for the last member.
-    pub fn leave(&self, memory: &impl Memory) -> bool {
-        memory.word(self.at).fetch_sub(1, Ordering::AcqRel) == 1
+    /// Leaves the board, and takes those off it that have died; true for one of the last members.
+    pub fn leave(&self, memory: &impl Memory, dead: &[u32]) -> bool {
+        for &place in dead.iter().chain(&[self.here]).filter(|place| **place < self.members) {
+            // In one order at all members: of two that leave at once, at least one sees that all have left.
+            let word = memory.word(self.at + 4 * (place / u32::BITS) as usize);
+            word.fetch_or(1 << (place % u32::BITS), Ordering::SeqCst);
+        }
+        let all_have_left = (0..BOARD_LEFT_WORDS)
+            .all(|word| memory.word(self.at + 4 * word as usize).load(Ordering::SeqCst) == !0);
+        all_have_left && memory.word(self.at + BOARD_GIVEN_BACK).swap(1, Ordering::AcqRel) == 0
     }
 
     #[inline]

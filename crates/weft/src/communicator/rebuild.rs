@@ -191,6 +191,8 @@ impl Communicator {
             world.keep_messages(self.lease_of_messages()?, settled);
         }
         own.close();
+        // This one stays, since other threads may be within it.
+        self.put_away();
         *lock(&latest) = Some(world.clone());
         Ok(Recovery {
             generation: facts.generation,
