@@ -29,11 +29,11 @@ pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
+pub(crate) use memory::{CommonOffer, begin_pulse, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Ways, is_before, is_room, same_user};
-pub use shm::{LedgerWriter, SharedHeap, anew};
+pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Pulse, Ways, is_before, is_room, same_user};
+pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
@@ -556,6 +556,9 @@ impl Fabric for Fabrics {
         if let Some(shm) = &mut self.shm {
             shm.call_roll();
         }
+        if let Some(tcp) = &mut self.tcp {
+            tcp.call_roll();
+        }
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return false };
         self.tcp_rests = 0;
         // Whoever has waited for a moment only need not ask who is there.
@@ -736,6 +739,7 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
         connect_timeout: config.connect_timeout,
+        node_timeout: config.node_timeout,
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }
