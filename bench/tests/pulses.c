@@ -85,6 +85,9 @@ int main(int argc, char **argv) {
 
     section("who leaves a child behind");
     if (check_rank == LEAVES_A_CHILD) {
+        /* When the others have looked. */
+        OK(MPI_Recv(&word, 1, MPI_INT, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&word, 1, MPI_INT, LIVES, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         if (fork() == 0) {
             alarm(0);
             execlp("sleep", "sleep", "1000", (char *)NULL);
@@ -92,6 +95,7 @@ int main(int argc, char **argv) {
         }
         raise(SIGKILL);
     }
+    OK(MPI_Send(&word, 1, MPI_INT, LEAVES_A_CHILD, TAG, MPI_COMM_WORLD));
     expect_end(LEAVES_A_CHILD, 1);
     section("closing");
     if (check_rank == 0) printf("ok\n");

@@ -23,9 +23,14 @@ fn a_rank_that_loses_another() {
     });
     let here = comm.rank();
     assert_eq!(comm.all_gather(&[here.0]).unwrap(), [0, 1, 2]);
+    // Nobody dies while somebody is still in that.
     if here == VICTIM {
+        for other in [0, 2] {
+            comm.receive::<u8>(Rank(other), 2).unwrap();
+        }
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
+    comm.send(&[1u8], VICTIM, 2).unwrap();
     assert_eq!(comm.receive::<u8>(VICTIM, 1).unwrap_err().class, Class::ProcFailed);
     let recovery = comm.recover().unwrap();
     assert_eq!((recovery.generation, recovery.mode, recovery.failed.size()), (1, FtMode::Blank, 1));
