@@ -13,6 +13,7 @@ use crate::c_tests::Tally;
 use crate::hidden;
 use crate::job::{self, Ending, Finished};
 use crate::launchers::PRRTE_OPTIONS;
+use crate::survivors;
 use crate::venv;
 
 /// Runs all rows and all faults with the weft in `prefix`; with `write_docs` the table goes to `docs/clusters.md`, which
@@ -180,7 +181,7 @@ const ALL: &[&str] = &[
     "tests/sessions",
 ];
 /// Programs of the faults.
-const FAULTY: &[&str] = &["tests/abort", "launch/ends"];
+const FAULTY: &[&str] = &["tests/abort", "launch/ends", "launch/survives"];
 
 impl Row {
     /// The launcher's words as a user writes them.
@@ -379,12 +380,10 @@ impl Place {
             &["MPI_Abort(MPI_COMM_WORLD, 7)", "rank"],
         );
         self.lost_ranks(tally);
+        self.survivors(tally);
         let without = srun(&["--mpi=none", "-N2", "-n4"], &ring);
         self.fault(tally, "srun --mpi=none", without, None, &["of 4", "srun --mpi=pmi2"]);
-        let unreachable = ["10.213.78.1", "10.213.79.1"];
-        let cut = unreachable
-            .iter()
-            .try_for_each(|address| cluster.on("n2", &format!("ip route add blackhole {address}")));
+        let cut = part(cluster);
         let mut alone = srun(&["--mpi=pmi2", "-N2", "-n2"], &ring);
         alone.env("WEFT_CONNECT_TIMEOUT", "2");
         match cut {
@@ -395,10 +394,45 @@ impl Place {
                 self.fault(tally, "hosts that do not reach each other", alone, None, &words);
             }
         }
-        for address in unreachable {
-            // Fails where it was not added, which was told.
-            let _ = cluster.on("n2", &format!("ip route delete blackhole {address}"));
+        join(cluster);
+        self.silent_node(cluster, tally);
+    }
+
+    /// The others go on where a launcher lets them.
+    fn survivors(&self, tally: &mut Tally) {
+        let program = self.program("launch/survives");
+        let launches: [(&str, &[&str]); 3] = [
+            ("srun", &["--mpi=pmi2", "--kill-on-bad-exit=0", "-W0", "-N1", "-n4"]),
+            ("srun", &["--mpi=pmi2", "--kill-on-bad-exit=0", "-W0", "-N2", "-n4"]),
+            ("srun", &["--mpi=pmi2", "--kill-on-bad-exit=0", "-W0", "-N4", "-n8"]),
+        ];
+        for (launcher, options) in launches {
+            for mode in ["blank", "shrink"] {
+                let ranks = options.last().and_then(|word| word[2..].parse().ok()).unwrap_or_default();
+                let mut command = self.slurm(launcher);
+                command.args(options).arg(&program);
+                let result = survivors::go_on(&mut command, ranks, mode, &self.folder.join("survives.log"));
+                let name = format!("a rank is killed and the others go on, {launcher} {}", options.join(" "));
+                note(tally, &format!("{name}, {mode}"), result);
+            }
         }
+    }
+
+    /// A node from which nothing comes any more is taken for dead after the time that was set.
+    fn silent_node(&self, cluster: &Cluster, tally: &mut Tally) {
+        let mut command = self.slurm("srun");
+        command.env("WEFT_NODE_TIMEOUT", "3").args([
+            "--mpi=pmi2",
+            "--kill-on-bad-exit=0",
+            "-W0",
+            "-N2",
+            "-n4",
+        ]);
+        command.arg(self.program("launch/survives"));
+        let log = self.folder.join("silent.log");
+        let result = survivors::go_on_alone(&mut command, 4, || part_both(cluster), &log);
+        join(cluster);
+        note(tally, "a node is cut off and the others go on, WEFT_NODE_TIMEOUT=3", result);
     }
 
     /// Ranks that let the others wait: by themselves, below a shell that does more than start them, and with a shell
@@ -486,6 +520,36 @@ impl Place {
     }
 }
 
+/// Notes a result, with what was said of a good one.
+fn note(tally: &mut Tally, name: &str, result: Result<String, String>) {
+    match result {
+        Ok(how) => tally.note(&format!("{name}: {how}"), Ok(())),
+        Err(account) => tally.note(name, Err(account)),
+    }
+}
+
+/// From now on nothing goes from the second node to the first.
+fn part(cluster: &Cluster) -> Result<(), String> {
+    on_ways(cluster, "n2", "add", FIRST_NODE)
+}
+
+/// Nor the other way.
+fn part_both(cluster: &Cluster) -> Result<(), String> {
+    part(cluster)?;
+    on_ways(cluster, "n1", "add", SECOND_NODE)
+}
+
+/// The same undone. It fails where it was not done, which was told.
+fn join(cluster: &Cluster) {
+    let _ = on_ways(cluster, "n2", "delete", FIRST_NODE);
+    let _ = on_ways(cluster, "n1", "delete", SECOND_NODE);
+}
+
+fn on_ways(cluster: &Cluster, node: &str, what: &str, addresses: [&str; 2]) -> Result<(), String> {
+    let all = addresses.map(|address| cluster.on(node, &format!("ip route {what} blackhole {address}")));
+    all.into_iter().collect()
+}
+
 /// Whether a program came to its end at all ranks: a test says so once, hello says so at each.
 fn good(program: &str, ranks: u32, finished: &Finished) -> Result<(), String> {
     let lines = |matches: &dyn Fn(&str) -> bool| finished.output.lines().filter(|line| matches(line)).count();
@@ -528,6 +592,8 @@ fn table() -> String {
     table
 }
 
+const FIRST_NODE: [&str; 2] = ["10.213.78.1", "10.213.79.1"];
+const SECOND_NODE: [&str; 2] = ["10.213.78.2", "10.213.79.2"];
 const BEGIN: &str = "<!-- written by `cargo xtask cluster`: begin -->";
 const END: &str = "<!-- written by `cargo xtask cluster`: end -->";
 /// Above the watchdogs of the programs.

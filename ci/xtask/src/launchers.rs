@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::c_tests::Tally;
 use crate::job::{self, Ending, Finished};
+use crate::survivors;
 use crate::venv;
 
 /// Runs all of it with the weft in `prefix`.
@@ -32,6 +33,10 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
         place.ends(&mut tally, &launcher);
     }
     place.told(&mut tally, &prrte);
+    let survivor = folder.join("survives");
+    let source = root.join("bench/launch/survives.c");
+    job::compile(&prefix.join("bin/mpicc"), &[], &[source], &survivor, LIMIT)?;
+    place.survives(&mut tally, &prrte, &survivor);
     place.wrapped(&mut tally, &hydra);
     place.contained(&mut tally, &hydra);
     Ok(tally)
@@ -152,6 +157,22 @@ impl Place {
                 finished.must_say(words)
             });
             tally.note(&name, result);
+        }
+    }
+
+    /// The others go on under PRRTE, where it is told to let them.
+    fn survives(&self, tally: &mut Tally, prrte: &Path, program: &Path) {
+        for mode in ["blank", "shrink"] {
+            for recoverable in [&["--with-ft", "ulfm"][..], &["--enable-recovery"]] {
+                let mut command = Command::new(prrte);
+                command.args(PRRTE_OPTIONS).args(recoverable).args(["-n", "4"]).arg(program);
+                let name =
+                    format!("a rank is killed and the others go on, PRRTE {}, {mode}", recoverable.join(" "));
+                match survivors::go_on(&mut command, 4, mode, &self.log) {
+                    Ok(how) => tally.note(&format!("{name}: {how}"), Ok(())),
+                    Err(account) => tally.note(&name, Err(account)),
+                }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
 //! coverage page; [`tidy`] checks the rules that the compiler cannot. [`demo`] shows an installed weft at work,
 //! [`c_tests`] runs the tests in C on it, [`peers`] runs programs of ours on MPICH and of MPICH's on ours,
-//! [`mpi4py`] runs its tests on ours, [`instructions`] counts what a small message takes, and [`compare`] measures it beside other implementations.
+//! [`mpi4py`] runs its tests on ours, [`crash`], [`kills`] and [`soak`] end processes, [`instructions`] counts what a small message takes, and [`compare`] measures it beside other implementations.
 
 pub mod c_tests;
 pub mod cluster;
@@ -14,12 +14,15 @@ pub mod generate;
 mod hidden;
 pub mod instructions;
 pub mod job;
+pub mod kills;
 pub mod launchers;
 pub mod measured;
 pub mod mpi4py;
 pub mod peers;
 pub mod plot;
+pub mod soak;
 mod start;
+pub mod survivors;
 pub mod tidy;
 pub mod venv;
 

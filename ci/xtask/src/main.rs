@@ -1,4 +1,4 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | crash | mpi4py | peers | launchers | instructions | compare`: the
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | crash | kills | soak | mpi4py | peers | launchers | instructions | compare`: the
 //! chores of the workspace.
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
 use xtask::{
-    cluster, compare, crash, demo, generate, instructions, launchers, mpi4py, peers, tidy, workspace_root,
+    cluster, compare, crash, demo, generate, instructions, kills, launchers, mpi4py, peers, soak, tidy,
+    workspace_root,
 };
 
 /// Chores of the workspace
@@ -51,6 +52,10 @@ enum Chore {
     },
     /// End a rank at its steps one by one, over shm and tcp, and see that the others go on
     Crash(crash::Options),
+    /// Kill ranks that are started again, and see that each death is noticed by all, and how soon
+    Kills(kills::Options),
+    /// Kill ranks at any moment for minutes, and see that nothing of them is left
+    Soak(soak::Options),
     /// Count the instructions of a small message with valgrind, and compare with ci/instructions.json
     Instructions {
         /// Where `ci/install` has put it, built with the profile `release`
@@ -137,6 +142,14 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
         Chore::Crash(options) => {
             let prefix = absolute(&options.prefix)?;
             tell("crash", &crash::run(&root, &prefix, &options)?)
+        }
+        Chore::Kills(options) => {
+            let prefix = absolute(&options.prefix)?;
+            tell("kills", &kills::run(&root, &prefix, &options)?)
+        }
+        Chore::Soak(options) => {
+            let prefix = absolute(&options.prefix)?;
+            tell("soak", &soak::run(&root, &prefix, &options)?)
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),

@@ -54,6 +54,11 @@ pub struct Options {
     )]
     pub ft: Option<String>,
 
+    /// With --ft: what becomes of messages when a communicator recovers: reset (the default: none that was sent before is received
+    /// after) or cont (what goes between two who live goes on)
+    #[arg(long, value_name = "MODE", value_parser = message_mode)]
+    pub ft_msg: Option<String>,
+
     /// With --ft=rebuild: how often ranks are started again, all together [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RESTARTS_MAX))]
     pub max_restarts: Option<u32>,
@@ -62,9 +67,9 @@ pub struct Options {
     #[arg(long, value_name = "MODE", value_parser = rebuild_fallback)]
     pub rebuild_fallback: Option<String>,
 
-    /// The same as --ft by the name that Open MPI has for it; `no` is as if nothing was said
-    #[arg(long, value_name = "ulfm", value_parser = failure_mode_elsewhere)]
-    with_ft: Option<bool>,
+    /// The same as --ft by the name that Open MPI has for it: ulfm is --ft, other modes are as there, `no` is as if nothing was said
+    #[arg(long, value_name = "MODE", value_parser = failure_mode_elsewhere)]
+    with_ft: Option<String>,
 
     /// The same by the name that MPICH has for it
     #[arg(long)]
@@ -129,12 +134,17 @@ impl Options {
 
     /// Whether the others go on when a rank fails.
     pub fn survives(&self) -> bool {
-        self.ft.is_some() || self.with_ft == Some(true) || self.disable_auto_cleanup
+        self.failure_mode().is_some() || self.disable_auto_cleanup
+    }
+
+    /// What is said to happen to communicators that have lost a member.
+    pub fn failure_mode(&self) -> Option<&str> {
+        self.ft.as_deref().or(self.with_ft.as_deref().filter(|mode| *mode != NO_FAILURES))
     }
 
     /// How often ranks may be started again.
     pub fn restarts(&self) -> u32 {
-        let rebuilds = self.ft.as_deref() == Some(weft::FtMode::Rebuild.name());
+        let rebuilds = self.failure_mode() == Some(weft::FtMode::Rebuild.name());
         let survives = self.survives();
         self.max_restarts.filter(|_| survives).unwrap_or(if rebuilds { RESTARTS } else { 0 })
     }
@@ -257,11 +267,19 @@ fn rebuild_fallback(name: &str) -> Result<String, String> {
     }
 }
 
-fn failure_mode_elsewhere(name: &str) -> Result<bool, String> {
+fn failure_mode_elsewhere(name: &str) -> Result<String, String> {
     match name {
-        "ulfm" | "mpi" | "yes" | "true" => Ok(true),
-        "no" | "none" | "false" => Ok(false),
-        _ => Err("choose from ulfm and no".to_owned()),
+        "ulfm" | "mpi" | "yes" | "true" => Ok(weft::FtMode::None.name().to_owned()),
+        NO_FAILURES | "none" | "false" => Ok(NO_FAILURES.to_owned()),
+        _ => failure_mode(name)
+            .map_err(|_| "choose from ulfm, abort, blank, shrink, rebuild and no".to_owned()),
+    }
+}
+
+fn message_mode(name: &str) -> Result<String, String> {
+    match weft::MessageMode::named(name) {
+        Some(_) => Ok(name.to_owned()),
+        None => Err("choose from reset and cont".to_owned()),
     }
 }
 
@@ -298,6 +316,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .filter(|time| !time.is_zero())
         .ok_or_else(|| "a time is a number of seconds above zero".to_owned())
 }
+
+/// How others say that ranks end with each other.
+const NO_FAILURES: &str = "no";
 
 /// More processes than any node holds; a larger number is a slip of the finger.
 const RANKS_MAX: i64 = 65_536;
@@ -401,6 +422,33 @@ mod tests {
     }
 
     #[test]
+    fn failures_by_any_habit() {
+        let of = |form: &str| {
+            let options = read(&format!("mpiexec -n 2 {form} ./a")).unwrap();
+            assert_eq!(options.command, ["./a"], "{form}");
+            (options.survives(), options.failure_mode().map(str::to_owned))
+        };
+        for (form, mode) in [
+            ("--ft", "none"),
+            ("--ft=blank", "blank"),
+            ("-ft=shrink", "shrink"),
+            ("--with-ft ulfm", "none"),
+            ("--with-ft mpi", "none"),
+            ("-with-ft blank", "blank"),
+            ("--with-ft=rebuild", "rebuild"),
+            ("--ft=shrink --with-ft blank", "shrink"),
+        ] {
+            assert_eq!(of(form), (true, Some(mode.to_owned())), "{form}");
+        }
+        for form in ["--with-ft no", "--with-ft none", "--with-ft false", "--label"] {
+            assert_eq!(of(form), (false, None), "{form}");
+        }
+        assert_eq!(of("-disable-auto-cleanup"), (true, None));
+        let messages = read("weftrun --ft=blank --ft-msg cont ./a").unwrap().ft_msg;
+        assert_eq!(messages.as_deref(), Some("cont"));
+    }
+
+    #[test]
     fn errors_and_process_sets_are_for_the_ranks() {
         let line = "weftrun -initial-errhandler MPI_ERRORS_RETURN --pset a://b=0-1 --pset c=2 prog";
         let options = read(line).unwrap();
@@ -435,7 +483,8 @@ mod tests {
             ("weftrun --ft=heal a", "choose from none, abort, blank, shrink and rebuild"),
             ("weftrun --ft=rebuild --rebuild-fallback shrink a", "choose from blank and abort"),
             ("weftrun --ft=rebuild --max-restarts 9999 a", "9999 is not in 0..=1024"),
-            ("weftrun --with-ft heal a", "choose from ulfm and no"),
+            ("weftrun --with-ft heal a", "choose from ulfm, abort"),
+            ("weftrun --ft --ft-msg keep a", "choose from reset and cont"),
             ("weftrun --pset ocean a", "a name, =, and ranks"),
             ("weftrun --pset mpi://moon=1 a", "does not begin with mpi://"),
             ("weftrun --pset a=1;b=2 a", "one set for each"),

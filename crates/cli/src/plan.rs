@@ -155,7 +155,8 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment.extend(options.fabric.iter().map(|fabrics| ("WEFT_FABRIC".into(), fabrics.into())));
     let handler = options.initial_errhandler.iter();
     environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
-    environment.extend(options.ft.iter().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
+    environment.extend(options.failure_mode().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
+    environment.extend(options.ft_msg.iter().map(|mode| ("WEFT_FT_MESSAGES".into(), mode.into())));
     let fallback = options.rebuild_fallback.iter();
     environment.extend(fallback.map(|mode| ("WEFT_REBUILD_FALLBACK".into(), mode.into())));
     if !options.pset.is_empty() {

@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Rlimit};
 
-use weft::launch::LedgerWriter;
+use weft::launch::{LedgerWriter, Pulses};
 
 use crate::output::Labeler;
 use crate::plan::Plan;
@@ -44,6 +45,8 @@ pub struct Shared {
     pub segment: Option<OwnedFd>,
     /// Where it is written which ranks have failed, in a job that goes on without them.
     pub ledger: Option<LedgerWriter>,
+    /// Where the launcher sees, in the same job, that a rank ends.
+    pub pulses: Option<Arc<Pulses>>,
     /// The limit on open files that the launcher was started with.
     pub files_limit: Rlimit,
 }
@@ -68,6 +71,14 @@ pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<Ledge
     LedgerWriter::create(plan.ranks + plan.restarts, segment).map(Some).map_err(io::Error::other)
 }
 
+/// Where the launcher sees that a rank ends, made once for a job that goes on without it.
+pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<Pulses>>> {
+    if !plan.survives {
+        return Ok(None);
+    }
+    Pulses::create(plan.ranks + plan.restarts).map(|pulses| Some(Arc::new(pulses))).map_err(io::Error::other)
+}
+
 /// Starts `rank` of the planned job. Who comes into the place of another is told what it has to know.
 pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io::Result<RankProcess> {
     let mut command = Command::new(&plan.program);
@@ -81,8 +92,13 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
     };
     let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
     let ledger = shared.ledger.as_ref().map(LedgerWriter::file);
-    let descriptors =
-        std::iter::once(&theirs).chain(&shared.segment).map(AsFd::as_fd).chain(ledger).collect();
+    let pulses = shared.pulses.as_deref().map(Pulses::file);
+    let descriptors = std::iter::once(&theirs)
+        .chain(&shared.segment)
+        .map(AsFd::as_fd)
+        .chain(ledger)
+        .chain(pulses)
+        .collect();
     let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
     let child = spawn::start(&mut command, Handed { descriptors, cpus, files_limit: shared.files_limit })?;
     Ok(RankProcess { pid: Pid::from_child(&child), manager: Some(ours), streams })
@@ -131,6 +147,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     if let Some(ledger) = &shared.ledger {
         command.env("WEFT_FAILURES_FD", ledger.file().as_raw_fd().to_string());
     }
+    if let Some(pulses) = &shared.pulses {
+        command.env("WEFT_PULSES_FD", pulses.file().as_raw_fd().to_string());
+    }
 }
 
 /// A job started inside another one must not see the outer one's place in it.
@@ -142,7 +161,7 @@ fn is_of_another_launcher(name: &OsString) -> bool {
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
 
-const OUTER_NAMES: [&str; 16] = [
+const OUTER_NAMES: [&str; 17] = [
     "WEFT_PACKAGES",
     "PMI_FD",
     "PMI_RANK",
@@ -156,6 +175,7 @@ const OUTER_NAMES: [&str; 16] = [
     "HYDI_CONTROL_FD",
     "WEFT_SHM_FD",
     "WEFT_FAILURES_FD",
+    "WEFT_PULSES_FD",
     "WEFT_RESTARTS",
     REBUILT,
     "WEFT_CPUS",
@@ -190,7 +210,7 @@ mod tests {
     }
 
     fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
-        let shared = Shared { segment, ledger: None, files_limit: getrlimit(Resource::Nofile) };
+        let shared = Shared { segment, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
         let rank = start(&plan(script), 2, &shared, None).unwrap();
         let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
         status.exit_status()
@@ -209,7 +229,8 @@ mod tests {
 
     #[test]
     fn who_comes_into_the_place_of_another_is_told_so() {
-        let shared = Shared { segment: None, ledger: None, files_limit: getrlimit(Resource::Nofile) };
+        let shared =
+            Shared { segment: None, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
         let plan =
             Plan { restarts: 3, ..plan(r#"test "$WEFT_REBUILT $WEFT_RESTARTS $PMI_RANK" = "it 3 1""#) };
         for (again, status) in [(Some("it"), 0), (None, 1)] {

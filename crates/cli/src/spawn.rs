@@ -1,7 +1,7 @@
 //! Starting processes, and what must be set between fork and exec. The only unsafe code of this crate.
 //!
-//! The launcher is single-threaded until and after it forks, which several notes below rely on: `main` calls
-//! [`fork`] before anything could have started a thread, and no code of this crate starts one.
+//! `main` calls [`fork`] before anything could have started a thread, which several notes below rely on. The supervisor has one
+//! thread beside its own ([`Watch`](crate::watch::Watch)), which starts no process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

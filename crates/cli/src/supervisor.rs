@@ -1,8 +1,8 @@
 //! The process that starts the ranks, serves them, and ends them: one loop over everything that can happen.
 //!
-//! It has no threads and waits in one place only, so that nothing can keep it from noticing the end of a rank or of
+//! It waits in one place only, so that nothing can keep it from noticing the end of a rank or of
 //! the launcher. Each turn looks at what happened in this order: has the launcher gone; signals; ends of children;
-//! the process manager; output. So a dead rank's last words and the message about it come before what other ranks
+//! the process manager; output. One thread beside it waits for the pulses of ranks ([`Watch`]), where they survive each other. So a dead rank's last words and the message about it come before what other ranks
 //! have to say about its death.
 
 use std::io;
@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::ranks::{self, RankProcess, Shared};
 use crate::rebuild::{Rebuilding, Step};
 use crate::signals::{Sender, Signals};
+use crate::watch::Watch;
 use crate::{cores, job};
 
 /// Runs a planned job to its end and returns the launcher's exit status.
@@ -60,6 +61,8 @@ struct Supervisor<'a> {
     /// Signals that were sent to the whole process group a moment ago, so that the ranks have them already.
     group_signals: Vec<(Signal, Instant)>,
     shared: Shared,
+    /// Tells of the ends of ranks before they can be reaped.
+    watch: Option<Watch>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,7 @@ struct Ready {
 enum Token {
     Lifeline,
     Signals,
+    Watch,
     Manager(usize),
     Stream(usize, usize),
     Outlet,
@@ -98,6 +102,11 @@ impl<'a> Supervisor<'a> {
         let files_limit = make_room_for_descriptors(plan)?;
         let segment = ranks::segment(plan)?;
         let ledger = ranks::ledger(plan, segment.as_ref())?;
+        let pulses = ranks::pulses(plan)?;
+        let watch = pulses.clone().map(Watch::begin).transpose()?;
+        if watch.is_some() {
+            weft::launch::be_prompt();
+        }
         Ok(Supervisor {
             plan,
             job: Job::new(plan.ranks, plan.restarts, &space, plan.survives),
@@ -111,7 +120,8 @@ impl<'a> Supervisor<'a> {
             output_waits_until: None,
             interrupts: 0,
             group_signals: Vec::new(),
-            shared: Shared { segment, ledger, files_limit },
+            shared: Shared { segment, ledger, pulses, files_limit },
+            watch,
         })
     }
 
@@ -145,6 +155,7 @@ impl<'a> Supervisor<'a> {
             descendants::kill_all();
             return Ok(true);
         }
+        self.fence_ended();
         self.pass_on_signals()?;
         let reaped = descendants::reap();
         for &place in &ready.managers {
@@ -182,6 +193,9 @@ impl<'a> Supervisor<'a> {
             (Token::Lifeline, PollFd::new(&self.lifeline, PollFlags::IN)),
             (Token::Signals, PollFd::new(&self.signals, PollFlags::IN)),
         ];
+        watched.extend(
+            self.watch.as_ref().map(|watch| (Token::Watch, PollFd::new(&watch.numbers, PollFlags::IN))),
+        );
         for outlet in self.outlets.iter().filter(|outlet| outlet.is_pending()) {
             watched.push((Token::Outlet, PollFd::new(outlet, PollFlags::OUT)));
         }
@@ -311,6 +325,21 @@ impl<'a> Supervisor<'a> {
         self.processes[place].manager = None;
         if self.job.is_engaged(place as u32) && self.phase == Phase::Running {
             self.output_waits_until = Some(Instant::now() + OUTPUT_WAITS);
+        }
+    }
+
+    /// Those whose pulse has stopped end, or run another program in their place: they are killed first, so that nothing is heard of
+    /// them any more, and written down then. What there is to say of their end is known when they can be reaped.
+    fn fence_ended(&mut self) {
+        for number in self.watch.as_ref().map(Watch::ended).unwrap_or_default() {
+            let running = self.job.running().find(|(other, _)| *other == number);
+            let Some((_, pid)) = running.filter(|_| self.goes_on()) else { continue };
+            let _ = kill_process(pid, Signal::KILL);
+            // It may have said that the job is to end.
+            self.serve(number as usize);
+            if let Some(ledger) = self.shared.ledger.as_mut().filter(|_| self.job.cause().is_none()) {
+                ledger.write(weft::Peer(number));
+            }
         }
     }
 
@@ -539,7 +568,7 @@ impl Ready {
             Token::Lifeline => self.launcher_gone = true,
             Token::Manager(place) => self.managers.push(place),
             Token::Stream(place, kind) => self.streams.push((place, kind)),
-            Token::Signals | Token::Outlet => {}
+            Token::Signals | Token::Watch | Token::Outlet => {}
         }
     }
 }

@@ -28,6 +28,7 @@ mod rebuild;
 mod signals;
 mod spawn;
 mod supervisor;
+mod watch;
 
 fn main() -> ExitCode {
     let options = Options::from_arguments();

@@ -13,6 +13,7 @@ use crate::councils::Councils;
 use crate::envelope::{Envelope, Pattern};
 use crate::failures::{Failures, is_collective};
 use crate::matching::{Body, Matching};
+use crate::notices::Notices;
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
 use crate::request::{Carrier, Failure, Outcome, Postscript, RequestId, Requests, State};
@@ -33,6 +34,8 @@ pub(crate) struct Core<L> {
     pub is_troubled: bool,
     /// What agreements and revocations are under way.
     pub councils: Councils,
+    /// What is told of failures where no launcher does so.
+    pub notices: Notices,
     /// Where the count of sends begins with each turn: where a communicator is revoked it is full, so that all sends go the
     /// way that looks.
     pub begun_before: u32,
@@ -86,6 +89,7 @@ impl<L> Core<L> {
             failures: Failures::default(),
             is_troubled: false,
             councils: Councils::default(),
+            notices: Notices::default(),
             begun_before: 0,
             outbox: VecDeque::new(),
             transfers: VecDeque::new(),
@@ -106,6 +110,7 @@ impl<L> Core<L> {
             || !self.transfers.is_empty()
             || !self.invitations.is_empty()
             || !self.concealed.is_empty()
+            || self.notices.is_any_heard()
     }
 
     /// Puts a message behind the others to that peer, to whom there is a link.
@@ -227,6 +232,7 @@ impl<L> Core<L> {
             self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
         }
         let mut concerned = self.failures.note(peer, &error);
+        self.tell_others();
         let mut letters = Vec::new();
         if self.councils.lose(peer, &mut letters) {
             self.requests.completions += 1;
@@ -702,6 +708,7 @@ impl<L> Core<L> {
             Kind::Retract { send } => self.retract(from, send),
             Kind::Agree { number, identity } => self.hear_word(from, number, identity, payload),
             Kind::Revoke { context, identity } => self.hear_revocation(context, identity),
+            Kind::Failed { who } => self.notices.hear(from, who),
             Kind::Choke => self.choke(from, true),
             Kind::Relax => self.choke(from, false),
         }

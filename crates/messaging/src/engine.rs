@@ -29,6 +29,9 @@ pub trait Directory: Send {
     /// # Errors
     /// When the process manager does not know it.
     fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError>;
+
+    /// That process takes this one for dead, and all others will: it is to end.
+    fn taken_for_dead(&mut self, _by: Peer) {}
 }
 
 /// The directory of fabrics whose addresses are peer numbers: loopback and simulated.
@@ -607,7 +610,7 @@ impl<F: Fabric> Engine<F> {
         if !self.core.busy.is_empty() {
             self.pump();
         }
-        acted
+        acted + self.act_on_notices()
     }
 
     /// A matched message waits at its sender: reads it from there, or asks for it.

@@ -16,6 +16,7 @@ mod engine;
 mod envelope;
 mod failures;
 mod matching;
+mod notices;
 mod peers;
 mod protocol;
 mod queues;

@@ -127,6 +127,11 @@ impl<L> PeerTable<L> {
         PeerTable { blocks: (0..blocks).map(|_| None).collect(), peers }
     }
 
+    /// How many the job has.
+    pub(crate) fn count(&self) -> u32 {
+        self.peers
+    }
+
     /// Whether the job has that peer.
     pub(crate) fn knows(&self, peer: Peer) -> bool {
         peer.0 < self.peers

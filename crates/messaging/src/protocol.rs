@@ -16,11 +16,12 @@
 //! brought   10       recv index recv gen. -        -          -         bytes brought u64
 //! agree     14       number     -          -        identity, low and high  a word of an agreement
 //! revoke    15       context    -          -        identity, low and high  none
+//! failed    16       process    -          -        -          -         none
 //! retract   13       send index send gen. -        -          -         none: `done`, unless it is matched already
 //! ```
 //! Indices and generations name entries of the other side's request table; both are checked when they come back.
 
-use fabric::{Exposed, Header, Payload};
+use fabric::{Exposed, Header, Payload, Peer};
 
 use crate::envelope::{Envelope, Rank};
 use crate::peers::Parcel;
@@ -57,6 +58,8 @@ pub(crate) enum Kind {
     Agree { number: u32, identity: u64 },
     /// A communicator is revoked.
     Revoke { context: u32, identity: u64 },
+    /// A process has failed; or the one that is told this is taken for dead.
+    Failed { who: Peer },
     /// The sender takes a message back that waits at its side, if no receive has matched it.
     Retract { send: RequestId },
 }
@@ -95,6 +98,7 @@ impl Kind {
             Kind::Revoke { context, identity } => {
                 [REVOKE, context, 0, 0, identity as u32, (identity >> 32) as u32]
             }
+            Kind::Failed { who } => [FAILED, who.0, 0, 0, 0, 0],
             Kind::Choke => [CHOKE, 0, 0, 0, 0, 0],
             Kind::Relax => [RELAX, 0, 0, 0, 0, 0],
         };
@@ -131,6 +135,7 @@ impl Kind {
             AGREE => Kind::Agree { number: first, identity: u64::from(fourth) | u64::from(fifth) << 32 },
             REVOKE => Kind::Revoke { context: first, identity: u64::from(fourth) | u64::from(fifth) << 32 },
             RETRACT => Kind::Retract { send: front },
+            FAILED => Kind::Failed { who: Peer(first) },
             _ => return None,
         })
     }
@@ -233,6 +238,7 @@ const PIECE: u32 = 12;
 const RETRACT: u32 = 13;
 const AGREE: u32 = 14;
 const REVOKE: u32 = 15;
+const FAILED: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -241,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..17) {
+        fn any_header_is_answered_and_what_is_understood_comes_back(words: [u32; 6], small in 0u32..18) {
             for kind in [words[0], small] {
                 let header = Header { words: [kind, words[1], words[2], words[3], words[4], words[5]] };
                 if let Some(understood) = Kind::of(&header) {

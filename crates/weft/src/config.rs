@@ -7,7 +7,7 @@ use std::time::Duration;
 use collectives::{Forced, NotForced};
 use process_manager::{Protocol, Wishes};
 
-use crate::communicator::FtMode;
+use crate::communicator::{FtMode, MessageMode};
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
@@ -23,8 +23,12 @@ pub struct Config {
     pub segment: Option<i32>,
     /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
     pub ledger: Option<i32>,
+    /// The descriptor of the pulses of the job's processes, from the same launcher.
+    pub pulses: Option<i32>,
     /// What becomes of communicators that have lost a member, where the program says nothing else.
     pub ft_mode: FtMode,
+    /// What becomes of their messages, in the same case.
+    pub ft_messages: MessageMode,
     /// How many processes the launcher may start in the place of others.
     pub restarts: u32,
     /// What happens to communicators to be rebuilt where processes cannot be started again.
@@ -51,6 +55,8 @@ pub struct Config {
     pub libfabric_packet_bytes: Option<usize>,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
+    /// How long another node may answer nothing before its processes are taken for dead.
+    pub node_timeout: Duration,
     /// Memory for messages without a receive, in bytes.
     pub unexpected_bytes_max: usize,
     /// The cpus that the ranks of this node may use together, where the launcher tells.
@@ -227,6 +233,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "what becomes of communicators that have lost a member: none, abort, blank, shrink or rebuild; default none",
     },
     Variable {
+        name: "WEFT_FT_MESSAGES",
+        meaning: "what becomes of messages when a communicator recovers: reset or cont; default reset",
+    },
+    Variable {
         name: "WEFT_REBUILD_FALLBACK",
         meaning: "blank or abort: what happens where processes cannot be started again; default blank",
     },
@@ -243,6 +253,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "set by weftrun --ft: the descriptor of what tells which ranks have ended",
     },
     Variable {
+        name: "WEFT_PULSES_FD",
+        meaning: "set by weftrun --ft: the descriptor of what shows weftrun that a rank has ended",
+    },
+    Variable {
         name: "WEFT_CMA",
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },
@@ -252,6 +266,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "interfaces to listen on and be reached over, a comma list; default: all",
     },
     Variable { name: "WEFT_CONNECT_TIMEOUT", meaning: "seconds a connection may take; default 10" },
+    Variable {
+        name: "WEFT_NODE_TIMEOUT",
+        meaning: "seconds after which a node that answers nothing over tcp is taken for dead, at least 3; default 90",
+    },
     Variable {
         name: "WEFT_UNEXPECTED_BYTES",
         meaning: "memory for messages whose receive is not posted; default 67108864",
@@ -348,12 +366,7 @@ impl Config {
         if let Some(value) = read("WEFT_TCP_INTERFACES") {
             config.tcp_interfaces = Some(names(&value));
         }
-        if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
-            let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
-            config.connect_timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
-                wrong("WEFT_CONNECT_TIMEOUT", &value, "a number of seconds that is not negative")
-            })?;
-        }
+        config.read_timeouts(&read)?;
         if let Some(value) = read("WEFT_UNEXPECTED_BYTES") {
             config.unexpected_bytes_max = parse("WEFT_UNEXPECTED_BYTES", &value, "a number of bytes")?;
         }
@@ -397,11 +410,32 @@ impl Config {
         Ok(config)
     }
 
+    /// How long others may be silent.
+    fn read_timeouts(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
+        if let Some(value) = read("WEFT_CONNECT_TIMEOUT") {
+            let seconds: f64 = parse("WEFT_CONNECT_TIMEOUT", &value, "seconds")?;
+            self.connect_timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                wrong("WEFT_CONNECT_TIMEOUT", &value, "a number of seconds that is not negative")
+            })?;
+        }
+        if let Some(value) = read("WEFT_NODE_TIMEOUT") {
+            let seconds = parse("WEFT_NODE_TIMEOUT", &value, "whole seconds")?;
+            let node_timeout = Some(Duration::from_secs(seconds)).filter(|_| (3..=86_400).contains(&seconds));
+            self.node_timeout =
+                node_timeout.ok_or_else(|| wrong("WEFT_NODE_TIMEOUT", &value, "3 seconds to a day"))?;
+        }
+        Ok(())
+    }
+
     /// What happens when processes fail.
     fn read_failures(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         if let Some(value) = read("WEFT_FT_MODE") {
             self.ft_mode = FtMode::named(&value)
                 .ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank, shrink or rebuild"))?;
+        }
+        if let Some(value) = read("WEFT_FT_MESSAGES") {
+            self.ft_messages = MessageMode::named(&value)
+                .ok_or_else(|| wrong("WEFT_FT_MESSAGES", &value, "reset or cont"))?;
         }
         if let Some(value) = read("WEFT_REBUILD_FALLBACK") {
             let known = FtMode::named(&value).filter(|mode| matches!(mode, FtMode::Blank | FtMode::Abort));
@@ -417,6 +451,9 @@ impl Config {
         }
         if let Some(value) = read("WEFT_FAILURES_FD") {
             self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
+        }
+        if let Some(value) = read("WEFT_PULSES_FD") {
+            self.pulses = Some(parse("WEFT_PULSES_FD", &value, "a descriptor number")?);
         }
         Ok(())
     }
@@ -474,7 +511,9 @@ impl Default for Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
             ledger: None,
+            pulses: None,
             ft_mode: FtMode::None,
+            ft_messages: MessageMode::Reset,
             restarts: 0,
             rebuild_fallback: FtMode::Blank,
             rebuilt: None,
@@ -488,6 +527,7 @@ impl Default for Config {
             libfabric_rails: 1,
             libfabric_packet_bytes: None,
             connect_timeout: Duration::from_secs(10),
+            node_timeout: Duration::from_secs(90),
             unexpected_bytes_max: 64 << 20,
             cpus: None,
             wait: Wait::Auto,
@@ -679,6 +719,7 @@ mod tests {
         assert_eq!(read("HOME", "/home/a").unwrap().constants, ConstantsFrom::Cache("/home/a/.cache".into()));
         assert_eq!(read("WEFT_TCP_PORTS", "10-12").unwrap().tcp_ports, Some(10..=12));
         assert_eq!(read("WEFT_CONNECT_TIMEOUT", "0.5").unwrap().connect_timeout, Duration::from_millis(500));
+        assert_eq!(read("WEFT_NODE_TIMEOUT", "3").unwrap().node_timeout, Duration::from_secs(3));
         assert_eq!(read("WEFT_PROCESS_MANAGER", "PMI2").unwrap().manager.protocol, Some(Protocol::Pmi2));
         assert_eq!(read("WEFT_LIBPMIX", "/a/b").unwrap().manager.libpmix, Some("/a/b".into()));
         let machine = |name, value| read(name, value).unwrap().machine;
@@ -692,6 +733,7 @@ mod tests {
             ("WEFT_FABRIC", "libfabric:"),
             ("WEFT_TCP_PORTS", "9-3"),
             ("WEFT_CONNECT_TIMEOUT", "-1"),
+            ("WEFT_NODE_TIMEOUT", "2"),
             ("WEFT_UNEXPECTED_BYTES", "much"),
             ("WEFT_WAIT", "never"),
             ("WEFT_LIBFABRIC_RAILS", "0"),
@@ -707,6 +749,7 @@ mod tests {
             ("WEFT_PROCESS_MANAGER", "pmi3"),
             ("WEFT_INITIAL_ERRHANDLER", "mpi_errors_ignore"),
             ("WEFT_FT_MODE", "heal"),
+            ("WEFT_FT_MESSAGES", "keep"),
             ("WEFT_PSETS", "app://ocean"),
             ("WEFT_PSETS", "mpi://moon=1"),
             ("WEFT_PSETS", "a=0-3,2"),

@@ -311,4 +311,16 @@ impl Directory for Cards {
             Err(error) => Err(missing(format!("the address of process {} cannot be had: {error}", peer.0))),
         }
     }
+
+    /// Nothing that this process does can be heard any more, so it is to do nothing.
+    fn taken_for_dead(&mut self, by: Peer) {
+        tell(format_args!(
+            "weft: process {} takes this one for dead, and tells all others; ending\n  \
+             the connection between the two has broken, or one of the two has broken its protocol",
+            by.0
+        ));
+        // At once, with nothing of the program's own end.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        std::process::abort();
+    }
 }

@@ -4,7 +4,7 @@
 //! peer is decided once, at the first message, by reach and cost.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns}
 
 mod bell;
 mod cards;
+mod measuring;
 mod memory;
 mod one_sided;
 mod rejoin;
@@ -29,11 +30,12 @@ pub use libfabric::{
     AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
-pub(crate) use memory::{CommonOffer, fetch_common, inherited_ledger, segment_for_threads};
+pub(crate) use measuring::{measure_first, measure_second};
+pub(crate) use memory::{CommonOffer, begin_pulse, fetch_common, inherited_ledger, segment_for_threads};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Ways, is_before, is_room, same_user};
-pub use shm::{LedgerWriter, SharedHeap, anew};
+pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Pulse, Ways, is_before, is_room, same_user};
+pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
 use tcp::Tcp;
 
 use crate::card::{Card, Token};
@@ -556,6 +558,9 @@ impl Fabric for Fabrics {
         if let Some(shm) = &mut self.shm {
             shm.call_roll();
         }
+        if let Some(tcp) = &mut self.tcp {
+            tcp.call_roll();
+        }
         let (Some(tcp), Some(libfabric)) = (&mut self.tcp, &mut self.libfabric) else { return false };
         self.tcp_rests = 0;
         // Whoever has waited for a moment only need not ask who is there.
@@ -708,23 +713,6 @@ pub fn survey_libfabric(config: &Config) -> Result<libfabric::Survey> {
     libfabric::Survey::make(&cards::settings(config, 0, 1)).map_err(|error| refused("libfabric", &error.what))
 }
 
-/// Measures shm between two processes of this node, on memory of its own: what the first of them does.
-///
-/// `hand` brings the card of the memory to the other one.
-pub(crate) fn measure_first(config: &Config, hand: impl FnOnce(Vec<u8>) -> Result<()>) -> Result<Measured> {
-    let (offer, card) = Offer::open().map_err(|error| refused("shm", &error))?;
-    let segment = create_segment(2)?;
-    hand(card)?;
-    offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 0)
-}
-
-/// The same for the second one, who was handed the card.
-pub(crate) fn measure_second(config: &Config, card: &[u8]) -> Result<Measured> {
-    let segment = fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 1)
-}
-
 fn measure(config: &Config, segment: OwnedFd, seat: u32) -> Result<Measured> {
     let segment = Segment::adopt(segment, 2).map_err(|error| segment_refused(&error))?;
     let settings = shm::Settings { pull: config.pull, ..shm::Settings::default() };
@@ -743,6 +731,7 @@ fn tcp_settings(config: &Config, peers: u32) -> tcp::Settings {
     tcp::Settings {
         ports: config.tcp_ports.clone(),
         connect_timeout: config.connect_timeout,
+        node_timeout: config.node_timeout,
         interfaces: config.tcp_interfaces.clone(),
         peers,
     }

@@ -16,7 +16,7 @@ use crate::communicator::{Counts, FtMode, Objections, Registry};
 use crate::contexts::{Contexts, Proposal};
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
-use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, SharedHeap};
+use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, Pulse, SharedHeap};
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
@@ -55,6 +55,8 @@ pub struct Process {
     exchange: Mutex<Exchange>,
     /// Where a launcher writes who has failed, and how much of it was read.
     ledger: Option<Ledger>,
+    /// By what the launcher sees when this process ends.
+    pulse: Mutex<Option<Pulse>>,
     read: AtomicU32,
     restarts: Restarts,
     contexts: Mutex<Contexts>,
@@ -106,6 +108,7 @@ impl Process {
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
             ledger: None,
+            pulse: Mutex::new(None),
             read: AtomicU32::new(0),
             restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },
             contexts: Mutex::new(Contexts::new()),
@@ -661,6 +664,7 @@ impl Process {
             return;
         }
         self.until(|engine| engine.leave().then_some(()));
+        drop(lock(&self.pulse).take());
         lock(&self.exchange).finish();
     }
 

@@ -93,9 +93,16 @@ impl Session {
         let policy = Policy::choose(config.wait, cores_here);
         let room = crate::wait::room(config, node.size().min(size));
         let ways = (policy, cores, node.clone(), room);
+        // Those end together.
+        let is_of_threads = matches!(exchange, Exchange::Board(_));
         let mut process = Process::new(here, peers, engine, exchange, threads, ways);
         if let Some(number) = config.ledger {
             process.read_from(fabrics::inherited_ledger(number, peers)?);
+        } else if !is_of_threads {
+            process.act(|engine| engine.tell_of_failures(here));
+        }
+        if let Some(number) = config.pulses {
+            process.is_watched_by(fabrics::begin_pulse(number, peers, here)?);
         }
         process.set_restarts(Restarts {
             allowed: config.restarts,
@@ -122,7 +129,8 @@ impl Session {
                 world.rename("MPI_COMM_WORLD");
                 alone.rename("MPI_COMM_SELF");
                 if rebuilt.is_none() {
-                    world.set_ft_modes(FtModes { comm: config.ft_mode, ..FtModes::NONE });
+                    let (comm, messages) = (config.ft_mode, config.ft_messages);
+                    world.set_ft_modes(FtModes { comm, messages, ..FtModes::NONE });
                 }
                 let sets = ProcessSets::new(here, world.group(), &node, &config.process_sets)?;
                 Ok(Session { job: Arc::new(Job { world, alone, sets, left: false }) })

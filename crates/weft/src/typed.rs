@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use collectives::{Collective, Each, Operator as Shaped, Reduction, Rooted};
+use collectives::{Collective, Operator as Shaped, Reduction, Rooted};
 use datatype::Operator;
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Message, Mode, Outcome, Rank, Receiving, RequestId, Sending};
@@ -243,28 +243,18 @@ impl Communicator {
     /// Brings everybody's values to the root, in rank order; `None` elsewhere (MPI 5.0 §6.5).
     ///
     /// # Errors
-    /// [`Class::Root`].
+    /// [`Class::Root`]; [`Class::Rank`] at the root where ranks are blank: see [`Communicator::gather_segments`].
     pub fn gather<T: Datatype>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
-        self.check_root(root)?;
-        self.check(|| format!("gather, root {}, {}", root.0, amount::<T>(values.len())))?;
-        let bytes = values.len() * value_bytes::<T>();
-        let gather = Collective::Gather(Rooted { root, bytes, in_place: false });
-        let everywhere = if self.rank() == root { self.size() as usize } else { 0 };
-        let mut all = blank(values.len() * everywhere);
-        self.move_values(gather, values, &mut all)?;
-        Ok((self.rank() == root).then_some(all))
+        let segments = self.gather_segments(values, root)?;
+        segments.map(|segments| self.complete(segments, "gather_segments")).transpose()
     }
 
     /// Brings everybody's values to everybody, in rank order (MPI 5.0 §6.7).
     ///
     /// # Errors
-    /// See [`Communicator::barrier`].
+    /// See [`Communicator::barrier`]; [`Class::Rank`] where ranks are blank: see [`Communicator::all_gather_segments`].
     pub fn all_gather<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
-        self.check(|| format!("all_gather, {}", amount::<T>(values.len())))?;
-        let bytes = values.len() * value_bytes::<T>();
-        let mut all = blank(values.len() * self.size() as usize);
-        self.move_values(Collective::Allgather(Each { bytes, in_place: false }), values, &mut all)?;
-        Ok(all)
+        self.complete(self.all_gather_segments(values)?, "all_gather_segments")
     }
 
     /// Deals the root's values out, `count` to each rank in order; only the root's `values` are looked at
@@ -290,21 +280,19 @@ impl Communicator {
     /// Sends the i-th part of `values` to rank i, and returns what came, in rank order (MPI 5.0 §6.8).
     ///
     /// # Errors
-    /// [`Class::Count`] where the values cannot be dealt out evenly.
+    /// [`Class::Count`] where the values cannot be dealt out evenly; [`Class::Rank`] where ranks are blank: see
+    /// [`Communicator::all_to_all_segments`].
     pub fn all_to_all<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
-        if !values.len().is_multiple_of(self.size() as usize) {
-            let what = format!("{}: {} values for {} ranks", self.place(), values.len(), self.size());
-            return Err(Error::new(Class::Count, what));
-        }
-        self.check(|| format!("all_to_all, {}", amount::<T>(values.len())))?;
-        let bytes = values.len() * value_bytes::<T>() / self.size() as usize;
-        let mut all = blank(values.len());
-        self.move_values(Collective::Alltoall(Each { bytes, in_place: false }), values, &mut all)?;
-        Ok(all)
+        self.complete(self.all_to_all_segments(values)?, "all_to_all_segments")
     }
 
     /// A collective operation that brings values from all to all, and combines none.
-    fn move_values<T: Datatype>(&self, collective: Collective, values: &[T], all: &mut [T]) -> Result<()> {
+    pub(crate) fn move_values<T: Datatype>(
+        &self,
+        collective: Collective,
+        values: &[T],
+        all: &mut [T],
+    ) -> Result<()> {
         let outbound = outbound(values)?;
         let (memory, landing) = inbound(all)?;
         self.perform(collective, outbound.payload, memory, &mut |_, _| {})?;
@@ -378,7 +366,7 @@ impl Communicator {
 }
 
 /// How much of what, for the comparison of calls.
-fn amount<T: Datatype>(count: usize) -> String {
+pub(crate) fn amount<T: Datatype>(count: usize) -> String {
     match T::SHAPE {
         datatype::Shape::Number { predefined, .. } => format!("{count} of {predefined}"),
         shape => format!("{count} of {} bytes", shape.bytes()),

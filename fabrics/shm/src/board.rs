@@ -21,7 +21,7 @@ use crate::memory::Memory;
 use crate::places::Places;
 use crate::seat::Seat;
 use crate::segment::Segment;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, Word};
 
 /// The boards of a segment, as one process sees them.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub struct Board {
     places: Places,
     /// All members' seats, by their places.
     seats: Vec<Seat>,
+    /// Whether this member has left it.
+    has_left: Word,
 }
 
 impl Boards {
@@ -77,7 +79,7 @@ impl Boards {
             number < BOARDS && (here as usize) < seats.len() && seats.len() <= BOARD_MEMBERS_MAX as usize;
         is_one.then(|| {
             let places = Places::new(self.at(number), here, seats.len() as u32);
-            Board { segment: self.segment.clone(), number, places, seats }
+            Board { segment: self.segment.clone(), number, places, seats, has_left: Word::new(0) }
         })
     }
 
@@ -228,13 +230,24 @@ impl Board {
     }
 }
 
-impl Drop for Board {
-    fn drop(&mut self) {
+impl Board {
+    /// Leaves it, once: nothing of it may be used afterwards. With the last member that lives it is free for others: each tells
+    /// which members, by their places, it knows to be dead.
+    pub fn leave(&self, dead: &[u32]) {
+        if self.has_left.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
         // A peer may write any number there; the board is then lost, or shared by members who do not know of each other and
         // get nonsense from it. Nothing else comes of it.
-        if self.places.leave(self.segment.memory()) {
+        if self.places.leave(self.segment.memory(), dead) {
             Boards { segment: self.segment.clone(), peers: Arc::new([]) }.give_back(self.number);
         }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        self.leave(&[]);
     }
 }
 
@@ -334,6 +347,24 @@ mod tests {
         assert_eq!(boards.found(2), Some(numbers[5]));
         let again = join(0);
         assert!(!again.has(0, 1) && again.through(0) == Course::default().number());
+    }
+
+    #[test]
+    fn those_who_live_give_back_the_board_of_the_dead_as_well() {
+        for members in [2, 3, 32, 33, 64] {
+            let boards = boards(64);
+            let mut left = all(&boards, members);
+            let number = left[0].number;
+            // The last one has died, and has not left.
+            std::mem::forget(left.pop());
+            let last = left.pop().unwrap();
+            left.iter().for_each(|board| board.leave(&[]));
+            drop(left);
+            assert_ne!(boards.found(1), Some(number), "one who lives looks at it, {members} members");
+            last.leave(&[members - 1]);
+            drop(last);
+            assert!((0..BOARDS).any(|_| boards.found(1) == Some(number)), "{members} members");
+        }
     }
 
     #[test]

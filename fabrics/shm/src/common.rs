@@ -70,6 +70,11 @@ impl Common {
         self.memory.start()
     }
 
+    /// The words and bytes of it.
+    pub(crate) fn memory(&self) -> &Mapped {
+        &self.memory
+    }
+
     /// Its length, in whole pages.
     #[must_use]
     pub fn bytes(&self) -> usize {

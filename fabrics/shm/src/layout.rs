@@ -22,7 +22,7 @@
 //!
 //! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
 //!
-//! board   | members that have not left it 4 |..         taken with the places of its members
+//! board   | members that have not left it 4 | bits of those that have 8 |..    taken with the places of its members
 //!   128   | members that wait 4 |..
 //!  4096   | place 0 | place 1 |..
 //! place   | through with 4 |..                   written by its member alone
@@ -166,6 +166,10 @@ pub const BOARDS: u32 = 64;
 pub const BOARD_MEMBERS_MAX: u32 = 64;
 /// Entries that a member can be ahead of those who read them. The models have fewer, so that they come to use one again.
 pub const BOARD_DEPTH: u32 = if cfg!(loom) { 2 } else { 16 };
+/// Bits of the members that have left, behind their count.
+pub const BOARD_LEFT: usize = 4;
+/// Words of them.
+pub const BOARD_LEFT_WORDS: u32 = BOARD_MEMBERS_MAX / u32::BITS;
 /// How many members wait and may sleep.
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.

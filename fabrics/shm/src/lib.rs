@@ -49,6 +49,8 @@ mod pace;
 #[cfg(not(loom))]
 mod presence;
 #[cfg(not(loom))]
+mod pulse;
+#[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
 mod shm;
@@ -72,8 +74,9 @@ pub use crate::{
     measure::{Measured, measure},
     pace::Ways,
     places::{Course, is_before, is_room},
+    pulse::{Pulse, Pulses},
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
-    system::same_user,
+    system::{be_prompt, same_user},
 };

@@ -8,8 +8,8 @@
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
-    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_PAYLOAD,
+    BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};
@@ -48,12 +48,23 @@ impl Places {
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
         memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
+        for word in 0..BOARD_LEFT_WORDS {
+            memory.word(at + BOARD_LEFT + 4 * word as usize).store(0, Ordering::Relaxed);
+        }
         memory.word(at).store(members, Ordering::Release);
     }
 
-    /// Leaves the board; true for the last member.
-    pub fn leave(&self, memory: &impl Memory) -> bool {
-        memory.word(self.at).fetch_sub(1, Ordering::AcqRel) == 1
+    /// Leaves the board, and takes those off it that have died; true where nobody is left. Each is counted once, by whoever is first
+    /// to say that it has left; nothing of the board is looked at afterwards, since it may be somebody else's by then.
+    pub fn leave(&self, memory: &impl Memory, dead: &[u32]) -> bool {
+        let mut gone = 0;
+        for &place in dead.iter().chain(&[self.here]).filter(|place| **place < self.members) {
+            let (word, bit) = (place / u32::BITS, 1 << (place % u32::BITS));
+            let before =
+                memory.word(self.at + BOARD_LEFT + 4 * word as usize).fetch_or(bit, Ordering::AcqRel);
+            gone += u32::from(before & bit == 0);
+        }
+        gone > 0 && memory.word(self.at).fetch_sub(gone, Ordering::AcqRel) == gone
     }
 
     #[inline]

@@ -168,6 +168,12 @@ impl Segment {
         (self.inner.reserve)(&self.inner.file, offset as u64, bytes as u64)
     }
 
+    /// Gives memory back that nobody will look at any more. Where the system does not, it stays until the job ends.
+    pub(crate) fn release(&self, offset: usize, bytes: usize) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.inner.file, hole, offset as u64, bytes as u64);
+    }
+
     /// Tells all that the barrier leaves this process out.
     pub(crate) fn count_unenlisted(&self) {
         self.memory().word(HEAD_UNENLISTED).fetch_add(1, Ordering::SeqCst);

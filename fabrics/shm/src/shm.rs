@@ -26,6 +26,7 @@ use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
 
 mod at_once;
+mod burial;
 pub mod explain;
 mod incoming;
 mod made;
@@ -635,6 +636,7 @@ impl Fabric for Shm {
         if !self.lost.contains(&(seat as u32)) {
             self.lose(peer, error);
         }
+        self.release_rings(seat as u32);
         true
     }
 

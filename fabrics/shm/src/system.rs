@@ -1,6 +1,9 @@
 //! Calls of the system that no library offers as they are needed here.
 
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use crate::sync::Word;
 
 /// Takes the lock of one byte of a file, for this open description; false where another has it, and where the kernel has
 /// no such locks.
@@ -54,6 +57,115 @@ pub fn same_user(socket: impl AsFd) -> bool {
         && bytes as usize == size_of::<libc::ucred>()
         && them.uid == rustix::process::geteuid().as_raw()
 }
+
+/// A word that the kernel marks with [`OWNER_DIED`] when this thread ends, as it does with its process, if the word has the
+/// thread's number then; and wakes one who waits for it, if it has [`WAITERS`]. One for each thread.
+pub struct Robust<'a> {
+    list: *mut RobustList,
+    word: PhantomData<&'a Word>,
+}
+
+/// What the kernel reads (set_robust_list(2)): a ring of entries, each of which begins with the address of the next.
+#[repr(C)]
+struct RobustList {
+    first: usize,
+    /// From an entry to its word, in bytes.
+    word_at: libc::c_long,
+    pending: usize,
+    /// The one entry.
+    entry: usize,
+}
+
+impl<'a> Robust<'a> {
+    /// For this thread, which may lock no robust mutexes of the C library from now on: those are on a list that this one takes
+    /// the place of.
+    pub fn new(word: &'a Word) -> Option<Robust<'a>> {
+        // Never freed: the kernel reads it whenever the thread ends.
+        let list = Box::leak(Box::new(RobustList { first: 0, word_at: 0, pending: 0, entry: 0 }));
+        let entry = (&raw const list.entry).expose_provenance();
+        list.first = entry;
+        list.entry = (&raw const *list).expose_provenance();
+        list.word_at = word.as_ptr().expose_provenance().wrapping_sub(entry) as libc::c_long;
+        let list = std::ptr::from_mut(list);
+        // SAFETY: the list is as the kernel wants it, has its length, and stays for ever.
+        let set = unsafe { libc::syscall(libc::SYS_set_robust_list, list, ROBUST_HEAD_BYTES) };
+        (set == 0).then_some(Robust { list, word: PhantomData })
+    }
+}
+
+impl Drop for Robust<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the list is never freed, and nobody but this thread and the kernel, at its end, has it.
+        unsafe { (&raw mut (*self.list).first).write_volatile(self.list.expose_provenance()) };
+    }
+}
+
+/// Keeps all signals from this thread, and from those that it begins meanwhile: they are the program's, and for its own threads.
+pub struct NoSignals {
+    before: libc::sigset_t,
+}
+
+impl NoSignals {
+    /// From now on.
+    pub fn begin() -> NoSignals {
+        // SAFETY: all-zero `sigset_t`s are valid values of that plain C structure; both are locals that outlive the calls, which
+        // change nothing but them and this thread's mask.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            NoSignals { before }
+        }
+    }
+}
+
+impl Drop for NoSignals {
+    fn drop(&mut self) {
+        // SAFETY: the mask is what this thread had before, and a null old set is allowed.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Asks that this thread run soon after it is woken, and for a moment only, where the kernel divides time so (Linux 6.12): it says
+/// that somebody has died, and those who are to know it may compute or look without a pause. What it starts has time as others do.
+pub fn be_prompt() {
+    /// The first version of the kernel's structure (sched_setattr(2)).
+    #[repr(C)]
+    struct Attributes {
+        bytes: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    let attributes = Attributes {
+        bytes: size_of::<Attributes>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        flags: RESET_ON_FORK,
+        nice: 0,
+        priority: 0,
+        runtime: SLICE_NS,
+        deadline: 0,
+        period: 0,
+    };
+    // SAFETY: the kernel reads one structure of the length that stands in it; 0 is this thread.
+    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
+const RESET_ON_FORK: u64 = 1;
+/// The least that the kernel gives.
+const SLICE_NS: u64 = 100_000;
+
+/// The number of the thread that holds a robust word.
+pub const THREAD: u32 = 0x3fff_ffff;
+/// Who held it has ended.
+pub const OWNER_DIED: u32 = 0x4000_0000;
+/// Somebody is to be woken then.
+pub const WAITERS: u32 = 0x8000_0000;
+const ROBUST_HEAD_BYTES: usize = 3 * size_of::<usize>();
 
 #[cfg(all(test, not(miri)))]
 mod tests {

@@ -28,6 +28,7 @@ mod memory;
 mod opening;
 mod poller;
 mod socket;
+mod system;
 mod tcp;
 mod trouble;
 

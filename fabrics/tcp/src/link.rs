@@ -435,8 +435,9 @@ impl Open {
         }
     }
 
+    /// Why it is a connection no more.
     #[cold]
-    fn broken(&self, how: String) -> Ended {
+    pub(crate) fn broken(&self, how: String) -> Ended {
         Ended::Lost(trouble::died(&self.who, &how))
     }
 }

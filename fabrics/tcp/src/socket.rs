@@ -137,13 +137,19 @@ fn stream(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
 }
 
-/// Small messages go out at once, and a host that vanished without a word is noticed on an idle connection.
+/// Small messages go out at once.
 fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
-    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_tcp_nodelay(socket, true)
+}
+
+/// A host that has vanished without a word is noticed on an idle connection after that time: of three thirds, behind the first of
+/// which it is asked, and again after the second. The kernel counts whole seconds.
+pub(crate) fn probe(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
+    let third = Duration::from_secs((timeout.as_secs() / 3).max(1));
     sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_BETWEEN)?;
-    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
+    sockopt::set_tcp_keepidle(socket, third)?;
+    sockopt::set_tcp_keepintvl(socket, third)?;
+    sockopt::set_tcp_keepcnt(socket, 2)
 }
 
 /// How the kernel sends what a connection is given.
@@ -258,10 +264,6 @@ pub(crate) fn send_text(socket: &OwnedFd, text: &[u8]) -> Result<(), Errno> {
 const PLAIN_CONTROL: &str = "reno";
 /// The kernel cuts it to its own limit (net.core.somaxconn). Many processes may dial one that is computing.
 const BACKLOG: i32 = 4096;
-/// A host that lost power is noticed after about a minute and a half of silence.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-const KEEPALIVE_BETWEEN: Duration = Duration::from_secs(10);
-const KEEPALIVE_PROBES: u32 = 6;
 
 #[cfg(test)]
 mod tests {

@@ -27,6 +27,7 @@ use crate::trouble;
 #[cfg(test)]
 mod hostile_tests;
 mod meeting;
+mod silence;
 #[cfg(test)]
 mod tests;
 mod watching;
@@ -42,6 +43,8 @@ pub struct Tcp {
     port: u16,
     barred: Barred,
     connect_timeout: Duration,
+    node_timeout: Duration,
+    silence_looked_for: Instant,
     controls: Controls,
     poller: Arc<Poller>,
     door: Door,
@@ -83,6 +86,8 @@ pub struct Settings {
     pub ports: Option<RangeInclusive<u16>>,
     /// How long the network may leave an attempt to connect without an answer (`WEFT_CONNECT_TIMEOUT`).
     pub connect_timeout: Duration,
+    /// How long a host may answer nothing before its processes are taken for dead (`WEFT_NODE_TIMEOUT`).
+    pub node_timeout: Duration,
     /// The names of the interfaces that are listened on and whose addresses are offered to others, besides the
     /// loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
@@ -92,7 +97,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { ports: None, connect_timeout: Duration::from_secs(10), interfaces: None, peers: u32::MAX }
+        Settings {
+            ports: None,
+            connect_timeout: Duration::from_secs(10),
+            node_timeout: silence::NODE_TIMEOUT,
+            interfaces: None,
+            peers: u32::MAX,
+        }
     }
 }
 
@@ -104,7 +115,7 @@ impl Tcp {
     /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
     /// sockets; both with the remedy.
     pub fn open(here: Peer, settings: Settings) -> Result<Tcp, FabricError> {
-        let Settings { ports, connect_timeout, interfaces, peers } = settings;
+        let Settings { ports, connect_timeout, node_timeout, interfaces, peers } = settings;
         let host = Host::read(interfaces.as_deref())
             .map_err(|errno| trouble::cannot_open("list this host's addresses", errno))?;
         let (mut secret, mut random) = (Secret::default(), [0; 2]);
@@ -128,6 +139,8 @@ impl Tcp {
             port,
             barred,
             connect_timeout,
+            node_timeout,
+            silence_looked_for: Instant::now(),
             controls,
             poller: Arc::new(poller),
             door,
@@ -288,6 +301,11 @@ impl Fabric for Tcp {
             self.report_failing(sink, &mut turn);
         }
         turn.happened
+    }
+
+    fn call_roll(&mut self) -> bool {
+        self.look_for_silence();
+        false
     }
 
     fn bury(&mut self, peer: Peer, error: FabricError) -> bool {

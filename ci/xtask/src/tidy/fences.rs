@@ -137,7 +137,11 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/fabric/src/strided.rs", "copies of blocks that stand apart, checked once for all of them"),
     ("fabrics/shm/src/cma.rs", "process_vm_readv and its relatives"),
     ("fabrics/shm/src/segment.rs", "mappings of shared memory"),
-    ("fabrics/shm/src/system.rs", "locks of open descriptions, and who is at the other end of a socket"),
+    (
+        "fabrics/shm/src/system.rs",
+        "locks of open descriptions, who is at the other end of a socket, and robust lists",
+    ),
+    ("fabrics/tcp/src/system.rs", "what the kernel knows of a connection"),
     ("crates/weft/src/lock.rs", "the engine's lock"),
     ("crates/cli/src/spawn.rs", "between fork and exec"),
     ("crates/process-manager/src/inherited.rs", "descriptors that the launcher left open"),

@@ -192,6 +192,13 @@ impl<L> Core<L> {
         }
     }
 
+    /// Tells some others who has failed, as far as they were not told, where no launcher does.
+    pub(super) fn tell_others(&mut self) {
+        for (to, who) in self.notices.spread(&self.failures.all(), self.peers.count()) {
+            self.reply(to, Kind::Failed { who }, Parcel::small(&[]), Then::Nothing);
+        }
+    }
+
     /// A word of an agreement.
     #[cold]
     pub(super) fn hear_word(&mut self, from: Peer, number: u32, identity: u64, payload: Payload<'_>) {

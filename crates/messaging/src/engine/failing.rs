@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use fabric::{Fabric, FabricError, Peer};
+use fabric::{Fabric, FabricError, Fault, Peer};
 
 use super::Engine;
 use crate::agreement::{Contribution, Decision};
 use crate::arrivals::Told;
 use crate::envelope::Pattern;
 use crate::failures::{Failures, Standing};
+use crate::peers::{Parcel, Then};
+use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, State};
 
 impl<F: Fabric> Engine<F> {
@@ -149,6 +151,38 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// From now on this process, which has that number, tells others of failures: nobody else tells all.
+    pub fn tell_of_failures(&mut self, here: Peer) {
+        self.core.notices.begin(here);
+    }
+
+    /// What others have told of failures.
+    #[inline]
+    pub(super) fn act_on_notices(&mut self) -> usize {
+        if self.core.notices.is_any_heard() { self.believe() } else { 0 }
+    }
+
+    #[cold]
+    fn believe(&mut self) -> usize {
+        let mut believed = 0;
+        while let Some((from, who)) = self.core.notices.take_heard() {
+            if self.core.notices.is_here(who) {
+                self.directory.taken_for_dead(from);
+            } else if self.core.peers.knows(who) && self.core.lost(who).is_none() {
+                // One that lives all the same, and was only out of the reach of another, hears it last of all.
+                if self.core.peers.link(who).is_some() {
+                    self.core.reply(who, Kind::Failed { who }, Parcel::small(&[]), Then::Nothing);
+                    self.act_on_notes();
+                }
+                self.receive_what_is_left();
+                let what = format!("process {} has ended\nProcess {} has told it.", who.0, from.0);
+                self.bury(who, FabricError { fabric: "weft", fault: Fault::Died, what });
+            }
+            believed += 1;
+        }
+        believed
+    }
+
     /// Whether the process is lost.
     pub fn is_lost(&mut self, peer: Peer) -> bool {
         self.core.lost(peer).is_some()
@@ -195,5 +229,59 @@ mod tests {
         assert!(receiver.probe(&pattern).is_some(), "the second message was left where it was");
         let outcome = receiver.take_awaited(ticket).expect("it has come");
         assert_eq!((outcome.failure, room.payload().to_vec()), (None, vec![5; 8]));
+    }
+
+    #[derive(Clone, Default)]
+    struct Ends(Arc<std::sync::Mutex<Vec<Peer>>>);
+
+    impl crate::Directory for Ends {
+        fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError> {
+            EveryoneHere.address(peer)
+        }
+
+        fn taken_for_dead(&mut self, by: Peer) {
+            self.0.lock().expect("nobody has panicked").push(by);
+        }
+    }
+
+    #[test]
+    fn g1_one_tells_all_of_a_failure_that_it_alone_has_seen() {
+        let network = Network::new(6, Weather::fair());
+        let ends: Vec<Ends> = (0..6).map(|_| Ends::default()).collect();
+        let mut all: Vec<_> = (0..6)
+            .map(|at| {
+                let directory = Box::new(ends[at as usize].clone());
+                let mut engine = Engine::new(network.endpoint(Peer(at)), 6, directory, Settings::default());
+                engine.tell_of_failures(Peer(at));
+                engine
+            })
+            .collect();
+        // That one lives, and somebody has a way to it.
+        let envelope = Envelope { context: 0, source: Rank(5), tag: 1 };
+        static SENT: [u8; 8] = [5; 8];
+        let _ =
+            all[5].send(Peer(2), envelope, Payload::from(&SENT[..]), Mode::Standard).expect("it is known");
+        let error = FabricError { fabric: "test", fault: Fault::Died, what: String::new() };
+        all[3].bury(Peer(2), error);
+        let knows = |engine: &mut Engine<_>| engine.is_lost(Peer(2));
+        for _ in 0..1000 {
+            for engine in &mut all {
+                engine.progress();
+            }
+        }
+        for at in [0, 1, 3, 4, 5] {
+            assert!(knows(&mut all[at]), "process {at} does not know of it");
+        }
+        assert_eq!(
+            *ends[2].0.lock().expect("nobody has panicked"),
+            [Peer(5)],
+            "it is told that it is to end"
+        );
+        assert!(
+            !ends
+                .iter()
+                .enumerate()
+                .any(|(at, ends)| at != 2 && !ends.0.lock().expect("as above").is_empty())
+        );
     }
 }

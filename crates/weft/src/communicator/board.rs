@@ -8,11 +8,12 @@ mod beside;
 mod pairs;
 mod plan;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
-use messaging::{Engine, Envelope, Mode, Pattern, Rank, Sending};
+use messaging::{Engine, Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 use self::beside::Begun;
 use self::pairs::Pairs;
@@ -27,6 +28,9 @@ use crate::recent::Kind;
 /// A board, and how far this member is on it.
 pub(super) struct Bulletin {
     board: Board,
+    /// Who has failed of the members.
+    failures: Failures,
+    standing: Arc<Standing>,
     /// Held by the thread that is in an operation.
     turn: Lock<Turn>,
     /// The operations that go on beside.
@@ -43,6 +47,8 @@ struct Turn {
     course: Course,
     /// Where contributions are combined.
     room: Option<Heap>,
+    /// The board is not this communicator's any more.
+    has_left: bool,
 }
 
 /// How a swap goes.
@@ -134,6 +140,20 @@ impl Communicator {
         exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, reduce))
     }
 
+    /// Nothing is done in it any more: what it has kept for operations to come goes, unless somebody is within one.
+    pub(super) fn put_away(&self) {
+        if let Some(mut recent) = self.inner.recent.try_hold() {
+            *recent = crate::recent::Recent::default();
+        }
+        if let Some(Ok(Some(bulletin))) = self.inner.bulletin.get()
+            && let Some(mut turn) = bulletin.turn.try_hold()
+        {
+            *turn = Turn { has_left: true, ..Turn::default() };
+            bulletin.begun.no_more.store(true, Ordering::SeqCst);
+            bulletin.quit_unless_busy();
+        }
+    }
+
     /// Begins the next operation on the board, if there is one.
     fn visit(&self) -> Option<Result<Visit<'_>>> {
         // What has lost a member, or is revoked, says so by messages.
@@ -150,6 +170,9 @@ impl Communicator {
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        if turn.has_left {
+            return None;
+        }
         let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
         Some(visit.begin().map(|()| visit))
     }
@@ -170,7 +193,7 @@ impl Communicator {
         let gives = give.map_or(0, |payload| payload.bytes());
         let is_short = gives.max(get.as_ref().map_or(0, |room| room.bytes())) <= Board::PAYLOAD_BYTES_MAX;
         let has_room = give.is_none() || turn.course.has_room(number);
-        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
+        if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
         turn.course.begin();
@@ -202,7 +225,7 @@ impl Communicator {
         let bulletin = bulletin.expect("a swap was begun on it");
         // What came may be gone when another thread has begun another operation meanwhile.
         let turn = bulletin.turn.try_hold().filter(|turn| turn.course.number() == number);
-        let Some(turn) = turn else { return Err(self.two_at_once()) };
+        let Some(turn) = turn else { return Err(self.lost_turn(bulletin)) };
         let mut visit = Visit { of: self, bulletin, turn, number };
         let other = Rank(1 - self.rank().0);
         visit.hear(other, &|_| Some(room.bytes()))?;
@@ -240,6 +263,17 @@ impl Communicator {
                 Err(self.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Another thread has begun another operation in the middle of this one, or the communicator has recovered.
+    #[cold]
+    fn lost_turn(&self, bulletin: &Bulletin) -> Error {
+        let has_left = bulletin.turn.try_hold().is_some_and(|turn| turn.has_left);
+        let failure = self.process().act(|engine| engine.closed(self.collective_context()));
+        match failure.filter(|_| has_left) {
+            Some(failure) => self.nothing_comes(failure),
+            None => self.two_at_once(),
         }
     }
 
@@ -282,8 +316,9 @@ impl Communicator {
         let number = self.agree_on_board(boards)?;
         let Some(board) = boards.join(number, self.rank().0, self.group().iter()) else { return Ok(None) };
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
+        let (failures, standing) = (self.process().failures().clone(), Arc::clone(&self.inner.standing));
         let turn = Lock::new(threads, Turn::default());
-        Ok(Some(Box::new(Bulletin { board, turn, begun: Begun::default() })))
+        Ok(Some(Box::new(Bulletin { board, failures, standing, turn, begun: Begun::default() })))
     }
 
     /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
@@ -484,7 +519,27 @@ impl Drop for Visit<'_> {
     }
 }
 
+impl Drop for Bulletin {
+    fn drop(&mut self) {
+        self.quit();
+    }
+}
+
 impl Bulletin {
+    /// Leaves the board for good, unless operations go on beside: the last of those does it.
+    fn quit_unless_busy(&self) {
+        if !self.begun.is_busy() {
+            self.quit();
+        }
+    }
+
+    /// Leaves the board, for those who have died as well.
+    fn quit(&self) {
+        let members = self.standing.members();
+        let dead = self.failures.of(&self.standing).into_iter().filter_map(|peer| members.rank(peer));
+        self.board.leave(&dead.map(|Rank(place)| place).collect::<Vec<_>>());
+    }
+
     /// Takes the other member's entry, which is there, and leaves.
     #[inline(always)]
     fn take(&self, course: &mut Course, other: u32, room: Room) -> Swapped {

@@ -215,6 +215,8 @@ impl Communicator {
             world.keep_notices(self);
         }
         own.close();
+        // This one stays, since other threads may be within it.
+        self.put_away();
         *lock(&latest) = Some(world.clone());
         Ok(world.recovery(facts.past(new)))
     }

@@ -77,6 +77,23 @@ pub enum CollectiveMode {
     Atomic,
 }
 
+impl MessageMode {
+    /// By its name in lower case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<MessageMode> {
+        [MessageMode::Reset, MessageMode::Continue].into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Its name in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MessageMode::Reset => "reset",
+            MessageMode::Continue => "cont",
+        }
+    }
+}
+
 /// What a send to a blank rank, or a receive from it, comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlankPartner {
@@ -544,6 +561,7 @@ impl Communicator {
         // What goes wrong among those is told in the numbers that the program knows.
         let _ = living.inner.names.set(ranks.clone().into());
         let before = Arc::clone(&self.among_living().inner.standing);
+        self.among_living().put_away();
         let generation = self.generation() + 1;
         let recovered = Box::new(Recovered { living, ranks, generation, past, next: OnceLock::new() });
         let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);

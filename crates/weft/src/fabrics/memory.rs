@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use fabric::Peer;
 
 use super::{
-    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Segment, SegmentError, anew, fetch, refused,
+    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Pulse, Segment, SegmentError, anew, fetch,
+    refused,
 };
 use crate::config::{Config, FabricName};
 use crate::error::{Class, Error, Result};
@@ -41,6 +42,15 @@ pub(crate) fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
             .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
     })?;
     Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
+}
+
+/// The launcher sees from now on when this process ends, by the descriptor that it left open for us.
+pub(crate) fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
+    let file = anew(number).map_err(|errno| {
+        Error::new(Class::Other, format!("descriptor {number} of WEFT_PULSES_FD cannot be opened: {errno}"))
+            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+    })?;
+    Pulse::begin(file, peers, here).map_err(|error| segment_refused(&error))
 }
 
 /// The lowest of those who share makes the segment and hands it to the others.

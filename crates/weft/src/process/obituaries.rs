@@ -7,13 +7,19 @@ use messaging::{Engine, Failure, Failures};
 
 use super::Process;
 use crate::error::Class;
-use crate::fabrics::{Fabrics, Ledger};
+use crate::fabrics::{Fabrics, Ledger, Pulse};
 use crate::group::Group;
+use crate::lock::lock;
 
 impl Process {
     /// From now on the launcher's ledger is looked at by who waits.
     pub(crate) fn read_from(&mut self, ledger: Ledger) {
         self.ledger = Some(ledger);
+    }
+
+    /// From now on the launcher sees when this process ends.
+    pub(crate) fn is_watched_by(&self, pulse: Pulse) {
+        *lock(&self.pulse) = Some(pulse);
     }
 
     /// What is known of failures here.

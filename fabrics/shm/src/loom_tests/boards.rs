@@ -79,7 +79,7 @@ fn one_member_is_the_last_on_a_board() {
 }
 
 fn leave(places: Places, memory: &Arc<Lines>) -> bool {
-    let last = places.leave(&**memory);
+    let last = places.leave(&**memory, &[]);
     if last {
         Places::found(&**memory, BOARD, 1);
         Places::new(BOARD, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);

@@ -124,7 +124,6 @@ const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;
 mod tests {
     use fabric::{Bell, Heap};
 
-    use super::super::at_once::Ways;
     use super::super::at_once::tests::pair;
     use super::*;
     use crate::pace::Ways;

@@ -9,7 +9,7 @@ use super::*;
 use crate::door::Arrived;
 use crate::handshake::Verdict;
 use crate::opening::{Ends, Outcome};
-use crate::socket::send_text;
+use crate::socket::{self, send_text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 
@@ -177,6 +177,9 @@ impl Tcp {
         self.opening.retain(|opening| *opening != index);
         // It was watched while it was opened; from now on that depends.
         if let Err(errno) = self.poller.remove(&socket) {
+            return self.fail(index, trouble::died(&who, &trouble::reason(errno)));
+        }
+        if let Err(errno) = socket::probe(&socket, self.node_timeout) {
             return self.fail(index, trouble::died(&who, &trouble::reason(errno)));
         }
         let link = &mut self.links[index as usize];

@@ -4,7 +4,7 @@
 //! all there is to do for the others is to look. Each is through with it when it has looked at all entries that are for it, in
 //! any order; so it says to be through with what is before the oldest that it is not through with.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use collectives::{Block, Buffers, Collective};
@@ -24,6 +24,9 @@ use crate::memory::giving;
 #[derive(Default)]
 pub(super) struct Begun {
     count: AtomicUsize,
+    /// No more come: with the last of them this member leaves the board. Apart from what is known of the turn, which a thread that
+    /// begins a blocking operation has to find free.
+    pub(super) no_more: AtomicBool,
     underway: Mutex<Numbers>,
     /// Where contributions are combined.
     room: Mutex<Option<Heap>>,
@@ -54,7 +57,7 @@ impl Begun {
         let oldest = numbers.underway.first();
         board.pass(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
         // Who finds none says by itself how far this member is, so that has to come behind.
-        self.count.store(numbers.underway.len(), Ordering::Release);
+        self.count.store(numbers.underway.len(), Ordering::SeqCst);
     }
 
     fn begin(&self, number: u32) {
@@ -115,6 +118,9 @@ impl Communicator {
         }
         let plan = self.plan(collective)?;
         let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        if turn.has_left {
+            return None;
+        }
         // Whoever renews waits for all to be through with all before, and nobody waits here.
         let is_free = !Course::is_renewal_due(turn.course.next());
         is_free.then_some(Ok(Next { of: self, bulletin, turn, plan }))
@@ -233,12 +239,15 @@ impl Operation for Beside {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
         let bulletin = self.of.bulletin().expect("it was begun on a board");
         let Some(ended) = self.part.go_on(&self.of, bulletin, engine) else { return false };
-        bulletin.begun.end(&bulletin.board, self.part.number);
         if self.is_awaiting {
             bulletin.board.await_no_more();
         }
+        bulletin.begun.end(&bulletin.board, self.part.number);
         // A member some entries ahead may sleep until this one is through.
         bulletin.board.wake();
+        if bulletin.begun.no_more.load(Ordering::SeqCst) {
+            bulletin.quit_unless_busy();
+        }
         if ended.is_ok() {
             self.of.inner.completed.one_begun();
         }
