@@ -638,7 +638,7 @@ mod tests {
                 .count()
         };
         let shared_parts = 3;
-        let not_run_alone = LIBRARIES.len() + ["instructions"].len();
+        let not_run_alone = LIBRARIES.len() + ["instructions", "kills"].len();
         let folders: usize = ["", "examples", "tests", "failures"].map(programs).into_iter().sum();
         let all = folders - shared_parts - not_run_alone;
         let run: BTreeSet<_> = cases.iter().map(|case| &case.sources[0]).collect();

@@ -109,6 +109,23 @@ fn a_long_message_is_made_piece_by_piece_and_taken_apart_so() {
     assert_eq!(Arc::strong_count(&numbers.asked), 1, "what makes a message goes with it");
 }
 
+/// Longer than the pieces of a long one, and still nobody is asked first.
+#[test]
+fn a_short_message_that_is_made_goes_as_one() {
+    let (_network, mut pair) =
+        pair(Weather { piece_bytes_max: 1000, eager_bytes_max: 4096, ..Weather::fair() });
+    let numbers = numbers(3000);
+    let sending = pair[0].send_made(Peer(1), envelope(), Box::new(numbers.clone()), Mode::Standard).unwrap();
+    assert_eq!(sending, Sending::Done);
+    assert_eq!(*numbers.asked.lock().unwrap(), [(0, 3000)]);
+    let room = Heap::new(6000);
+    let receiving = receive(&mut pair[1], every_other(&room));
+    while turn(&mut pair) > 0 {}
+    assert_eq!(pair[1].test(receiving).unwrap().bytes, 3000);
+    let got = room.payload().to_vec();
+    assert!((0..3000).all(|at| got[2 * at] == numbered(at)));
+}
+
 #[test]
 fn no_more_is_made_than_there_is_room_for() {
     for (bytes, room_bytes) in [(10_500, 3300), (10_500, 0), (900, 300)] {

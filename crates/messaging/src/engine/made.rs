@@ -16,7 +16,7 @@ impl<F: Fabric> Engine<F> {
     pub fn send_made_at_once(&mut self, to: Peer, envelope: Envelope, gather: &dyn Gather) -> bool {
         let Some(link) = self.core.peers.link(to) else { return false };
         let bytes = gather.bytes();
-        if !link.queue.is_empty() || bytes >= link.eager_bytes_end || bytes > link.limits.piece_bytes_max {
+        if !link.queue.is_empty() || bytes >= link.eager_bytes_end {
             return false;
         }
         self.core.begun += 1;
