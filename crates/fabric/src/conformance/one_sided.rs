@@ -184,11 +184,12 @@ pub fn detaches_while_others_write<P: Pair>()
 where
     P::Fabric: OneSided,
 {
-    let mut one = Sides::open::<P>(50_000);
+    let bytes = fewer_for_miri(50_000);
+    let mut one = Sides::open::<P>(bytes);
     if one.wire.right.abilities(one.wire.to_left).put {
-        let data = filled(&pattern(50_000, 3));
+        let data = filled(&pattern(bytes, 3));
         for number in 0..20 {
-            let part = || data.memory().part(0, 50_000 >> (number % 7));
+            let part = || data.memory().part(0, bytes >> (number % 7));
             let place = (one.there, 0);
             one.begin(number, |fabric, lane, ticket| fabric.put(lane, part(), place, ticket));
         }
@@ -207,8 +208,9 @@ pub fn ends_all_when_the_peer_goes<P: Pair>()
 where
     P::Fabric: OneSided,
 {
-    let mut one = Sides::open::<P>(50_000);
-    let rooms: Vec<Heap> = (0..20).map(|number| Heap::new(50_000 >> (number % 7))).collect();
+    let bytes = fewer_for_miri(50_000);
+    let mut one = Sides::open::<P>(bytes);
+    let rooms: Vec<Heap> = (0..20).map(|number| Heap::new(bytes >> (number % 7))).collect();
     for (number, room) in rooms.iter().enumerate() {
         let place = (one.there, 0);
         one.begin(number as u64, |fabric, lane, ticket| fabric.get(lane, place, room.memory(), ticket));
