@@ -339,15 +339,15 @@ mod tests {
     fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
         let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Listed(vec![0, 1])));
-        let kept = watch(1);
+        let (kept, end) = (watch(1), if cfg!(miri) { 2 * GONE_MAX as u64 } else { 1000 });
         assert!(councils.revoke(&kept, &[], &mut letters));
-        for identity in 2..1000 {
+        for identity in 2..end {
             assert!(councils.revoke(&watch(identity), &[], &mut letters));
         }
-        assert_eq!(letters.len(), 999, "the other member is told of each");
+        assert_eq!(letters.len() as u64, end - 1, "the other member is told of each");
         assert!(councils.revoked.len() <= GONE_MAX + 2, "{} are kept", councils.revoked.len());
         assert!(!councils.revoke(&kept, &[], &mut letters), "it is there, and revoked");
-        for identity in 1..1000 {
+        for identity in 1..end {
             assert!(!councils.revoke_unknown(identity), "it was known");
         }
         assert!(!councils.any_unknown());
