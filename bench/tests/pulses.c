@@ -75,9 +75,13 @@ int main(int argc, char **argv) {
     process = (int)getpid();
     OK(MPI_Bcast(&process, 1, MPI_INT, GIVES_WAY, MPI_COMM_WORLD));
     if (check_rank == GIVES_WAY) {
+        /* When the others have it. */
+        for (int from = 0; from < check_size; from++)
+            if (from != GIVES_WAY) OK(MPI_Recv(&word, 1, MPI_INT, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         execlp("sleep", "sleep", "1000", (char *)NULL);
         CHECK(!"sleep is a program");
     }
+    OK(MPI_Send(&word, 1, MPI_INT, GIVES_WAY, TAG, MPI_COMM_WORLD));
     expect_end(GIVES_WAY, 0);
     /* It was killed before that was told; the launcher takes it away. */
     while (kill((pid_t)process, 0) == 0) pause_ms(1);

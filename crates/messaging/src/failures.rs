@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn communicators_that_are_gone_are_forgotten() {
         let failures = Failures::default();
-        for context in 0..10_000 {
+        for context in 0..if cfg!(miri) { 4 * WATCHED_MIN as u32 } else { 10_000 } {
             drop(failures.watch(2 * context, 0, Rank(0), Arc::new(Listed(vec![1]))));
         }
         assert!(failures.hold().watched.len() <= WATCHED_MIN);

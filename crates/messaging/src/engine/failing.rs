@@ -264,7 +264,7 @@ mod tests {
         let error = FabricError { fabric: "test", fault: Fault::Died, what: String::new() };
         all[3].bury(Peer(2), error);
         let knows = |engine: &mut Engine<_>| engine.is_lost(Peer(2));
-        for _ in 0..1000 {
+        for _ in 0..if cfg!(miri) { 30 } else { 1000 } {
             for engine in &mut all {
                 engine.progress();
             }
