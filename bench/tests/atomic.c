@@ -86,6 +86,20 @@ static void lose_one(int round, int is_atomic) {
     OK(MPI_Group_free(&info.failed));
 }
 
+/* Rank 1 has a long block for rank 0, and the others a short one. */
+static void gather_long_and_short(void) {
+    enum { LONG = 5000, SHORT = 10 };
+    static char block[LONG], blocks[LONG + SHORT * 64];
+    int counts[64], places[64], at = 0;
+    CHECK(check_size <= 64);
+    for (int rank = 0; rank < check_size; rank++) {
+        counts[rank] = rank == 1 ? LONG : SHORT;
+        places[rank] = at;
+        at += counts[rank];
+    }
+    OK(MPI_Gatherv(block, counts[check_rank], MPI_CHAR, blocks, counts, places, MPI_CHAR, 0, comm));
+}
+
 int main(int argc, char **argv) {
     MPIX_Recover_info none;
     MPI_Count count = -1;
@@ -103,6 +117,10 @@ int main(int argc, char **argv) {
     for (int at = 0; at < 20; at++) OK(MPI_Barrier(comm));
     OK(MPIX_Comm_coll_count(comm, &count));
     SAME(count, 20);
+    /* One operation is one, also where a short block goes another way than a long one. */
+    gather_long_and_short();
+    OK(MPIX_Comm_coll_count(comm, &count));
+    SAME(count, 21);
     set_mode(MPIX_FT_COLL_ATOMIC);
     for (int at = 0; at < 20; at++) OK(operation(at));
     OK(MPIX_Comm_get_ft_mode(comm, &other, &other, &mode, &other));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use fabric::{FabricError, Peer};
+use fabric::{FabricError, Fault, Peer};
 
 use crate::envelope::Rank;
 
@@ -216,6 +216,13 @@ impl Failures {
         self.hold().failed.iter().map(|(peer, _)| *peer).collect()
     }
 
+    /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach of this process alone,
+    /// as where its descriptors are short.
+    pub(crate) fn dead(&self) -> Vec<Peer> {
+        let book = self.hold();
+        book.failed.iter().filter(|(_, error)| error.fault == Fault::Died).map(|(peer, _)| *peer).collect()
+    }
+
     /// The failed members of a communicator, in the same order: what was answered once is how each later answer begins.
     #[must_use]
     pub fn of(&self, standing: &Standing) -> Vec<Peer> {
@@ -420,7 +427,6 @@ const WATCHED_MIN: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use fabric::Fault;
 
     use super::*;
     use crate::conformance::Listed;

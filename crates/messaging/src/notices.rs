@@ -16,6 +16,8 @@ pub(crate) struct Notices {
     told: HashMap<Peer, usize>,
     /// Who has failed as others say, and is not known to have here.
     heard: VecDeque<(Peer, Peer)>,
+    /// They are acted on right now.
+    is_acting: bool,
 }
 
 impl Notices {
@@ -24,10 +26,20 @@ impl Notices {
         self.here = Some(here);
     }
 
+    /// Whether this process tells others.
+    pub fn is_telling(&self) -> bool {
+        self.here.is_some()
+    }
+
     /// Whether something was heard that is to be acted on.
     #[inline]
     pub fn is_any_heard(&self) -> bool {
-        !self.heard.is_empty()
+        !self.heard.is_empty() && !self.is_acting
+    }
+
+    /// Whoever acts on what was heard says so meanwhile.
+    pub fn set_acting(&mut self, is_acting: bool) {
+        self.is_acting = is_acting;
     }
 
     /// Somebody says that a process has failed.

@@ -141,11 +141,17 @@ pub fn be_prompt() {
         deadline: u64,
         period: u64,
     }
+    // SAFETY: both look at this thread.
+    let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+    // Whoever asked for another one has it, and so have the processes that are started from here.
+    if policy != libc::SCHED_OTHER {
+        return;
+    }
     let attributes = Attributes {
         bytes: size_of::<Attributes>() as u32,
-        policy: libc::SCHED_OTHER as u32,
+        policy: policy as u32,
         flags: RESET_ON_FORK,
-        nice: 0,
+        nice,
         priority: 0,
         runtime: SLICE_NS,
         deadline: 0,

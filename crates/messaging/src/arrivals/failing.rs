@@ -192,9 +192,9 @@ impl<L> Core<L> {
         }
     }
 
-    /// Tells some others who has failed, as far as they were not told, where no launcher does.
+    /// Tells some others who has died, as far as they were not told, where no launcher does.
     pub(super) fn tell_others(&mut self) {
-        for (to, who) in self.notices.spread(&self.failures.all(), self.peers.count()) {
+        for (to, who) in self.notices.spread(&self.failures.dead(), self.peers.count()) {
             self.reply(to, Kind::Failed { who }, Parcel::small(&[]), Then::Nothing);
         }
     }

@@ -143,10 +143,17 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Somebody who knows it says that the process has ended. What it has sent is to be received first:
-    /// [`Engine::receive_what_is_left`].
+    /// [`Engine::receive_what_is_left`]. Where no launcher sees to it that it has, one that lives all the same, and was only out of
+    /// the reach of another, hears of it last of all.
     pub fn bury(&mut self, peer: Peer, error: FabricError) {
-        let is_known = !self.core.peers.knows(peer) || self.core.lost(peer).is_some();
-        if !is_known && !self.fabric.bury(peer, error.clone()) {
+        if !self.core.peers.knows(peer) || self.core.lost(peer).is_some() {
+            return;
+        }
+        if self.core.notices.is_telling() && self.core.peers.link(peer).is_some() {
+            self.core.reply(peer, Kind::Failed { who: peer }, Parcel::small(&[]), Then::Nothing);
+            self.act_on_notes();
+        }
+        if !self.fabric.bury(peer, error.clone()) {
             self.core.lose(peer, error, Told::Here);
         }
     }
@@ -165,21 +172,19 @@ impl<F: Fabric> Engine<F> {
     #[cold]
     fn believe(&mut self) -> usize {
         let mut believed = 0;
+        // What is received meanwhile brings more of them, one turn within the other.
+        self.core.notices.set_acting(true);
         while let Some((from, who)) = self.core.notices.take_heard() {
             if self.core.notices.is_here(who) {
                 self.directory.taken_for_dead(from);
             } else if self.core.peers.knows(who) && self.core.lost(who).is_none() {
-                // One that lives all the same, and was only out of the reach of another, hears it last of all.
-                if self.core.peers.link(who).is_some() {
-                    self.core.reply(who, Kind::Failed { who }, Parcel::small(&[]), Then::Nothing);
-                    self.act_on_notes();
-                }
                 self.receive_what_is_left();
                 let what = format!("process {} has ended\nProcess {} has told it.", who.0, from.0);
                 self.bury(who, FabricError { fabric: "weft", fault: Fault::Died, what });
             }
             believed += 1;
         }
+        self.core.notices.set_acting(false);
         believed
     }
 
@@ -244,8 +249,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn g1_one_tells_all_of_a_failure_that_it_alone_has_seen() {
+    /// Six processes, of which 5 has a way to 2; and what comes of it that 3 loses 2, which lives, for that reason: who of the others
+    /// knows of it, and who has told 2 that it is to end.
+    fn loses(fault: Fault) -> (Vec<u32>, Vec<Peer>) {
         let network = Network::new(6, Weather::fair());
         let ends: Vec<Ends> = (0..6).map(|_| Ends::default()).collect();
         let mut all: Vec<_> = (0..6)
@@ -256,32 +262,30 @@ mod tests {
                 engine
             })
             .collect();
-        // That one lives, and somebody has a way to it.
         let envelope = Envelope { context: 0, source: Rank(5), tag: 1 };
         static SENT: [u8; 8] = [5; 8];
         let _ =
             all[5].send(Peer(2), envelope, Payload::from(&SENT[..]), Mode::Standard).expect("it is known");
-        let error = FabricError { fabric: "test", fault: Fault::Died, what: String::new() };
-        all[3].bury(Peer(2), error);
-        let knows = |engine: &mut Engine<_>| engine.is_lost(Peer(2));
+        all[3].bury(Peer(2), FabricError { fabric: "test", fault, what: String::new() });
         for _ in 0..if cfg!(miri) { 30 } else { 1000 } {
             for engine in &mut all {
                 engine.progress();
             }
         }
-        for at in [0, 1, 3, 4, 5] {
-            assert!(knows(&mut all[at]), "process {at} does not know of it");
+        let told = |at: usize| ends[at].0.lock().expect("nobody has panicked").clone();
+        assert!((0..6).all(|at| at == 2 || told(at).is_empty()), "one that nobody has lost is to end");
+        ((0..6).filter(|&at| at != 2 && all[at as usize].is_lost(Peer(2))).collect(), told(2))
+    }
+
+    #[test]
+    fn g1_one_tells_all_of_a_failure_that_it_alone_has_seen() {
+        assert_eq!(loses(Fault::Died), (vec![0, 1, 3, 4, 5], vec![Peer(5)]));
+    }
+
+    #[test]
+    fn what_is_out_of_the_reach_of_one_alone_is_no_death() {
+        for fault in [Fault::Resources, Fault::System, Fault::Unreachable] {
+            assert_eq!(loses(fault), (vec![3], vec![]));
         }
-        assert_eq!(
-            *ends[2].0.lock().expect("nobody has panicked"),
-            [Peer(5)],
-            "it is told that it is to end"
-        );
-        assert!(
-            !ends
-                .iter()
-                .enumerate()
-                .any(|(at, ends)| at != 2 && !ends.0.lock().expect("as above").is_empty())
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! What goes out and is not simply posted: queues of messages that the fabric has not taken, and what is kept back.
 
-use fabric::{Exposed, Fabric, FabricError, Header, Payload, Peer, Pool, Posted};
+use fabric::{Exposed, Fabric, FabricError, Header, Limits, Payload, Peer, Pool, Posted};
 
 use super::{Engine, SENDS_PER_TURN, Sending};
 use crate::envelope::Envelope;
@@ -33,7 +33,10 @@ impl<F: Fabric> Engine<F> {
         self.ensure_link(to).map_err(Box::new)?;
         let link = self.core.peers.link(to).expect("ensured above");
         let eager = match &source {
-            _ if source.bytes() < link.eager_bytes_end => true,
+            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces, when its turn comes.
+            _ if source.bytes() < link.eager_bytes_end => {
+                is_short(&source, link.limits) || link.queue.is_empty()
+            }
             // Not behind others, nor to a peer that keeps too much already.
             Source::Row(payload) if mode.is_standard() && link.eager_bytes_end > 0 => {
                 let takes = link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload);
@@ -193,6 +196,11 @@ fn withhold<F: Fabric>(
         then: Then::Nothing,
     };
     Some(send)
+}
+
+/// Whether a message is no longer than a piece of what is made while it goes.
+fn is_short(source: &Source, limits: Limits) -> bool {
+    matches!(source, Source::Row(_)) || source.bytes() <= limits.piece_bytes_max
 }
 
 /// Offers one message to the fabric; what it takes is noted in the message.

@@ -145,12 +145,12 @@ impl Communicator {
         if let Some(mut recent) = self.inner.recent.try_hold() {
             *recent = crate::recent::Recent::default();
         }
-        if let Some(Ok(Some(bulletin))) = self.inner.bulletin.get()
-            && let Some(mut turn) = bulletin.turn.try_hold()
-        {
-            *turn = Turn { has_left: true, ..Turn::default() };
+        if let Some(Ok(Some(bulletin))) = self.inner.bulletin.get() {
             bulletin.begun.no_more.store(true, Ordering::SeqCst);
-            bulletin.quit_unless_busy();
+            // Who holds it now leaves the board itself.
+            if let Some(mut turn) = bulletin.turn.try_hold() {
+                bulletin.end(&mut turn);
+            }
         }
     }
 
@@ -169,7 +169,7 @@ impl Communicator {
             Err(lost) => return Some(Err(lost.clone())),
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
         }
@@ -269,12 +269,22 @@ impl Communicator {
     /// Another thread has begun another operation in the middle of this one, or the communicator has recovered.
     #[cold]
     fn lost_turn(&self, bulletin: &Bulletin) -> Error {
-        let has_left = bulletin.turn.try_hold().is_some_and(|turn| turn.has_left);
-        let failure = self.process().act(|engine| engine.closed(self.collective_context()));
-        match failure.filter(|_| has_left) {
-            Some(failure) => self.nothing_comes(failure),
-            None => self.two_at_once(),
+        if !bulletin.begun.no_more.load(Ordering::SeqCst) {
+            return self.two_at_once();
         }
+        match self.process().act(|engine| engine.closed(self.collective_context())) {
+            Some(failure) => self.nothing_comes(failure),
+            None => {
+                let what = format!("{}: it was recovered in the middle of the operation", self.place());
+                Error::new(Class::ProcFailed, what).remedy("do the operation again")
+            }
+        }
+    }
+
+    /// Another thread is in an operation, which is an error; or it takes the board away, and what there is to do goes by messages.
+    #[cold]
+    pub(super) fn turn_is_held(&self, bulletin: &Bulletin) -> Option<Error> {
+        (!bulletin.begun.no_more.load(Ordering::SeqCst)).then(|| self.two_at_once())
     }
 
     /// Several threads call collective operations of one communicator at the same time.
@@ -516,6 +526,9 @@ impl Drop for Visit<'_> {
     #[inline]
     fn drop(&mut self) {
         self.bulletin.leave(self.number);
+        if self.bulletin.begun.no_more.load(Ordering::Relaxed) {
+            self.bulletin.end(&mut self.turn);
+        }
     }
 }
 
@@ -526,9 +539,16 @@ impl Drop for Bulletin {
 }
 
 impl Bulletin {
+    /// No operation follows.
+    #[cold]
+    fn end(&self, turn: &mut Turn) {
+        *turn = Turn { has_left: true, ..Turn::default() };
+        self.quit_unless_busy();
+    }
+
     /// Leaves the board for good, unless operations go on beside: the last of those does it.
     fn quit_unless_busy(&self) {
-        if !self.begun.is_busy() {
+        if !self.begun.is_busy_still() {
             self.quit();
         }
     }

@@ -98,7 +98,8 @@ impl Communicator {
         }
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let new = || (Kind::All(collective), collective.schedule(&self.shape()));
-        self.repeat(is, new, Buffers { input, output }, reduce)
+        let done = self.repeat(is, new, Buffers { input, output }, reduce);
+        self.counted(done)
     }
 
     /// Does a collective operation with blocks that differ in length. One that was done lately with the same blocks costs no
@@ -122,10 +123,12 @@ impl Communicator {
             return self.counted(done);
         }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
-        self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce)
+        let done = self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce);
+        self.counted(done)
     }
 
-    /// Does an operation that may have been done lately: `is` finds it, and `new` describes it.
+    /// Does an operation that may have been done lately, or a part of one, without counting it: `is` finds it, and `new`
+    /// describes it.
     pub(super) fn repeat(
         &self,
         is: impl Fn(&Kind) -> bool,
@@ -163,19 +166,20 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Result<()> {
         let meeting = self.meeting();
-        meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), reduce)
+        let done = meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), reduce);
+        meeting.counted(done)
     }
 
     pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
         let inner = &*self.inner;
         let ended =
             finish(&inner.process, &inner.group, execution, reduce).map_err(|failed| self.told(&failed));
-        self.counted(if self.is_atomic() { self.conclude_with_all(ended) } else { ended })
+        if self.is_atomic() { self.conclude_with_all(ended) } else { ended }
     }
 
     /// One more is completed, if it is.
     #[inline]
-    fn counted(&self, ended: Result<()>) -> Result<()> {
+    pub(super) fn counted(&self, ended: Result<()>) -> Result<()> {
         if ended.is_ok() {
             self.inner.completed.one();
         }

@@ -404,7 +404,8 @@ impl Communicator {
         if !latest.is_same(self) {
             return latest.recover_with(all);
         }
-        if all && self.is_world() {
+        // What is refused here is refused everywhere, and calls nobody away from what is under way.
+        if all && self.refusal(true, self.ft_modes().comm, all).is_none() {
             self.call_everybody();
         }
         loop {

@@ -13,13 +13,15 @@ use messaging::{Envelope, Pattern, Rank, RequestId, Sending};
 
 use super::board::Swapped;
 use super::{Communicator, TAGS};
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 
 /// A swap that was begun.
 #[derive(Debug)]
 pub struct Swapping {
     /// This member's rank.
     pub rank: Rank,
+    /// The communicator, by where it lies.
+    of: usize,
     by: By,
     theirs: Swapped,
 }
@@ -55,7 +57,12 @@ impl Communicator {
         if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
             let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
             inner.completed.one();
-            return Some(Swapping { rank: inner.rank, by: By::Board(number), theirs });
+            return Some(Swapping {
+                rank: inner.rank,
+                of: self.place_in_memory(),
+                by: By::Board(number),
+                theirs,
+            });
         }
         if !inner.process.is_built_in_guide() {
             return None;
@@ -82,7 +89,7 @@ impl Communicator {
                 None => Swapped::Awaited,
             },
         };
-        Some(Swapping { rank, by: By::Messages { pattern, sending }, theirs })
+        Some(Swapping { rank, of: self.place_in_memory(), by: By::Messages { pattern, sending }, theirs })
     }
 
     /// The same where what is given and gotten is a matter of the rank: `sides` says so, or that it is not to be done so. By a
@@ -99,7 +106,7 @@ impl Communicator {
         let (give, get) = sides(inner.rank)?;
         let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
         inner.completed.one();
-        Some(Swapping { rank: inner.rank, by: By::Board(number), theirs })
+        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by: By::Board(number), theirs })
     }
 
     /// Waits for the rest of a swap, with the room that it was begun with.
@@ -107,7 +114,25 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::run`].
     pub fn finish_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {
+        if swapping.of != self.place_in_memory() {
+            return Err(self.swapped_before(swapping));
+        }
         self.end_swap(swapping, room).inspect_err(|_| self.inner.completed.one_less())
+    }
+
+    fn place_in_memory(&self) -> usize {
+        std::ptr::from_ref(&*self.inner).addr()
+    }
+
+    /// Another thread has recovered the world meanwhile, and this is what came in its place.
+    #[cold]
+    fn swapped_before(&self, swapping: &Swapping) -> Error {
+        // What is being sent is in use until it is over.
+        if let By::Messages { sending: Some(request), .. } = swapping.by {
+            self.wait(request);
+        }
+        let what = format!("{}: it was recovered in the middle of the operation", self.place());
+        Error::new(Class::ProcFailed, what).remedy("do the operation again")
     }
 
     fn end_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {

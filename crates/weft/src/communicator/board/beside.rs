@@ -24,8 +24,8 @@ use crate::memory::giving;
 #[derive(Default)]
 pub(super) struct Begun {
     count: AtomicUsize,
-    /// No more come: with the last of them this member leaves the board. Apart from what is known of the turn, which a thread that
-    /// begins a blocking operation has to find free.
+    /// No operation follows, blocking or not: with the last that is under way this member leaves the board. Apart from the turn,
+    /// which a thread that begins a blocking operation has to find free.
     pub(super) no_more: AtomicBool,
     underway: Mutex<Numbers>,
     /// Where contributions are combined.
@@ -45,6 +45,11 @@ impl Begun {
     #[inline(always)]
     pub(super) fn is_busy(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that it has ended.
+    pub(super) fn is_busy_still(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
     }
 
     /// This member is through with an operation during which others went on.
@@ -117,7 +122,7 @@ impl Communicator {
             return None;
         }
         let plan = self.plan(collective)?;
-        let Some(turn) = bulletin.turn.try_hold() else { return Some(Err(self.two_at_once())) };
+        let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
         }
