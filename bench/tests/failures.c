@@ -205,7 +205,10 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     nobody_has_failed();
     OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank == victim ? MPI_UNDEFINED : 0, 0, &survivors));
+    if (check_rank != victim) OK(MPI_Send(NULL, 0, MPI_INT, victim, TAG, MPI_COMM_WORLD));
     if (check_rank == victim) {
+        /* When all others have what they made. */
+        for (int from = 0; from < victim; from++) OK(MPI_Recv(NULL, 0, MPI_INT, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         for (int to = 0; to < victim; to++) {
             value = 100 + to;
             OK(MPI_Send(&value, 1, MPI_INT, to, TAG, MPI_COMM_WORLD));

@@ -1,6 +1,7 @@
 //! The tests that are C programs: `bench/tests`, the benchmarks with small sizes, and the examples,
 //! all compiled with the installed `mpicc` and started with the installed `weftrun`, over every
-//! fabric. Over providers of libfabric, which take long to begin, each runs with one number of ranks.
+//! fabric. Over providers of libfabric, which take long to begin, each runs with one number of ranks; so do those that lose ranks
+//! where some ranks share memory and others do not.
 //!
 //! A program in `bench/tests` says in its first lines how it wants to be run:
 //!
@@ -135,21 +136,38 @@ struct Fabric {
     name: &'static str,
     /// A program runs with one number of ranks only: its largest that is not above this.
     ranks_max: Option<u32>,
+    /// The ranks are dealt out to so many parts of this node, as if each were one.
+    nodes: u32,
 }
 
 impl Fabric {
     const fn full(name: &'static str) -> Fabric {
-        Fabric { name, ranks_max: None }
+        Fabric { name, ranks_max: None, nodes: 1 }
     }
 
     const fn brief(name: &'static str, ranks_max: u32) -> Fabric {
-        Fabric { name, ranks_max: Some(ranks_max) }
+        Fabric { name, ranks_max: Some(ranks_max), nodes: 1 }
+    }
+
+    /// Shared memory among some ranks and tcp between others.
+    const fn mixed(ranks_max: u32) -> Fabric {
+        Fabric { name: "shm,tcp", ranks_max: Some(ranks_max), nodes: 2 }
+    }
+
+    /// As lines and files tell it.
+    fn label(self) -> String {
+        if self.nodes == 1 { self.name.to_owned() } else { format!("{} of {} nodes", self.name, self.nodes) }
     }
 
     /// The numbers of ranks with which a program runs over it. One rank alone opens no fabric, and a program that ends by
     /// its timeout tests a clock.
     fn ranks(self, case: &Case) -> Vec<u32> {
         let Some(most) = self.ranks_max else { return case.ranks.clone() };
+        if self.nodes > 1 {
+            let survives = case.launch.iter().any(|option| option.starts_with("--ft"));
+            let ranks = case.ranks.iter().copied().filter(|ranks| (3..=most).contains(ranks) && survives);
+            return ranks.max().into_iter().collect();
+        }
         if case.not_libfabric.is_some() || case.right == Right::Status(TIMED_OUT) {
             return Vec::new();
         }
@@ -303,7 +321,9 @@ impl Place {
         let program = self.hello("fabrics-hello")?;
         let mut here = Vec::new();
         for fabric in FABRICS {
-            match fabric.ranks_max.and_then(|_| hidden::absent(&self.bin, fabric.name, &program)) {
+            let may_be_absent = fabric.name.starts_with("libfabric");
+            let absent = may_be_absent.then(|| hidden::absent(&self.bin, fabric.name, &program)).flatten();
+            match absent {
                 Some(reason) => println!("LEFT OUT  everything over {}: {reason}", fabric.name),
                 None => here.push(fabric),
             }
@@ -352,9 +372,8 @@ impl Place {
         told
     }
 
-    fn runs(&self, case: &Case) -> Vec<(&'static str, u32)> {
-        let over =
-            |fabric: &Fabric| fabric.ranks(case).into_iter().map(|ranks| (fabric.name, ranks)).collect();
+    fn runs(&self, case: &Case) -> Vec<(Fabric, u32)> {
+        let over = |fabric: &Fabric| fabric.ranks(case).into_iter().map(|ranks| (*fabric, ranks)).collect();
         self.fabrics.iter().flat_map(|fabric| -> Vec<_> { over(fabric) }).collect()
     }
 
@@ -370,7 +389,7 @@ impl Place {
         &self,
         case: &Case,
         program: &Path,
-        fabric: &str,
+        fabric: Fabric,
         ranks: u32,
     ) -> (String, Result<(), String>) {
         let finished = self.launch(fabric, ranks, program, case, None);
@@ -379,7 +398,8 @@ impl Place {
             judge(case.right, &finished)?;
             case.says.as_ref().map_or(Ok(()), |words| finished.must_say(&[words]))
         });
-        (format!("{}, {ranks} ranks, {fabric}, {:.1} s", case.name, time.as_secs_f64()), result)
+        let name = format!("{}, {ranks} ranks, {}, {:.1} s", case.name, fabric.label(), time.as_secs_f64());
+        (name, result)
     }
 
     fn compile(&self, case: &Case, program: &Path) -> Result<(), String> {
@@ -396,19 +416,20 @@ impl Place {
 
     fn launch(
         &self,
-        fabric: &str,
+        fabric: Fabric,
         ranks: u32,
         program: &Path,
         case: &Case,
         preload: Option<&Path>,
     ) -> Result<Finished, String> {
         let mut weftrun = self.weftrun();
-        weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric]).args(&case.launch);
+        weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric.name]).args(&case.launch);
+        weftrun.args(["--nodes", &fabric.nodes.to_string()]);
         if let Some(library) = preload {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
         weftrun.arg(program).args(case.options);
-        job::run(&mut weftrun, LIMIT, &program.with_extension(format!("{fabric}.log")))
+        job::run(&mut weftrun, LIMIT, &program.with_extension(format!("{}.log", fabric.label())))
     }
 
     /// A benchmark that does not notice wrong bytes proves nothing: a library put before ours, which
@@ -475,7 +496,7 @@ impl Place {
         let options = &["--iterations", "40", "--max", "64"];
         let case = Case { options, ..benchmark(&self.sources, name, &[2]) };
         self.compile(&case, &program)?;
-        let finished = self.launch("shm", 2, &program, &case, Some(library))?;
+        let finished = self.launch(Fabric::full("shm"), 2, &program, &case, Some(library))?;
         judge(Right::Status(1), &finished)?;
         finished.must_say(&["were not as they were sent"])
     }
@@ -503,13 +524,16 @@ fn judge(right: Right, finished: &Finished) -> Result<(), String> {
     if good { Ok(()) } else { Err(format!("{right:?} was expected: {}", finished.account())) }
 }
 
-const FABRICS: [Fabric; 4] = [
+const FABRICS: [Fabric; 5] = [
     Fabric::full("shm"),
     Fabric::full("tcp"),
+    Fabric::mixed(RANKS_MIXED),
     Fabric::brief("libfabric:tcp;ofi_rxm", RANKS_OVER_LIBFABRIC),
     Fabric::brief("libfabric:shm", RANKS_OVER_LIBFABRIC),
 ];
 const RANKS_OVER_LIBFABRIC: u32 = 4;
+/// Three at least, so that two share memory and another does not.
+const RANKS_MIXED: u32 = 6;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 /// How the example that loses a rank goes on.

@@ -1,5 +1,5 @@
 //! Processes that die at a step that is given: `bench/crash/points.c` on a library with crash points (docs/decisions/0031), over
-//! shm and tcp. For each of some operations a first run tells how many steps each rank makes; then one rank dies at one of them in
+//! shm, over tcp, and where two ranks share memory and the others do not. For each of some operations a first run tells how many steps each rank makes; then one rank dies at one of them in
 //! each run, and the others must end well, with the right results.
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::job::{self, Finished};
 pub struct Options {
     /// Where `WEFT_FEATURES=weft-abi/crash-points ci/install` has put it
     pub prefix: PathBuf,
-    /// Only over this fabric
+    /// Only over this fabric: shm, tcp or mixed
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<String>,
     /// Only operations whose name contains this, as "allreduce 4" or "shrink"
@@ -115,7 +115,8 @@ impl Place {
         }
         let (mut deaths, mut late, mut wrong) = (0, 0, 0);
         for &(rank, count) in &steps {
-            for step in chosen(count, options, u64::from(rank) + story.name().len() as u64) {
+            let samples = if fabric == MIXED { options.samples.div_ceil(3) } else { options.samples };
+            for step in chosen(count, samples, options, u64::from(rank) + story.name().len() as u64) {
                 match self.run(fabric, story, options.ranks, Some((rank, step))) {
                     Ok((true, _)) => deaths += 1,
                     // Not every run takes as many steps.
@@ -153,7 +154,9 @@ impl Place {
         death: Option<(u32, u64)>,
     ) -> Result<(bool, Finished), String> {
         let mut command = Command::new(&self.weftrun);
-        command.args(["-n", &ranks.to_string(), "--ft", "--fabric", fabric]).arg(&self.program);
+        let (list, nodes) = if fabric == MIXED { ("shm,tcp", ranks.div_ceil(2)) } else { (fabric, 1) };
+        command.args(["-n", &ranks.to_string(), "--nodes", &nodes.to_string(), "--ft", "--fabric", list]);
+        command.arg(&self.program);
         command.args([story.kind, &story.count.to_string(), story.mode]);
         if story.is_cold {
             command.arg("cold");
@@ -191,17 +194,19 @@ fn was_killed(output: &str, rank: u32) -> bool {
     output.lines().any(|line| line.contains(&words) && line.contains(" was killed by SIGKILL"))
 }
 
-/// The steps to die at, of so many.
-fn chosen(count: u64, options: &Options, salt: u64) -> Vec<u64> {
-    if options.all || count <= options.samples {
+/// The steps to die at, so many of so many.
+fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
+    if options.all || count <= samples {
         return (1..=count).collect();
     }
     // Evenly spread, and others for each rank, operation and seed.
-    let shift = (salt * 7 + options.seed * 13) % (count / options.samples);
-    (0..options.samples).map(|sample| 1 + shift + sample * count / options.samples).collect()
+    let shift = (salt * 7 + options.seed * 13) % (count / samples);
+    (0..samples).map(|sample| 1 + shift + sample * count / samples).collect()
 }
 
-const FABRICS: [&str; 2] = ["shm", "tcp"];
+/// Each two ranks share memory, and go to the others over tcp. Fewer deaths are tried there: each way has its own.
+const MIXED: &str = "mixed";
+const FABRICS: [&str; 3] = ["shm", "tcp", MIXED];
 /// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones, which both copy.
 const STORIES: [Story; 25] = [
     warm("barrier", 1, "blank"),
@@ -245,11 +250,11 @@ mod tests {
     fn steps_are_chosen_among_those_there_are() {
         for count in [1, 3, 4, 5, 17, 400] {
             for salt in 0..20 {
-                let steps = chosen(count, &options(4, false), salt);
+                let steps = chosen(count, 4, &options(4, false), salt);
                 assert!(steps.iter().all(|step| (1..=count).contains(step)), "{count}: {steps:?}");
                 assert!(steps.is_sorted() && steps.len() as u64 == count.min(4), "{count}: {steps:?}");
             }
-            assert_eq!(chosen(count, &options(4, true), 3).len() as u64, count);
+            assert_eq!(chosen(count, 4, &options(4, true), 3).len() as u64, count);
         }
     }
 

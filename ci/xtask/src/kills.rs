@@ -28,6 +28,9 @@ pub struct Options {
     /// Over this fabric
     #[arg(long, value_name = "LIST", default_value = "shm,tcp")]
     pub fabric: String,
+    /// The ranks are dealt out to so many parts of this node, as if each were one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nodes: u32,
     /// Who dies when: another number, others
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -53,6 +56,7 @@ pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, Strin
         command.args(["--ft=rebuild", "--max-restarts", &kills.to_string()]);
         command
             .args(["-n", &options.ranks.to_string(), "--fabric", &options.fabric])
+            .args(["--nodes", &options.nodes.to_string()])
             .arg(&program)
             .arg(&file);
         let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(rounds.len() as u64);

@@ -26,6 +26,9 @@ pub struct Options {
     /// Over these fabrics
     #[arg(long, value_name = "LIST", default_value = "shm,tcp")]
     pub fabric: String,
+    /// The ranks are dealt out to so many parts of this node, as if each were one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nodes: u32,
     /// Who is killed when: another number, others
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -113,7 +116,8 @@ impl Storm {
         let copy = file.try_clone().map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(place.prefix.join("bin/weftrun"));
         command.args(["--verbose", "--ft=rebuild", "--max-restarts", &RESTARTS.to_string()]);
-        command.args(["-n", &options.ranks.to_string(), "--fabric", &options.fabric]).arg(place.program);
+        command.args(["-n", &options.ranks.to_string(), "--fabric", &options.fabric]);
+        command.args(["--nodes", &options.nodes.to_string()]).arg(place.program);
         command.env("STORM_SECONDS", seconds.to_string()).env("STORM_OUTSIDE", "1");
         let launcher = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
         let launcher = launcher.map_err(|error| format!("cannot start weftrun: {error}"))?;

@@ -96,6 +96,12 @@ impl Job {
         }
     }
 
+    /// The ranks take so many of them, in their order, to be on a node.
+    #[must_use]
+    pub fn with_nodes_of(self, ranks: u32) -> Job {
+        Job { server: self.server.with_nodes_of(ranks), ..self }
+    }
+
     /// Notes that `rank` runs as process `pid`.
     pub fn started(&mut self, rank: u32, pid: Pid) {
         self.places[rank as usize] = Place::Running(pid);

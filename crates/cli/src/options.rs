@@ -59,6 +59,11 @@ pub struct Options {
     #[arg(long, value_name = "MODE", value_parser = message_mode)]
     pub ft_msg: Option<String>,
 
+    /// Deal the ranks out to so many parts of which each is as a node to them: they share memory within a part only. To try on one
+    /// node what a program does on several
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    pub nodes: u32,
+
     /// With --ft=rebuild: how often ranks are started again, all together [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RESTARTS_MAX))]
     pub max_restarts: Option<u32>,

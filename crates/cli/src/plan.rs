@@ -29,6 +29,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// How many ranks.
     pub ranks: u32,
+    /// How many of them are on what they take for a node: all, unless they are dealt out to several parts of this one.
+    pub ranks_per_node: u32,
     /// Variables to set beyond the launcher's own.
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
@@ -115,6 +117,7 @@ impl Plan {
         environment.extend(packages.map(|text| (PACKAGES.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
         let (survives, restarts) = (options.survives(), options.restarts());
+        let ranks_per_node = ranks.div_ceil(options.nodes);
         let Options { command, label, timeout, verbose, .. } = options;
         let (launcher, host) = (getpid(), host());
         Ok(Plan {
@@ -124,6 +127,7 @@ impl Plan {
             program,
             command,
             ranks,
+            ranks_per_node,
             environment,
             binding,
             cpus,

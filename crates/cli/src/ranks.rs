@@ -52,9 +52,9 @@ pub struct Shared {
 }
 
 /// The memory that the ranks of a node have in common, made once per job and handed to each by number. A rank alone
-/// needs none, and neither do ranks that may not use it.
+/// needs none, and neither do ranks that may not use it; those of several parts of this node make their own.
 pub fn segment(plan: &Plan) -> io::Result<Option<OwnedFd>> {
-    if plan.ranks == 1 || !plan.shares_memory {
+    if plan.ranks == 1 || !plan.shares_memory || plan.ranks_per_node < plan.ranks {
         return Ok(None);
     }
     weft::launch::create_segment(plan.ranks + plan.restarts).map(Some).map_err(io::Error::other)
@@ -124,13 +124,15 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
         command.env_remove(name);
     }
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    let node = rank / plan.ranks_per_node;
+    let first = node * plan.ranks_per_node;
     for (name, value) in [
         ("PMI_FD", i64::from(manager)),
         ("PMI_RANK", i64::from(rank)),
         ("PMI_SIZE", i64::from(plan.ranks)),
         // Scripts use these to choose a device for each rank of a node.
-        ("MPI_LOCALRANKID", i64::from(rank)),
-        ("MPI_LOCALNRANKS", i64::from(plan.ranks)),
+        ("MPI_LOCALRANKID", i64::from(rank - first)),
+        ("MPI_LOCALNRANKS", i64::from(plan.ranks_per_node.min(plan.ranks - first))),
         ("WEFT_LAUNCHER", i64::from(plan.launcher.as_raw_pid())),
     ] {
         command.env(name, value.to_string());
@@ -140,6 +142,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     }
     if let Some(segment) = &shared.segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
+    }
+    if plan.ranks_per_node < plan.ranks {
+        command.env("WEFT_NODE", node.to_string());
     }
     if plan.restarts > 0 {
         command.env("WEFT_RESTARTS", plan.restarts.to_string());
@@ -161,7 +166,8 @@ fn is_of_another_launcher(name: &OsString) -> bool {
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
 
-const OUTER_NAMES: [&str; 17] = [
+const OUTER_NAMES: [&str; 18] = [
+    "WEFT_NODE",
     "WEFT_PACKAGES",
     "PMI_FD",
     "PMI_RANK",
@@ -197,6 +203,7 @@ mod tests {
             program: "/bin/sh".into(),
             command: ["sh", "-c", script].map(OsString::from).to_vec(),
             ranks: 4,
+            ranks_per_node: 4,
             environment: vec![("COLOUR".into(), "blue".into())],
             binding: None,
             cpus: Some(weft::CpuTime::of(1.5)),
@@ -225,6 +232,22 @@ mod tests {
         assert_eq!(status(r#"test -z "$WEFT_SHM_FD""#, None), Some(0));
         assert_eq!(status(r#"test "$WEFT_CPUS" = 1.50"#, None), Some(0));
         assert_eq!(status(&format!("test $WEFT_LAUNCHER = {}", getpid()), None), Some(0));
+    }
+
+    #[test]
+    fn a_rank_knows_its_part_of_the_node() {
+        let known = r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS" = "0 2 3""#;
+        let shared =
+            Shared { segment: None, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
+        for (rank, known) in
+            [(2, known), (3, r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS" = "1 0 1""#)]
+        {
+            let rank = start(&Plan { ranks_per_node: 3, ..plan(known) }, rank, &shared, None).unwrap();
+            let (_, ended) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(ended.exit_status(), Some(0));
+        }
+        assert_eq!(status(r#"test -z "$WEFT_NODE""#, None), Some(0));
+        assert!(segment(&Plan { ranks_per_node: 3, ..plan("") }).unwrap().is_none());
     }
 
     #[test]

@@ -109,7 +109,8 @@ impl<'a> Supervisor<'a> {
         }
         Ok(Supervisor {
             plan,
-            job: Job::new(plan.ranks, plan.restarts, &space, plan.survives),
+            job: Job::new(plan.ranks, plan.restarts, &space, plan.survives)
+                .with_nodes_of(plan.ranks_per_node),
             rebuilding: Rebuilding::new(plan.ranks, plan.restarts),
             processes: Vec::new(),
             signals,

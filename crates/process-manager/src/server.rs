@@ -104,9 +104,18 @@ impl Server {
     /// The same where up to `spares` processes may come into the place of others. Here they have numbers behind those of the
     /// ranks, in the order in which they are started, and they come to no barrier.
     pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
-        let store = BTreeMap::from([("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{ranks}))"))]);
+        let store = BTreeMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{ranks}))"))]);
         let clients = (0..ranks + spares).map(|_| Client::new()).collect();
         Server { space: space.to_owned(), ranks: clients, store, waiting: 0, finalized: 0, members: ranks }
+    }
+
+    /// From now on it says that so many ranks each, in their order, are on a node of their own; before it is asked, so that all hear
+    /// the same.
+    #[must_use]
+    pub fn with_nodes_of(mut self, ranks: u32) -> Server {
+        let nodes = self.members.div_ceil(ranks);
+        self.store.insert(MAPPING.to_owned(), format!("(vector,(0,{nodes},{ranks}))"));
+        self
     }
 
     /// Takes bytes that `rank` sent, cut anywhere, and appends what is to be done to `actions`.
@@ -350,6 +359,9 @@ fn unreadable(rank: u32, line: &[u8]) -> Fault {
 fn fault(rank: u32, what: String) -> Fault {
     Fault { rank, what }
 }
+
+/// Under this name stands who is on which node.
+const MAPPING: &str = "PMI_process_mapping";
 
 /// Longer than any command a client sends: key and value at their limits, and the names around them.
 const LINE_BYTES_MAX: usize = 8192;

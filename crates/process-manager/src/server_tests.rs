@@ -54,6 +54,22 @@ fn the_start_of_a_client() {
 }
 
 #[test]
+fn parts_of_a_node_are_told_as_nodes() {
+    for (ranks, of_each, map) in
+        [(4, 2, "(vector,(0,2,2))"), (5, 3, "(vector,(0,2,3))"), (3, 3, "(vector,(0,1,3))")]
+    {
+        let mut server = Server::new(ranks, "kvs").with_nodes_of(of_each);
+        tell(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=1");
+        let told = tell(&mut server, 0, "cmd=get kvsname=kvs key=PMI_process_mapping");
+        assert_eq!(told, format!("cmd=get_result rc=0 value={map}\n"));
+        let map = crate::NodeMap::parse(map, ranks).unwrap();
+        let nodes: Vec<_> = (0..ranks).map(|rank| map.node(rank)).collect();
+        let right: Vec<_> = (0..ranks).map(|rank| Some(rank / of_each)).collect();
+        assert_eq!(nodes, right);
+    }
+}
+
+#[test]
 fn who_comes_into_the_place_of_another_comes_to_no_barrier() {
     let mut server = Server::with_spares(2, 1, "space");
     for rank in 0..3 {

@@ -21,6 +21,8 @@ pub struct Config {
     pub fabrics: Vec<FabricName>,
     /// The descriptor of the job's shared memory, inherited from the launcher.
     pub segment: Option<i32>,
+    /// The part of the node whose processes alone share memory with this one, where the launcher has dealt them out to several.
+    pub node: Option<String>,
     /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
     pub ledger: Option<i32>,
     /// The descriptor of the pulses of the job's processes, from the same launcher.
@@ -227,6 +229,10 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_FABRIC",
         meaning: "fabrics that may be used, a comma list of shm, tcp, libfabric:PROVIDER; default: shm, tcp, and libfabric between hosts that have a card for it",
     },
+    Variable {
+        name: "WEFT_NODE",
+        meaning: "set by weftrun --nodes: the part of the node that a rank shares memory within",
+    },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
         name: "WEFT_FT_MODE",
@@ -356,6 +362,7 @@ impl Config {
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
         }
+        config.node = read("WEFT_NODE");
         config.read_failures(&read)?;
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
@@ -510,6 +517,7 @@ impl Default for Config {
         Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
+            node: None,
             ledger: None,
             pulses: None,
             ft_mode: FtMode::None,

@@ -196,7 +196,9 @@ impl Fabrics {
             cpus,
             offer: offer.as_ref().map(|(_, card)| card.clone()).unwrap_or_default(),
         };
-        let mut meeting = Meeting::begin(&exchange.job(), place.ranks, claim)?;
+        // Who is on another part of this node is as far away as another node.
+        let part = config.node.as_ref().map_or_else(String::new, |node| format!(" {node}"));
+        let mut meeting = Meeting::begin(&(exchange.job() + &part), place.ranks, claim)?;
         let mut card = Card::of_this_process();
         if place.here == FIRST {
             card.token = Some(random_token()?);
@@ -214,7 +216,7 @@ impl Fabrics {
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
         let neighbours = meeting.end(place.ranks, &token)?;
         self.all_share = neighbours.processes.iter().all(|(_, shares)| *shares);
-        let node = match place.peers == place.ranks {
+        let node = match place.peers == place.ranks || config.node.is_some() {
             true => Group::of(neighbours.processes.iter().map(|(process, _)| Peer(*process))),
             // Who comes into the place of another is started on this node, too.
             false => Group::world(place.peers),
