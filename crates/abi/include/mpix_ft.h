@@ -113,7 +113,8 @@ int MPIX_Comm_coll_count(MPI_Comm comm, MPI_Count *count);
 /* How often there was another process in the place of this one before it: 0 for who was there from the beginning. Local. */
 int MPIX_Process_incarnation(int *incarnation);
 
-/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Local. */
+/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Of an
+ * inter-communicator these are of both groups, and `rank` is one of the other group. Local. */
 int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);
 int MPIX_Comm_live_group(MPI_Comm comm, MPI_Group *live);
 int MPIX_Comm_is_blank(MPI_Comm comm, int rank, int *flag);

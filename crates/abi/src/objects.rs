@@ -86,6 +86,10 @@ impl CommObject {
     /// on this one goes over to it.
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
         comm.rename(&self.comm.name());
+        if comm.ft_modes() != self.comm.ft_modes() {
+            // It was told so while it was being made.
+            comm.take_ft_modes(self.comm.ft_modes());
+        }
         let (errhandler, handler) = self.errhandler();
         let ftmpi = self.ftmpi.clone();
         let object =

@@ -280,7 +280,7 @@ pub unsafe extern "C" fn MPIX_Comm_is_blank(comm: MPI_Comm, rank: c_int, flag: *
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(flag, "flag")? };
-        let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.size());
+        let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.partners());
         let Some(rank) = known else {
             let what = format!("{}: rank {rank} does not exist", object.comm.place());
             return Err(Error::new(Class::Rank, what));

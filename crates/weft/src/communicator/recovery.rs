@@ -18,7 +18,7 @@ use super::rebuild::World;
 use super::repairs::{Numbers, Verdict};
 use super::succession::Succession;
 use super::topologies::Arranged;
-use super::{Called, Communicator, Kept, Label, Parts, Reduce};
+use super::{Called, Communicator, Kept, Label, Reduce};
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -168,7 +168,7 @@ pub(super) struct Found {
 pub(super) struct Recovered {
     /// Those who live.
     pub living: Communicator,
-    /// Their ranks in the communicator that has recovered, in ascending order.
+    /// Their ranks in the communicator that has recovered, in ascending order; where there are two groups, those of the other one.
     pub ranks: Vec<Rank>,
     generation: u32,
     past: Past,
@@ -273,8 +273,8 @@ impl Communicator {
         standing.unwrap_or_else(|| Arc::clone(&self.inner.standing))
     }
 
-    /// The same for one that is just made.
-    pub(super) fn take_ft_modes(&self, modes: FtModes) {
+    /// The same for one that is just made, or being made, in which nothing is under way.
+    pub fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
         self.inner.standing.set_strict(modes.is_strict());
         if modes.collectives == CollectiveMode::Atomic {
@@ -286,14 +286,17 @@ impl Communicator {
     /// The members of one that is made from this one keep their blank places.
     pub(super) fn hand_down(&self, child: &Communicator, lease: Option<Arc<Lease>>, seed: u64) -> Result<()> {
         child.take_ft_modes(self.ft_modes());
-        let (Some(recovered), Some(lease)) = (self.recovered(), lease) else { return Ok(()) };
-        let living = child.group() & recovered.living.group();
-        if living.size() != child.size() {
-            let past =
-                Past { mode: FtMode::Blank, failed: child.group() - &living, restarted: 0, completed: None };
-            child.keep_places(&living, Kept::Shared(lease), seed, past)?;
+        lease.map_or(Ok(()), |lease| child.keep_blank(self.live(), lease, seed))
+    }
+
+    /// In one that is just made the places of those who do not live are blank.
+    pub(super) fn keep_blank(&self, living: &Group, lease: Arc<Lease>, identity: u64) -> Result<()> {
+        let failed = self.everybody() - living;
+        if failed.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let past = Past { mode: FtMode::Blank, failed, restarted: 0, completed: None };
+        self.keep_places(living, Kept::Shared(lease), identity, past).map(drop)
     }
 
     /// What it has become by the last recovery; none before there was one that has kept places.
@@ -331,16 +334,16 @@ impl Communicator {
         self.recovered().map_or(self, |recovered| &recovered.living)
     }
 
-    /// The members whose places are not blank.
+    /// The members whose places are not blank; of both groups, where there are two.
     #[must_use]
     pub fn live(&self) -> &Group {
-        self.among_living().group()
+        self.meeting().group()
     }
 
-    /// The members whose places are blank.
+    /// The members whose places are blank; of both groups, where there are two.
     #[must_use]
     pub fn blank(&self) -> Group {
-        self.group() - self.live()
+        self.everybody() - self.live()
     }
 
     /// Whether any place is blank.
@@ -350,12 +353,13 @@ impl Communicator {
         self.recovered().is_some()
     }
 
-    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss.
+    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss. Where there are two groups, ranks
+    /// are those of the other one.
     #[inline]
     #[must_use]
     pub fn is_blank(&self, rank: Rank) -> bool {
         match self.recovered() {
-            Some(recovered) => rank.0 < self.size() && recovered.ranks.binary_search(&rank).is_err(),
+            Some(recovered) => rank.0 < self.partners() && recovered.ranks.binary_search(&rank).is_err(),
             None => false,
         }
     }
@@ -380,18 +384,18 @@ impl Communicator {
         }
     }
 
-    /// Sees to it that a rank can be the root of an operation.
+    /// Sees to it that a rank can be the root of an operation; of the other group, where there are two.
     ///
     /// # Errors
     /// [`Class::Root`] where there is no such rank, or its place is blank.
     #[inline]
     pub fn check_root(&self, root: Rank) -> Result<()> {
-        if root.0 < self.size() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
+        if root.0 < self.partners() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
     }
 
     #[cold]
     fn no_root(&self, root: Rank) -> Error {
-        let (place, Rank(root), size) = (self.place(), root, self.size());
+        let (place, Rank(root), size) = (self.place(), root, self.partners());
         if root < size {
             let what = format!("{place}: the root is {root}, which is blank: its process has failed");
             return Error::new(Class::Root, what).remedy("MPIX_Comm_is_blank tells which ranks are");
@@ -410,8 +414,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all alike, and nothing has
-    /// changed. [`Class::Communicator`] for an inter-communicator; and for any but the world where the mode is
-    /// [`FtMode::Rebuild`].
+    /// changed. [`Class::Communicator`] for any but the world where the mode is [`FtMode::Rebuild`].
     pub fn recover(&self) -> Result<Recovery> {
         self.recover_with(RecoverFlags::default())
     }
@@ -430,7 +433,7 @@ impl Communicator {
     /// The same of the world, and of all communicators that its processes have made: without another word among them, those who
     /// have failed become blank there. With [`MessageMode::Reset`] all of them begin anew, whether they have lost members or not, and
     /// whoever waits in one of them when somebody comes here to recover from something gets [`Class::Revoked`] and can
-    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is. Inter-communicators are left out.
+    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is.
     /// Where the world shrinks, which it can in place only, all shrink alike.
     ///
     /// # Errors
@@ -446,9 +449,6 @@ impl Communicator {
     /// # Errors
     /// As these.
     pub fn recover_with(&self, flags: RecoverFlags) -> Result<Recovery> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("MPIX_Comm_recover"));
-        }
         let latest = self.latest();
         if !latest.is_same(self) {
             return latest.recover_with(flags);
@@ -555,7 +555,7 @@ impl Communicator {
     /// counts as all that it takes. It is the same number at all members where the same operations have succeeded.
     #[must_use]
     pub fn completed(&self) -> u64 {
-        self.among_living().inner.completed.so_far()
+        self.meeting().inner.completed.so_far()
     }
 
     /// The last step of a recovery, in which nobody has to ask anybody.
@@ -572,8 +572,8 @@ impl Communicator {
             FtMode::Shrink if in_place => self.shrink_in_place(current, lease, seed, past),
             FtMode::Shrink => {
                 let label = self.label_of_child("survivors of ");
-                let group = current.group() - &failed;
-                let child = current.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())?;
+                let child = current.survivors(&failed, lease, seed, label);
+                let child = child.ok_or_else(|| self.lost_itself())?;
                 child.take_ft_modes(modes);
                 let generation = self.generation() + u32::from(!failed.is_empty());
                 Ok(Recovery { generation, ..child.recovery(past) })
@@ -581,7 +581,7 @@ impl Communicator {
             FtMode::Abort => self.process().abort(1),
             _ => {
                 let keeps = keeps && modes.messages == MessageMode::Continue;
-                let living = current.group() - &failed;
+                let living = current.everybody() - &failed;
                 let before = self.keep_places(&living, Kept::Own(lease), seed, past.clone())?;
                 crash::point();
                 self.change_context(&before, keeps);
@@ -598,24 +598,18 @@ impl Communicator {
         identity: u64,
         past: Past,
     ) -> Result<Arc<Standing>> {
-        let lives = |rank: &Rank| self.group().peer(*rank).is_some_and(|peer| living.contains(peer));
-        let ranks: Vec<Rank> = (0..self.size()).map(Rank).filter(lives).collect();
+        let lives = |rank: &Rank| self.inner.group.peer(*rank).is_some_and(|peer| living.contains(peer));
+        let ranks: Vec<Rank> = (0..self.partners()).map(Rank).filter(lives).collect();
         let topology = self.inner.topology.as_ref().map(|arranged| Arc::new(arranged.masked(&ranks)));
-        let parts = Parts {
-            process: Arc::clone(self.process()),
-            group: living.clone(),
-            inter: None,
-            lease,
-            identity,
-            label: Label::own(&self.label()),
-            topology,
-        };
-        let living = Communicator::assemble(parts).ok_or_else(|| self.lost_itself())?;
+        let living = self.of_members(living, lease, identity, Label::own(&self.label()), topology);
+        let living = living.ok_or_else(|| self.lost_itself())?;
         living.take_ft_modes(self.ft_modes());
-        // What goes wrong among those is told in the numbers that the program knows.
-        let _ = living.inner.names.set(ranks.clone().into());
+        if !self.is_inter() {
+            // What goes wrong among those is told in the numbers that the program knows.
+            let _ = living.inner.names.set(ranks.clone().into());
+        }
         let before = Arc::clone(&self.among_living().inner.standing);
-        self.among_living().put_away();
+        self.meeting().put_away();
         let generation = self.generation() + 1;
         let recovered = Box::new(Recovered { living, ranks, generation, past, next: OnceLock::new() });
         let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);

@@ -132,7 +132,7 @@ impl Repair {
 
     fn carry_out(&self, lease: Lease, verdict: &Verdict<'_>) -> Result<()> {
         let current = self.of.among_living();
-        let failed = current.group() - verdict.living;
+        let failed = current.everybody() - verdict.living;
         let comm = match verdict.modes.comm {
             FtMode::Shrink => FtMode::Shrink,
             // A new process has no part in anything but the world.

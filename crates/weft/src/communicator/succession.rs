@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use fabric::crash;
 
 use super::recovery::{Past, Recovery};
-use super::{Communicator, Kept, Parts};
+use super::{Communicator, Kept};
 use crate::contexts::{Lease, mix};
 use crate::error::Result;
 
@@ -70,18 +70,11 @@ impl Communicator {
         past: Past,
     ) -> Result<Recovery> {
         let process = self.process();
-        let group = current.group() - &past.failed;
+        let living = current.everybody() - &past.failed;
         // Of a grid that has lost a cell there is none left.
-        let topology = self.inner.topology.clone().filter(|_| group.size() == self.size());
-        let new = Communicator::assemble(Parts {
-            process: Arc::clone(process),
-            group,
-            inter: None,
-            lease: Kept::Shared(Arc::new(lease)),
-            identity: mix(seed),
-            label: self.inner.label.clone(),
-            topology,
-        });
+        let topology = self.inner.topology.clone().filter(|_| living.size() == self.size());
+        let lease = Kept::Shared(Arc::new(lease));
+        let new = self.of_members(&living, lease, mix(seed), self.inner.label.clone(), topology);
         let new = new.ok_or_else(|| self.lost_itself())?;
         new.rename(&self.name());
         new.attributes().take_over(self.attributes());
@@ -100,7 +93,7 @@ impl Communicator {
         for before in [self, current] {
             before.inner.standing.close();
             // It stays, since other threads may be within it.
-            before.put_away();
+            before.meeting().put_away();
         }
         if self.is_world() {
             new.shrink_world(self)?;
