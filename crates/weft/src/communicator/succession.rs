@@ -13,7 +13,7 @@ use crate::error::Result;
 /// In whose place a communicator is, and which one is in its own.
 #[derive(Default)]
 pub(super) struct Succession {
-    birth: OnceLock<Birth>,
+    birth: OnceLock<Box<Birth>>,
     /// Nothing for the world, which is found otherwise.
     successor: OnceLock<Communicator>,
 }
@@ -48,7 +48,7 @@ impl Communicator {
     /// It is in the place of another one.
     pub(super) fn be_born(&self, generation: u32, past: Past) {
         // Who makes it says so, once.
-        let _ = self.inner.recoveries.succession.birth.set(Birth { generation, past });
+        let _ = self.inner.recoveries.succession.birth.set(Box::new(Birth { generation, past }));
     }
 
     /// How often it had recovered when it was made.
