@@ -2,7 +2,7 @@
 // launch: --ft
 // says: the others go on
 // not libfabric: what a provider tells of a dead process differs from one to the next
-// Processes that are killed, and what that ends at the others (rules G1, G3, G6, G7, G8, D1, D4 of failures).
+// Processes that are killed, and what that ends at the others (rules G1 to G4, G6 to G8, D1, D4 of failures).
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -189,6 +189,40 @@ static void d4_collective_operations_fail(void) {
     CLASS(MPI_Comm_dup(MPI_COMM_WORLD, &copy), MPIX_ERR_PROC_FAILED);
 }
 
+/* What fails is one operation, and its class says why; what ended well before stays so, and what needs nobody who is dead goes on. */
+static void g2_an_error_is_of_the_operation(void) {
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    int value = -1, next = (check_rank + 1) % victim, before = (check_rank + victim - 1) % victim;
+    section("g2: an error is of the operation");
+    OK(MPI_Irecv(&value, 1, MPI_INT, before, TAG, MPI_COMM_WORLD, &requests[0]));
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Isend(&check_rank, 1, MPI_INT, next, TAG, MPI_COMM_WORLD, &requests[2]));
+    CLASS(MPI_Waitall(3, requests, statuses), MPI_ERR_IN_STATUS);
+    SAME(statuses[0].MPI_ERROR, MPI_SUCCESS);
+    CLASS(statuses[1].MPI_ERROR, MPIX_ERR_PROC_FAILED);
+    SAME(statuses[2].MPI_ERROR, MPI_SUCCESS);
+    SAME(value, before);
+}
+
+static void g4_classes(void) {
+    const int classes[] = {MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
+    char text[MPI_MAX_ERROR_STRING];
+    int class, added, length;
+    section("g4: the classes of failures");
+    OK(MPI_Add_error_class(&added));
+    for (int at = 0; at < 3; at++) {
+        OK(MPI_Error_class(classes[at], &class));
+        SAME(class, classes[at]);
+        /* Beyond the classes of the standard, and none that a program adds. */
+        CHECK(class > MPI_ERR_ABI);
+        CHECK(class != added);
+        OK(MPI_Error_string(class, text, &length));
+        CHECK(length > 0);
+    }
+    CLASS(MPI_Bcast(long_message, 1, MPI_CHAR, 0, MPI_COMM_WORLD), MPIX_ERR_PROC_FAILED);
+}
+
 /* The first to fail is noticed by those who wait for it in a collective operation, of which it has seen nothing. */
 static void d1_who_waits_for_the_dead_ends(void) {
     int code;
@@ -224,6 +258,8 @@ int main(int argc, char **argv) {
     g1_receives_from_anybody();
     g3_others_notice_nothing();
     d4_collective_operations_fail();
+    g2_an_error_is_of_the_operation();
+    g4_classes();
     section("g8: the end");
     OK(MPI_Barrier(survivors));
     OK(MPI_Comm_free(&survivors));

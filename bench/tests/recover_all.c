@@ -191,7 +191,7 @@ static void left_out(void) {
 
 static void refused(void) {
     section("R5: what cannot be");
-    CLASS(MPIX_Comm_recover(MPI_COMM_WORLD, 2, NULL, NULL), MPI_ERR_ARG);
+    CLASS(MPIX_Comm_recover(MPI_COMM_WORLD, 4, NULL, NULL), MPI_ERR_ARG);
     CLASS(MPIX_Comm_recover(made[COPY], MPIX_RECOVER_ALL, NULL, NULL), MPI_ERR_COMM);
     CLASS(MPIX_Comm_recover(MPI_COMM_WORLD, check_rank == 1 ? MPIX_RECOVER_ALL : 0, NULL, NULL), MPI_ERR_ARG);
     OK(MPIX_Comm_set_ft_mode(MPI_COMM_WORLD, MPIX_FT_MODE_SHRINK, 0, 0, 0));

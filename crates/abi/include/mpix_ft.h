@@ -37,8 +37,9 @@
 /* A blank rank is for messages as MPI_PROC_NULL; or an error, MPI_ERR_RANK. */
 #define MPIX_FT_P2P_PROC_NULL 0
 #define MPIX_FT_P2P_ERROR 1
-/* A recovery of MPI_COMM_WORLD is one of all communicators that were made, too. */
+/* A recovery of MPI_COMM_WORLD is one of all communicators that were made, too. What shrinks keeps its handle. */
 #define MPIX_RECOVER_ALL 1
+#define MPIX_RECOVER_IN_PLACE 2
 
 /* What a recovery has come to: how often the communicator has recovered; by what mode; who was taken out or became blank now,
  * or (REBUILD) is new in a place of theirs, a group that is to be freed; how many are new; and how many collective operations the
@@ -93,9 +94,13 @@ int MPIX_Comm_get_ft_mode(MPI_Comm comm, int *comm_mode, int *msg_mode, int *col
  * be NULL. Processes that are started again take part within MPI_Init, and have no other communicators than MPI_COMM_WORLD
  * and MPI_COMM_SELF. Where none can be started (no launcher that does so, or too often) the mode is BLANK, at all alike.
  * Where nothing has happened, nothing changes. Collective over those who live.
- * flags is 0, or of MPI_COMM_WORLD in mode BLANK or REBUILD MPIX_RECOVER_ALL: then whoever has failed is blank afterwards in all
- * communicators that were made. With RESET all of them begin anew, and who waits in one when another has come here to recover
- * from something gets MPIX_ERR_REVOKED; so handlers that all call this wait for each other in nothing else. */
+ * flags is 0, or has these, the same at all members:
+ * MPIX_RECOVER_IN_PLACE: what shrinks has the handle of the one before, and newcomm may be NULL: ask for rank and size again. Only with
+ *   MPIX_FT_MSG_RESET. Attributes, name and error handler stay; a topology where nobody was lost.
+ * MPIX_RECOVER_ALL, of MPI_COMM_WORLD: whoever has failed is blank afterwards in all communicators that were made; where the
+ *   world shrinks (with MPIX_RECOVER_IN_PLACE only) all of them shrink. With RESET all of them begin anew, and who waits in one when
+ *   another has come here to recover from something gets MPIX_ERR_REVOKED; so handlers that all call this wait for each other
+ *   in nothing else. */
 int MPIX_Comm_recover(MPI_Comm comm, int flags, MPI_Comm *newcomm, MPIX_Recover_info *info);
 
 /* What the last recovery of comm has come to, where there was one (flag): also for who was started again by it. Local. */
@@ -108,7 +113,8 @@ int MPIX_Comm_coll_count(MPI_Comm comm, MPI_Count *count);
 /* How often there was another process in the place of this one before it: 0 for who was there from the beginning. Local. */
 int MPIX_Process_incarnation(int *incarnation);
 
-/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Local. */
+/* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Of an
+ * inter-communicator these are of both groups, and `rank` is one of the other group. Local. */
 int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);
 int MPIX_Comm_live_group(MPI_Comm comm, MPI_Group *live);
 int MPIX_Comm_is_blank(MPI_Comm comm, int rank, int *flag);

@@ -186,7 +186,7 @@ pub unsafe extern "C" fn MPIX_Comm_ishrink(
         let object = check(runtime, comm, newcomm)?;
         // SAFETY: the program's promise is handed on.
         let (place, request) = unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
-        let duplicating = object.comm.start_shrink()?;
+        let duplicating = object.comm.start_shrink();
         // The handle is there at once; what it stands for comes when the request ends.
         let made = runtime.adopt_comm(object.comm.placeholder(), &object)?;
         let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made };

@@ -2,8 +2,8 @@
 //! (decision 0035). Nothing of it is in the way of those who do not.
 
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use weft::{Communicator, MessageMode};
 
@@ -74,10 +74,11 @@ pub unsafe extern "C" fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_C
     unsafe { mpi_comm_dup(comm, newcomm) }
 }
 
-/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it.
-#[derive(Default)]
+/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into its place has the
+/// same.
+#[derive(Clone, Default)]
 pub(crate) struct Facts {
-    numbers: OnceLock<Box<[AtomicI32; KEYS as usize]>>,
+    numbers: OnceLock<Arc<[AtomicI32; KEYS as usize]>>,
 }
 
 impl Facts {
@@ -92,7 +93,7 @@ impl Facts {
             FTMPI_COLL_MODE => collectives_number(modes.collectives),
             _ => comm.among_living().failed().size() as c_int,
         };
-        let place = &self.numbers.get_or_init(Box::default)[at as usize];
+        let place = &self.numbers.get_or_init(Arc::default)[at as usize];
         place.store(number, Ordering::Relaxed);
         Some(place.as_ptr())
     }

@@ -82,12 +82,18 @@ impl CommObject {
         CommObject { session, ..self }
     }
 
-    /// The object for a communicator that this one has stood for while it was being made; what hangs on this one goes
-    /// over to it.
+    /// The object for a communicator that this one has stood for while it was being made, or that has come into its place; what hangs
+    /// on this one goes over to it.
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
         comm.rename(&self.comm.name());
+        if comm.ft_modes() != self.comm.ft_modes() {
+            // It was told so while it was being made.
+            comm.take_ft_modes(self.comm.ft_modes());
+        }
         let (errhandler, handler) = self.errhandler();
-        let object = CommObject::new(comm, errhandler, handler).of_session(self.session);
+        let ftmpi = self.ftmpi.clone();
+        let object =
+            CommObject { ftmpi, ..CommObject::new(comm, errhandler, handler).of_session(self.session) };
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         *lock(&object.buffer) = lock(&self.buffer).take();

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use weft::{
-    BlankPartner, Class, CollectiveMode, Communicator, Error, FtMode, FtModes, MessageMode, Rank, Recovery,
-    Result,
+    BlankPartner, Class, CollectiveMode, Communicator, Error, FtMode, FtModes, MessageMode, Rank,
+    RecoverFlags, Recovery, Result,
 };
 
 use crate::bodies::communicators::hand_out_if;
@@ -27,6 +27,7 @@ const MPIX_FT_COLL_ATOMIC: c_int = 1;
 const MPIX_FT_P2P_PROC_NULL: c_int = 0;
 const MPIX_FT_P2P_ERROR: c_int = 1;
 const MPIX_RECOVER_ALL: c_int = 1;
+const MPIX_RECOVER_IN_PLACE: c_int = 2;
 
 /// What a recovery has come to, as `mpix_ft.h` lays it out.
 #[repr(C)]
@@ -170,28 +171,27 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
 ) -> c_int {
     call("MPIX_Comm_recover", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        if flags & !MPIX_RECOVER_ALL != 0 {
+        if flags & !(MPIX_RECOVER_ALL | MPIX_RECOVER_IN_PLACE) != 0 {
             let what = format!("{}: there are no flags {flags:#x} of a recovery", object.comm.place());
-            return Err(Error::new(Class::Argument, what).remedy("give 0 or MPIX_RECOVER_ALL"));
+            let remedy = "give 0, or MPIX_RECOVER_ALL, MPIX_RECOVER_IN_PLACE or both";
+            return Err(Error::new(Class::Argument, what).remedy(remedy));
         }
-        let is_of_all = flags == MPIX_RECOVER_ALL;
-        if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink && !is_of_all {
+        if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink && flags == 0 {
             return Err(crate::bodies::world::null("newcomm"));
         }
-        let recovery = if is_of_all { object.comm.recover_all()? } else { object.comm.recover()? };
+        let (all, in_place) = (flags & MPIX_RECOVER_ALL != 0, flags & MPIX_RECOVER_IN_PLACE != 0);
+        let recovered = object.comm.recover_with(RecoverFlags { all, in_place });
+        // What has come into the place of another one has its handle, whatever else went wrong.
+        runtime.renew_comms();
+        let recovery = recovered?;
         let comm_now = recovery.communicator.clone();
-        let (is_rebuilt, is_same) = (recovery.mode == FtMode::Rebuild, comm_now.is_same(&object.comm));
-        if is_rebuilt && !is_same {
-            // Only the world is rebuilt, and it keeps its handle.
-            runtime.replace_world(object.completed(comm_now.clone()));
-        }
-        if is_rebuilt || is_same {
+        if comm_now.is_same(&object.comm.latest()) {
             if !newcomm.is_null() {
                 // SAFETY: the program's promise.
                 unsafe { newcomm.write(comm) };
             }
         } else {
-            // SAFETY: not null for a mode that makes a new one, and the program promised that it is writable.
+            // SAFETY: not null where a new one is handed out, and the program promised that it is writable.
             unsafe { hand_out_if(runtime, Some(comm_now), &object, comm, newcomm)? };
         }
         if !info.is_null() {
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn MPIX_Comm_is_blank(comm: MPI_Comm, rank: c_int, flag: *
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(flag, "flag")? };
-        let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.size());
+        let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.partners());
         let Some(rank) = known else {
             let what = format!("{}: rank {rank} does not exist", object.comm.place());
             return Err(Error::new(Class::Rank, what));

@@ -340,9 +340,28 @@ impl Runtime {
         &self.world_object().comm
     }
 
-    /// The world was rebuilt: from now on this is what its handle stands for. The one before stays where it is, since other
-    /// threads may be in it.
-    pub(crate) fn replace_world(&self, world: CommObject) {
+    /// From now on handles stand for what recoveries have put into the places of their communicators.
+    pub(crate) fn renew_comms(&'static self) {
+        let world = self.world_object();
+        let latest = world.comm.latest();
+        if !latest.is_same(&world.comm) {
+            self.replace_world(world.completed(latest));
+        }
+        let renewed: Vec<_> = {
+            let objects = self.objects();
+            let with_latest = |(value, object): (usize, &Arc<CommObject>)| {
+                let latest = object.comm.latest();
+                (!latest.is_same(&object.comm)).then(|| (MPI_Comm::from_value(value), latest))
+            };
+            objects.comms.entries().filter_map(with_latest).collect()
+        };
+        for (handle, latest) in renewed {
+            crate::bodies::communicators::renew(self, handle, latest);
+        }
+    }
+
+    /// The world before stays where it is, since other threads may be in it.
+    fn replace_world(&self, world: CommObject) {
         let world = Box::into_raw(Box::new(world));
         self.world.store(world, Ordering::Release);
         if is_world_open() {
@@ -425,7 +444,7 @@ impl Runtime {
         let objects = self.objects();
         let living = objects.comms.entries().map(|(value, object)| (MPI_Comm::from_value(value), object));
         let lingering = objects.lingering.iter().map(|(handle, object)| (*handle, object));
-        match living.chain(lingering).find(|(_, object)| object.comm.context() == context) {
+        match living.chain(lingering).find(|(_, object)| object.comm.has_gone_by(context)) {
             Some((handle, object)) => (handle, Held::Shared(Arc::clone(object))),
             None => (MPI_COMM_WORLD, Held::Fixed(self.world_object())),
         }

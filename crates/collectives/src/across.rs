@@ -57,6 +57,18 @@ pub enum Crossing {
 }
 
 impl Crossing {
+    /// The rank of the other group that it begins or ends at.
+    #[must_use]
+    pub fn remote_root(&self) -> Option<Rank> {
+        match *self {
+            Crossing::Bcast { root: Root::Remote(rank), .. }
+            | Crossing::Gather(Root::Remote(rank))
+            | Crossing::Scatter(Root::Remote(rank))
+            | Crossing::Reduce { root: Root::Remote(rank), .. } => Some(rank),
+            _ => None,
+        }
+    }
+
     /// The rank's part in it, whose input and output have these blocks: one for each rank of the other group where it
     /// has one for each, else one or none.
     #[must_use]
@@ -87,6 +99,18 @@ pub struct Across {
     pub remote_first: u32,
     /// How many ranks the other group has.
     pub remote_size: u32,
+    /// Who lives, where some of the ranks are blank: then the numbers above are those of the living, and `shape` is among them;
+    /// `remote_size`, roots and blocks are of all.
+    pub living: Option<LivingAcross>,
+}
+
+/// Who lives in two groups of which some ranks are blank; ascending.
+#[derive(Clone, Debug)]
+pub struct LivingAcross {
+    /// In the own group.
+    pub local: Vec<Rank>,
+    /// In the other one; at least one.
+    pub remote: Vec<Rank>,
 }
 
 /// Who gives, or gets, in an operation with a root.
@@ -101,14 +125,31 @@ pub enum Root {
 }
 
 impl Across {
+    /// # Panics
+    /// Where the rank is blank: who asks for an operation has seen to it that its root lives.
     fn remote(&self, rank: Rank) -> Rank {
-        Rank(self.remote_first + rank.0)
+        let number =
+            self.living.as_ref().map_or(rank, |living| crate::masked::number_of(rank, &living.remote));
+        Rank(self.remote_first + number.0)
     }
 
-    /// All ranks of the other group, beginning with another one at each rank.
+    /// The number of the rank of the other group that its operations go by.
+    fn remote_leader(&self) -> Rank {
+        Rank(self.remote_first)
+    }
+
+    /// How many ranks of the other group live.
+    fn remote_count(&self) -> u32 {
+        self.living.as_ref().map_or(self.remote_size, |living| living.remote.len() as u32)
+    }
+
+    /// All ranks of the other group that live, beginning with another one at each rank.
     fn remotes(&self) -> impl Iterator<Item = Rank> {
-        let (here, size) = (self.shape.rank().0, self.remote_size);
-        (0..size).map(move |step| Rank((here + step) % size))
+        let (here, count) = (self.shape.rank().0, self.remote_count());
+        (0..count).map(move |step| {
+            let at = (here + step) % count;
+            self.living.as_ref().map_or(Rank(at), |living| living.remote[at as usize])
+        })
     }
 
     fn is_leader(&self) -> bool {
@@ -116,14 +157,15 @@ impl Across {
     }
 
     fn barrier(&self) -> Schedule {
-        let Across { ref shape, local_first, remote_size, .. } = *self;
-        barrier(&Shape::new(Rank(local_first + shape.rank().0), shape.size() + remote_size).on(shape.cores()))
+        let Across { ref shape, local_first, .. } = *self;
+        let all = shape.size() + self.remote_count();
+        barrier(&Shape::new(Rank(local_first + shape.rank().0), all).on(shape.cores()))
     }
 
     fn bcast(&self, root: Root, bytes: usize) -> Schedule {
         let mut schedule = Schedule::new("bcast to the other group's first rank, and on among them");
         match root {
-            Root::Here => schedule.send(self.remote(Rank(0)), Span::output(bytes)),
+            Root::Here => schedule.send(self.remote_leader(), Span::output(bytes)),
             Root::Elsewhere => {}
             Root::Remote(root) => {
                 if self.is_leader() {
@@ -174,7 +216,7 @@ impl Across {
         let mut schedule = Schedule::new("reduce to the first rank, and to the other group's root");
         match root {
             Root::Here => {
-                schedule.receive(self.remote(Rank(0)), Span::output(count * operator.element_bytes));
+                schedule.receive(self.remote_leader(), Span::output(count * operator.element_bytes));
             }
             Root::Elsewhere => {}
             Root::Remote(root) => {
@@ -192,8 +234,8 @@ impl Across {
         let bytes = count * operator.element_bytes;
         let sum = self.reduce_here(&mut schedule, count, operator);
         if self.is_leader() {
-            schedule.receive(self.remote(Rank(0)), Span::output(bytes));
-            schedule.send(self.remote(Rank(0)), sum);
+            schedule.receive(self.remote_leader(), Span::output(bytes));
+            schedule.send(self.remote_leader(), sum);
         }
         schedule.append(bcast(&self.shape, Rank(0), bytes).shifted(self.local_first));
         schedule
@@ -206,10 +248,14 @@ impl Across {
         let sum = self.reduce_here(&mut schedule, total, operator);
         let theirs = schedule.scratch(if self.is_leader() { sum.bytes } else { 0 });
         if self.is_leader() {
-            schedule.receive(self.remote(Rank(0)), theirs);
-            schedule.send(self.remote(Rank(0)), sum);
+            schedule.receive(self.remote_leader(), theirs);
+            schedule.send(self.remote_leader(), sum);
         }
-        let blocks = crate::blocks::packed(counts.iter().map(|count| count * operator.element_bytes));
+        let mut blocks = crate::blocks::packed(counts.iter().map(|count| count * operator.element_bytes));
+        if let Some(living) = &self.living {
+            // Nobody gets the part of a blank rank, which has its room in the result all the same.
+            blocks = living.local.iter().map(|rank| blocks[rank.0 as usize]).collect();
+        }
         let mine = blocks[self.shape.rank().0 as usize].bytes;
         let among = scatterv(&self.shape, Rank(0), if self.is_leader() { &blocks } else { &[] }, mine, false);
         schedule.append_redirected(among.shifted(self.local_first), Buffer::Input, theirs);

@@ -62,7 +62,7 @@ mod simulation;
 mod tree;
 mod uneven;
 
-pub use across::{Across, Crossing, Root};
+pub use across::{Across, Crossing, LivingAcross, Root};
 pub use allgather::{Allgather, allgather, allgatherv};
 pub use allreduce::{Allreduce, allreduce};
 pub use alltoall::{Alltoall, alltoall, alltoallv};

@@ -48,7 +48,7 @@ pub struct Packed {
 ///
 /// # Panics
 /// Where it does not: who asks for an operation has seen to it that its root lives.
-fn number_of(rank: Rank, living: &[Rank]) -> Rank {
+pub(crate) fn number_of(rank: Rank, living: &[Rank]) -> Rank {
     let at = living.binary_search(&rank).expect("the root was seen to live");
     Rank(at as u32)
 }

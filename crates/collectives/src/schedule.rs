@@ -130,6 +130,12 @@ impl Span {
 }
 
 impl Schedule {
+    /// One in which this rank has no part.
+    #[must_use]
+    pub fn idle() -> Schedule {
+        Schedule::new("nothing")
+    }
+
     pub(crate) fn new(algorithm: &'static str) -> Schedule {
         Schedule { algorithm, steps: Vec::new(), scratch_bytes: 0 }
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use collectives::{Across, Block, Crossing, Operator, Rank, Root, Shape};
+use collectives::{Across, Block, Crossing, LivingAcross, Operator, Rank, Root, Shape};
 use common::elements::{ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, parcels, sums, untouched};
 use common::verify::verify;
 use common::{Job, Reduction, nothing_to_reduce};
@@ -127,6 +127,7 @@ impl Pair {
             local_first: own.start,
             remote_first: others.start,
             remote_size: others.len() as u32,
+            living: None,
         }
     }
 
@@ -256,6 +257,155 @@ fn reduce_scatter(pair: Pair, job: &mut Job, count: usize, commutative: bool) {
             .giving([sum_of(rank..rank + 1, 0, count)])
             .getting([sum_of(pair.others(rank), before, mine)])
     });
+}
+
+/// Two groups of which some ranks are blank, and who lives, in their order.
+struct Masked {
+    pair: Pair,
+    living: Vec<u32>,
+}
+
+impl Masked {
+    fn living_of(&self, group: &std::ops::Range<u32>) -> Vec<u32> {
+        self.living.iter().copied().filter(|rank| group.contains(rank)).collect()
+    }
+
+    fn across(&self, rank: u32) -> Across {
+        let groups = [self.pair.own(rank), self.pair.others(rank)];
+        let [own, others] = groups.each_ref().map(|group| self.living_of(group));
+        let number = |rank: u32| self.living.iter().position(|other| *other == rank).unwrap() as u32;
+        let ranks = |living: &[u32], first: u32| living.iter().map(|rank| Rank(rank - first)).collect();
+        Across {
+            shape: Shape::new(Rank(number(rank) - number(own[0])), own.len() as u32),
+            local_first: number(own[0]),
+            remote_first: number(others[0]),
+            remote_size: groups[1].len() as u32,
+            living: Some(LivingAcross {
+                local: ranks(&own, groups[0].start),
+                remote: ranks(&others, groups[1].start),
+            }),
+        }
+    }
+
+    fn run(&self, job: &mut Job, what: &str, reduction: Reduction, memory: impl Fn(u32) -> Memory) {
+        let what = format!("{what} over {:?}, of whom {:?} live", self.pair, self.living);
+        let memories: Vec<Memory> = self.living.iter().map(|rank| memory(*rank)).collect();
+        let schedule = |(rank, at): (&u32, &Memory)| {
+            at.crossing.schedule(&self.across(*rank), &at.input.1, &at.output.1)
+        };
+        let schedules: Vec<_> = self.living.iter().zip(&memories).map(schedule).collect();
+        verify(&what, &schedules);
+        let (inputs, outputs): (Vec<_>, Vec<_>) =
+            memories.iter().map(|at| (at.input.0.clone(), at.output.0.clone())).unzip();
+        for (at, got) in job.run(schedules, &inputs, &outputs, reduction).iter().enumerate() {
+            assert_same(&what, at, got, &memories[at].expected);
+        }
+    }
+
+    /// Blocks of all ranks of a group; those of the blank ones are not touched.
+    fn from(&self, group: std::ops::Range<u32>, given: impl Fn(u32) -> Vec<u8>) -> Vec<Vec<u8>> {
+        let lives = |rank: u32| self.living.contains(&rank);
+        group.map(|rank| if lives(rank) { given(rank) } else { untouched(given(rank).len()) }).collect()
+    }
+
+    fn try_all(&self, job: &mut Job, count: usize) {
+        let given = |from: u32, to: u32| parcels(from, to, count * ((from + 2 * to) as usize % 3));
+        let pair = self.pair;
+        self.run(job, "barrier", nothing_to_reduce, |_| Memory::new(Crossing::Barrier));
+        self.run(job, "allgather", nothing_to_reduce, |rank| {
+            let memory = Memory::new(Crossing::Allgather).giving([given(rank, 0)]);
+            memory.getting(self.from(pair.others(rank), |from| given(from, 0)))
+        });
+        self.run(job, "alltoall", nothing_to_reduce, |rank| {
+            let memory = Memory::new(Crossing::Alltoall).giving(pair.others(rank).map(|to| given(rank, to)));
+            memory.getting(self.from(pair.others(rank), |from| given(from, rank)))
+        });
+        for root in self.living.clone() {
+            self.run(job, "gather", nothing_to_reduce, |rank| {
+                let named = pair.root(root, rank);
+                let memory = Memory::new(Crossing::Gather(named));
+                match named {
+                    Root::Here => memory.getting(self.from(pair.others(rank), |from| given(from, root))),
+                    Root::Elsewhere => memory,
+                    Root::Remote(_) => memory.giving([given(rank, root)]),
+                }
+            });
+            self.run(job, "scatter", nothing_to_reduce, |rank| {
+                let named = pair.root(root, rank);
+                let memory = Memory::new(Crossing::Scatter(named));
+                match named {
+                    Root::Here => memory.giving(pair.others(rank).map(|to| given(root, to))),
+                    Root::Elsewhere => memory,
+                    Root::Remote(_) => memory.getting([given(root, rank)]),
+                }
+            });
+            let data = parcels(root, root, count);
+            self.run(job, "bcast", nothing_to_reduce, |rank| {
+                let named = pair.root(root, rank);
+                let memory = Memory::new(Crossing::Bcast { root: named, bytes: data.len() });
+                match named {
+                    Root::Here => Memory { output: joined([data.clone()]), expected: data.clone(), ..memory },
+                    Root::Elsewhere => memory,
+                    Root::Remote(_) => memory.getting([data.clone()]),
+                }
+            });
+        }
+        self.try_reductions(job, count);
+    }
+
+    /// Who lives stands in a row in each group here, since sums are those of ranks in a row.
+    fn try_reductions(&self, job: &mut Job, count: usize) {
+        let pair = self.pair;
+        let sum_of_living = |group: std::ops::Range<u32>, index, count| {
+            let living = self.living_of(&group);
+            sum_of(living[0]..living[living.len() - 1] + 1, index, count)
+        };
+        for commutative in [false, true] {
+            let (operator, reduction) = operator(commutative);
+            self.run(job, "allreduce", reduction, |rank| {
+                Memory::new(Crossing::Allreduce { count, operator })
+                    .giving([sum_of(rank..rank + 1, 0, count)])
+                    .getting([sum_of_living(pair.others(rank), 0, count)])
+            });
+            self.run(job, "reduce_scatter", reduction, |rank| {
+                let counts = pair.counts(pair.own(rank), count);
+                let here = (rank - pair.own(rank).start) as usize;
+                let (before, mine) = (counts[..here].iter().sum(), counts[here]);
+                Memory::new(Crossing::ReduceScatter { counts, operator })
+                    .giving([sum_of(rank..rank + 1, 0, count)])
+                    .getting([sum_of_living(pair.others(rank), before, mine)])
+            });
+            for root in self.living.clone() {
+                self.run(job, "reduce", reduction, |rank| {
+                    let named = pair.root(root, rank);
+                    let memory = Memory::new(Crossing::Reduce { root: named, count, operator });
+                    match named {
+                        Root::Here => memory.getting([sum_of_living(pair.others(rank), 0, count)]),
+                        Root::Elsewhere => memory,
+                        Root::Remote(_) => memory.giving([sum_of(rank..rank + 1, 0, count)]),
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Rule C15: who lives does the operation, and the places of the others are as they were.
+#[test]
+fn c15_blank_ranks_of_two_groups() {
+    for (first, second, blank) in [
+        (2, 2, vec![0]),
+        (3, 4, vec![0, 6]),
+        (4, 2, vec![0, 3, 4]),
+        (5, 4, vec![3, 4, 5]),
+        (1, 3, vec![1, 2]),
+    ] {
+        let pair = Pair { first, second };
+        let living: Vec<u32> = (0..pair.ranks()).filter(|rank| !blank.contains(rank)).collect();
+        let mut job = Job::new(living.len() as u32, Weather::storm(u64::from(first * 8 + second)));
+        let masked = Masked { pair, living };
+        COUNTS.iter().for_each(|count| masked.try_all(&mut job, *count));
+    }
 }
 
 fn take_two_thirds(left: &mut usize) -> usize {

@@ -22,6 +22,7 @@ mod recovery;
 mod repairs;
 mod split;
 mod strangers;
+mod succession;
 mod swap;
 mod topologies;
 
@@ -31,7 +32,7 @@ pub use failures::Agreed;
 pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
-pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, Recovery};
+pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, RecoverFlags, Recovery};
 pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
@@ -334,7 +335,7 @@ impl Communicator {
     /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
     #[must_use]
     pub fn lends(&self) -> bool {
-        self.process().with_engine(|engine| engine.lends(self.context()))
+        self.process().with_engine(|engine| self.contexts().any(|context| engine.lends(context)))
     }
 
     pub(crate) fn attributes(&self) -> &Attributes {

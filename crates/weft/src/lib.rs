@@ -83,8 +83,8 @@ pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
     Agreed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode, FtModes,
-    Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received, Recovery,
-    Reduce, SplitBy, Status, Topology,
+    Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
+    RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};

@@ -145,7 +145,7 @@ impl Session {
         Session { job: self.job.clone() }
     }
 
-    /// All processes of the job; once it was rebuilt, those that are in it now.
+    /// All processes of the job; once it was rebuilt or has shrunk in place, those that are in it now.
     #[must_use]
     pub fn world(&self) -> Communicator {
         self.job.world.latest()

@@ -8,6 +8,7 @@ use weft::claims::{Payload, UserMemory};
 use weft::collectives::{Buffers, Collective};
 use weft::{
     Class, CollectiveMode, Communicator, Comparison, FtMode, FtModes, Group, MessageMode, Operator, Rank,
+    RecoverFlags,
 };
 
 const BLANK: FtModes = FtModes { comm: FtMode::Blank, ..FtModes::NONE };
@@ -109,6 +110,72 @@ fn r7_what_was_made_from_the_world_recovers_with_it() {
         world.set_ft_modes(FtModes { comm: FtMode::Shrink, ..BLANK });
         assert_eq!(world.recover_all().unwrap_err().class, Class::Argument);
         works(&half);
+    });
+}
+
+/// Nobody is in what was before, so that who revokes something now ends nothing of it.
+fn all_are_here(comm: &Communicator) {
+    assert_eq!(comm.agree(1).flags, 1);
+}
+
+#[test]
+fn r3_one_that_shrinks_in_place_is_another_one_for_whoever_asks() {
+    on_each_fabric(3, |session| {
+        let world = session.world();
+        let comm = world.duplicate().unwrap();
+        comm.rename("kept");
+        comm.set_ft_modes(FtModes { comm: FtMode::Shrink, ..BLANK });
+        let nothing = comm.recover_in_place().unwrap();
+        assert!(nothing.communicator.is_same(&comm) && comm.latest().is_same(&comm));
+        assert_eq!((nothing.generation, comm.last_recovery().is_none()), (0, true));
+        for generation in 1..4 {
+            let before = comm.latest();
+            before.revoke();
+            assert_eq!(before.barrier().unwrap_err().class, Class::Revoked);
+            // Who still has the first one means the latest.
+            let recovery = comm.recover_in_place().unwrap();
+            assert!(recovery.communicator.is_same(&comm.latest()) && !comm.latest().is_same(&before));
+            assert_eq!(
+                (recovery.generation, comm.last_recovery().unwrap().generation),
+                (generation, generation)
+            );
+            let latest = comm.latest();
+            assert_eq!((latest.name(), latest.generation()), ("kept".to_owned(), generation));
+            assert_eq!(latest.ft_modes(), comm.ft_modes());
+            works(&latest);
+            all_are_here(&latest);
+        }
+        let latest = comm.latest();
+        latest.set_ft_modes(FtModes { messages: MessageMode::Continue, ..latest.ft_modes() });
+        assert_eq!(latest.recover_in_place().unwrap_err().class, Class::Argument, "ranks would change");
+        works(&latest);
+    });
+}
+
+#[test]
+fn r7_the_world_shrinks_with_all_that_was_made_from_it() {
+    on_each_fabric(4, |session| {
+        let world = session.world();
+        world.set_ft_modes(FtModes { comm: FtMode::Shrink, ..BLANK });
+        let half = world.split(Some(world.rank().0 % 2), 0).unwrap().unwrap();
+        half.set_ft_modes(BLANK);
+        let flags = RecoverFlags { all: true, in_place: true };
+        assert_eq!(world.recover_with(flags).unwrap().generation, 0);
+        for generation in 1..3 {
+            if session.world().rank() == Rank(generation) {
+                session.world().revoke();
+            }
+            let recovery = world.recover_with(flags).unwrap();
+            assert!(recovery.communicator.is_same(&session.world()) && !session.world().is_same(&world));
+            assert_eq!((recovery.generation, half.latest().generation()), (generation, generation));
+            assert_eq!(half.latest().ft_modes(), BLANK, "by the modes of the world, and its own stay");
+            works(&session.world());
+            works(&half.latest());
+            all_are_here(&session.world());
+        }
+        assert_eq!(half.latest().recover().unwrap().generation, 2);
+        let different = RecoverFlags { in_place: world.rank() == Rank(3), all: false };
+        assert_eq!(world.recover_with(different).unwrap_err().class, Class::Argument, "R5");
     });
 }
 

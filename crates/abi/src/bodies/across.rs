@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Across, Crossing, Operator, Root};
+use weft::collectives::{Crossing, Operator, Root};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::bodies::collectives::{refuse_in_place, whole};
@@ -19,19 +19,18 @@ use crate::types::*;
 pub(crate) struct OverTwo<'a> {
     way: &'a Way,
     comm: &'a Communicator,
-    across: Across,
 }
 
 impl<'a> OverTwo<'a> {
     /// `None` where the communicator has one group.
     #[inline]
     pub(crate) fn of(way: &'a Way, comm: &'a Communicator) -> Option<OverTwo<'a>> {
-        comm.is_inter().then(|| comm.two_groups().map(|across| OverTwo { way, comm, across }))?
+        comm.is_inter().then_some(OverTwo { way, comm })
     }
 
     /// How many ranks the other group has: arrays of what comes from it or goes to it have so many entries.
     pub(crate) fn ranks(&self) -> usize {
-        self.across.remote_size as usize
+        self.comm.partners() as usize
     }
 
     /// An operation in which no rank is the root; each gives and gets something.
@@ -122,13 +121,13 @@ impl<'a> OverTwo<'a> {
     }
 
     fn describe(&self, crossing: Crossing, gives: Side, gets: Side) -> Described {
-        Described::new(What::Across(self.across.clone(), crossing), gives, gets, false)
+        Described::new(What::Across(crossing), gives, gets, false)
     }
 
     /// `MPI_ROOT` at the root, `MPI_PROC_NULL` at the others of its group, and its rank at the other group.
     fn root(&self, root: c_int) -> Result<Root> {
         match u32::try_from(root) {
-            Ok(rank) if rank < self.across.remote_size => Ok(Root::Remote(Rank(rank))),
+            Ok(rank) if rank < self.comm.partners() => Ok(Root::Remote(Rank(rank))),
             _ if root == MPI_ROOT => Ok(Root::Here),
             _ if root == MPI_PROC_NULL => Ok(Root::Elsewhere),
             _ => {
@@ -136,7 +135,7 @@ impl<'a> OverTwo<'a> {
                     "{}: the root is {root}; it is MPI_ROOT at the root, MPI_PROC_NULL at the others of its group, and its \
                      rank at the other group, 0 to {}",
                     self.comm.place(),
-                    self.across.remote_size - 1
+                    self.comm.partners().saturating_sub(1)
                 );
                 Err(Error::new(Class::Root, what))
             }

@@ -315,8 +315,7 @@ pub unsafe fn mpi_gatherv(
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
             // SAFETY: the program promised an entry for every rank.
-            let pieces =
-                || unsafe { listed(runtime, Entries::all(two.ranks()), recvcounts, displs, recvtype) };
+            let pieces = || unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype) };
             return two.gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, pieces()?));
         }
         let root = arguments::root(comm, root)?;
@@ -415,8 +414,7 @@ pub unsafe fn mpi_scatterv(
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             // SAFETY: the program promised an entry for every rank.
-            let pieces =
-                || unsafe { listed(runtime, Entries::all(two.ranks()), sendcounts, displs, sendtype) };
+            let pieces = || unsafe { listed(runtime, Entries::of(comm), sendcounts, displs, sendtype) };
             let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
             return two.scattering(root, Crossing::Scatter, || across::listed_side(sendbuf, pieces()?), gets);
         }
@@ -506,7 +504,7 @@ pub unsafe fn mpi_allgatherv(
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
             // SAFETY: the program promised an entry for every rank.
-            let gets = unsafe { listed(runtime, Entries::all(two.ranks()), recvcounts, displs, recvtype)? };
+            let gets = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
             return two.even(Crossing::Allgather, gives, across::listed_side(recvbuf, gets)?);
         }
         let in_place = is_in_place(sendbuf);

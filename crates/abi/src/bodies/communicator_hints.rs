@@ -1,11 +1,12 @@
 //! Hints of communicators (MPI 5.0 §7.4.4).
 //!
 //! What a program asserts is kept and told, and nothing is made faster by it yet: weft keeps to what the assertion
-//! would allow it to give up. Hints that are not known are not kept, as the standard asks.
+//! would allow it to give up. Hints that are not known are not kept, as the standard asks. What becomes of a communicator that loses
+//! members may be said so as well.
 
 use std::ffi::c_int;
 
-use weft::{Class, Error, Result, Stencil};
+use weft::{Class, Communicator, Error, FtMode, FtModes, MessageMode, Result, Stencil};
 
 use crate::bodies::info::{self, Pairs};
 use crate::bodies::pointers::Place;
@@ -32,6 +33,36 @@ fn known(given: &Pairs) -> Result<Pairs> {
     Ok(hints)
 }
 
+/// The modes that are given, beside those that a communicator has.
+fn modes(given: &Pairs, before: FtModes) -> Result<FtModes> {
+    let mut modes = before;
+    let unknown = |key: &str, name: &str, known: &str| {
+        Error::new(Class::InfoValue, format!("{key} is \"{name}\"")).remedy(format!("there are {known}"))
+    };
+    if let Some(name) = given.value(COMM_MODE).map(String::from_utf8_lossy) {
+        let known = "none, abort, blank, shrink and rebuild";
+        modes.comm = FtMode::named(&name).ok_or_else(|| unknown(COMM_MODE, &name, known))?;
+    }
+    if let Some(name) = given.value(MESSAGE_MODE).map(String::from_utf8_lossy) {
+        modes.messages =
+            MessageMode::named(&name).ok_or_else(|| unknown(MESSAGE_MODE, &name, "reset and cont"))?;
+    }
+    Ok(modes)
+}
+
+/// The hints of a communicator as it is now. Of its modes those are told that are not what they are where nobody says anything.
+fn used(object: &CommObject) -> Pairs {
+    let mut hints = lock(&object.hints).clone();
+    let FtModes { comm, messages, .. } = object.comm.ft_modes();
+    if comm != FtModes::NONE.comm {
+        hints.set(COMM_MODE.as_bytes(), comm.name().as_bytes());
+    }
+    if messages != FtModes::NONE.messages {
+        hints.set(MESSAGE_MODE.as_bytes(), messages.name().as_bytes());
+    }
+    hints
+}
+
 /// A stencil must be one for some number of axes: it is not known yet what grids will be made.
 fn check_stencil(text: &str) -> Result<()> {
     let read = |axes| Stencil::parse(text, axes);
@@ -49,14 +80,26 @@ pub(crate) fn stencil_of(object: &CommObject) -> Option<String> {
 
 /// Whether hints may be given to a communicator that is about to be made.
 pub(crate) fn check(info: MPI_Info) -> Result<()> {
-    known(&info::pairs(info)?).map(drop)
+    let given = info::pairs(info)?;
+    modes(&given, FtModes::NONE)?;
+    known(&given).map(drop)
 }
 
 impl CommObject {
-    /// Gives hints to a communicator, beside those that it has.
+    /// Gives hints to a communicator that is just made, or being made.
     pub(crate) fn add_hints(&self, info: MPI_Info) -> Result<()> {
-        let added = known(&info::pairs(info)?)?;
+        self.take_hints(info, Communicator::take_ft_modes)
+    }
+
+    /// Gives hints to a communicator, beside those that it has; `set` the modes, where it has others.
+    fn take_hints(&self, info: MPI_Info, set: impl FnOnce(&Communicator, FtModes)) -> Result<()> {
+        let given = info::pairs(info)?;
+        let (added, before) = (known(&given)?, self.comm.ft_modes());
+        let modes = modes(&given, before)?;
         lock(&self.hints).set_all(&added);
+        if modes != before {
+            set(&self.comm, modes);
+        }
         Ok(())
     }
 }
@@ -69,7 +112,7 @@ pub unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     call("MPI_Comm_set_info", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         object.comm.check(|| "MPI_Comm_set_info".to_owned())?;
-        object.add_hints(info)
+        object.take_hints(info, Communicator::set_ft_modes)
     })
 }
 
@@ -82,7 +125,7 @@ pub unsafe fn mpi_comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_i
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(info_used, "info_used")? };
-        place.set(info::adopt_hints(&object.hints)?);
+        place.set(info::adopt_hints(used(&object))?);
         Ok(())
     })
 }
@@ -97,6 +140,9 @@ const ASSERTIONS: [&str; 4] = [
 
 /// Which cells of a grid exchange messages, for `MPI_Cart_create` with reorder on this communicator.
 const STENCIL: &str = "weft_stencil";
+/// What becomes of it, and of its messages, when it loses members: as `weftrun --ft` and `--ft-msg`.
+const COMM_MODE: &str = "mpix_ft_comm_mode";
+const MESSAGE_MODE: &str = "mpix_ft_msg_mode";
 /// Axes that a stencil may have.
 const AXES_MAX: usize = 16;
 
@@ -159,6 +205,35 @@ mod tests {
             assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_INFO_NULL), MPI_SUCCESS);
             assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_Info::from_value(0x7000)), MPI_ERR_INFO);
             assert_eq!(mpi_comm_get_info(MPI_COMM_SELF, std::ptr::null_mut()), MPI_ERR_ARG);
+        }
+    }
+
+    #[test]
+    fn modes_are_hints_too() {
+        testing::start();
+        use crate::bodies::communicators::{mpi_comm_dup, mpi_comm_dup_with_info, mpi_comm_free};
+        let (mut plain, mut moded) = (MPI_COMM_NULL, MPI_COMM_NULL);
+        let mut info = with(&[(c"mpix_ft_comm_mode", c"blank"), (c"mpix_ft_msg_mode", c"cont")]);
+        // SAFETY: handles, and writable places.
+        unsafe {
+            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut moded), MPI_SUCCESS);
+            assert_eq!(mpi_comm_dup(MPI_COMM_SELF, &raw mut plain), MPI_SUCCESS);
+            let both = |comm| {
+                let told = told(comm);
+                ["mpix_ft_comm_mode", "mpix_ft_msg_mode"]
+                    .map(|key| told.value(key).map(|name| String::from_utf8_lossy(name).into_owned()))
+            };
+            assert_eq!(both(moded), [Some("blank".to_owned()), Some("cont".to_owned())]);
+            assert_eq!(both(plain), [None, None]);
+            assert_eq!(set(plain, &[(c"mpix_ft_comm_mode", c"shrink")]), MPI_SUCCESS);
+            assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
+            for wrong in [(c"mpix_ft_comm_mode", c"blink"), (c"mpix_ft_msg_mode", c"")] {
+                assert_eq!(set(plain, &[wrong]), MPI_ERR_INFO_VALUE);
+            }
+            assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
+            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
+            assert_eq!(mpi_comm_free(&raw mut moded), MPI_SUCCESS);
+            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
         }
     }
 

@@ -266,6 +266,17 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     Ok(())
 }
 
+/// A recovery has put another communicator into the place of the one with that handle, which lingers as a freed one does.
+pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm, latest: Communicator) {
+    let mut objects = runtime.objects();
+    let Some(place) = objects.comms.find_mut(handle.value()) else { return };
+    let renewed = Arc::new(place.completed(latest));
+    let before = std::mem::replace(place, renewed);
+    objects.lingering.push((handle, before));
+    drop(objects);
+    let_go(runtime);
+}
+
 /// Drops what need not linger any more, each when nothing is held. What somebody else has, who may be about to tell of an error, lingers
 /// until the next one is freed.
 fn let_go(runtime: &'static Runtime) {

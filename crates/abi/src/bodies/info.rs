@@ -78,8 +78,7 @@ pub(crate) fn adopt(pairs: Pairs) -> Result<MPI_Info> {
 }
 
 /// A handle for the hints of an object, and the kinds of memory that it works with.
-pub(crate) fn adopt_hints(hints: &Mutex<Pairs>) -> Result<MPI_Info> {
-    let mut pairs = lock(hints).clone();
+pub(crate) fn adopt_hints(mut pairs: Pairs) -> Result<MPI_Info> {
     pairs.set(b"mpi_memory_alloc_kinds", b"mpi,system");
     adopt(pairs)
 }

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use weft::claims::{Called, Combine, Reduce};
+use weft::claims::{Called, Combine, Payload, Reduce, UserMemory};
 use weft::collectives::{
-    Across, Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
+    Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
 };
-use weft::{Communicator, Rank, Result};
+use weft::{Communicator, Error, Rank, Result};
 
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
@@ -210,15 +210,16 @@ pub(crate) enum What {
     /// A block for each neighbour; where they stand, if not as they are described.
     AroundEach { sends: Option<Vec<Block>>, receives: Option<Vec<Block>> },
     /// Over the two groups of an inter-communicator.
-    Across(Across, Crossing),
+    Across(Crossing),
 }
 
 impl What {
-    /// The rank that it begins or ends at, within one group.
+    /// The rank that it begins or ends at; over two groups, that of the other one.
     fn root(&self) -> Option<Rank> {
         match self {
             What::Even(collective) => collective.root(),
             What::Uneven { what, .. } => what.root(),
+            What::Across(crossing) => crossing.remote_root(),
             _ => None,
         }
     }
@@ -229,17 +230,17 @@ impl What {
             What::Uneven { what, sends } => {
                 listed(*what, sends.as_deref(), input, output).schedule(&comm.shape())
             }
-            What::Around(around) => around.schedule(comm.neighbourhood()?),
+            What::Around(around) => around.schedule(comm.among_living().neighbourhood()?),
             What::AroundToAll { receives } => {
                 let receives = receives.as_deref().unwrap_or(&output.blocks);
-                comm.neighbourhood()?.allgatherv(input.payload.bytes(), receives)
+                comm.among_living().neighbourhood()?.allgatherv(input.payload.bytes(), receives)
             }
             What::AroundEach { sends, receives } => {
-                let neighbourhood: &Neighbourhood = comm.neighbourhood()?;
+                let neighbourhood: &Neighbourhood = comm.among_living().neighbourhood()?;
                 let sends = sends.as_deref().unwrap_or(&input.blocks);
                 neighbourhood.alltoallv(sends, receives.as_deref().unwrap_or(&output.blocks))
             }
-            What::Across(across, crossing) => crossing.schedule(across, &input.blocks, &output.blocks),
+            What::Across(crossing) => crossing.schedule(&comm.two_groups()?, &input.blocks, &output.blocks),
         })
     }
 }
@@ -280,6 +281,12 @@ impl Described {
         }
     }
 
+    /// Why it cannot be done: its root is blank. Over two groups those of the root's cannot know that, and count one more operation
+    /// that does nothing; so the others do the same.
+    fn refused(&self, comm: &Communicator) -> Option<Error> {
+        comm.check_root(self.what.root()?).err()
+    }
+
     /// Does it.
     ///
     /// # Safety
@@ -301,8 +308,13 @@ impl Described {
             }
             What::Around(around) => comm.perform_around(*around, payload, lent)?,
             what => {
-                let comm = comm.among_living();
-                comm.run(what.schedule(comm, &input, &output)?, payload, lent, combine)?;
+                let refused = self.refused(comm);
+                let schedule = match refused {
+                    None => what.schedule(comm, &input, &output)?,
+                    Some(_) => Schedule::idle(),
+                };
+                comm.run(schedule, payload, lent, combine)?;
+                refused.map_or(Ok(()), Err)?;
             }
         }
         output.finish()
@@ -319,7 +331,13 @@ impl Described {
         called: Option<Called>,
     ) -> Result<RequestObject> {
         // What was planned may have lost its root since.
-        self.what.root().map_or(Ok(()), |root| comm.check_root(root))?;
+        if let Some(error) = self.refused(comm) {
+            if comm.is_inter() && self.tag.is_none() {
+                let nothing = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
+                drop(comm.start_schedule(Schedule::idle(), nothing, None, None, called));
+            }
+            return Err(error);
+        }
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind(comm)? };
         let combine = self
@@ -328,7 +346,7 @@ impl Described {
             .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
         let buffers = Buffers { input: input.payload, output: output.lend() };
         let ongoing = match self.what {
-            What::Even(collective) if comm.two_groups().is_none() => {
+            What::Even(collective) if !comm.is_inter() => {
                 comm.start(collective, buffers, combine, self.tag, called)
             }
             What::Uneven { what, ref sends } => {
@@ -336,7 +354,6 @@ impl Described {
                 comm.start_uneven(listed, buffers, combine, self.tag, called)
             }
             _ => {
-                let comm = comm.among_living();
                 let schedule = self.what.schedule(comm, &input, &output)?;
                 comm.start_schedule(schedule, buffers, combine, self.tag, called)
             }

@@ -61,7 +61,7 @@ pub unsafe fn mpi_win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int 
         let object = runtime.win(win)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(info_used, "info_used")? };
-        place.set(info::adopt_hints(&object.hints)?);
+        place.set(info::adopt_hints(lock(&object.hints).clone())?);
         Ok(())
     })
 }

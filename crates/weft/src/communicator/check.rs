@@ -126,7 +126,7 @@ impl Comparison {
     /// Begins it; nobody has to wait for it at once.
     pub(super) fn new(of: &Communicator, called: Called, engine: &mut Engine<Fabrics>) -> Comparison {
         let meeting = of.meeting().clone();
-        let parted_at = if of.two_groups().is_some() { of.first_part() as usize } else { 0 };
+        let parted_at = of.first_part() as usize;
         let Called { by_all, by_side } = called;
         let operation = format!("{by_all}{}\n{by_side}", guide::words(meeting.inner.process.guide()));
         let number = meeting.inner.comparisons.fetch_add(1, Ordering::Relaxed) % COMPARISONS;

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use fabric::{Payload, UserMemory, crash};
 use messaging::{Contribution, Decision, Engine, Rank, RequestId};
 
-use super::Communicator;
 use super::agree::attempt_of;
 use super::atomic::{OF_CALLS, is_of_calls};
 use super::duplicate::Duplicating;
 use super::ongoing::Ongoing;
+use super::{Communicator, Label};
 use crate::background::Operation;
 use crate::contexts::{Lease, Proposal, mix};
 use crate::error::{Class, Error, Result};
@@ -98,14 +98,12 @@ impl Communicator {
     }
 
     /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and in a revoked
-    /// communicator; all who live get the same one. Collective.
+    /// communicator; all who live get the same one. Of an inter-communicator it is one, too, and the other group may be empty.
+    /// Collective.
     ///
     /// # Errors
-    /// [`Class::Communicator`] for an inter-communicator.
+    /// [`Class::Internal`] where this process is not among those who live.
     pub fn shrink(&self) -> Result<Communicator> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("MPIX_Comm_shrink"));
-        }
         let of = self.among_living();
         loop {
             let mut go = of.shrinking();
@@ -164,18 +162,12 @@ impl Communicator {
     }
 
     /// Begins to shrink; it goes on with whatever this process does next.
-    ///
-    /// # Errors
-    /// [`Class::Communicator`] for an inter-communicator.
-    pub fn start_shrink(&self) -> Result<Duplicating> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("MPIX_Comm_ishrink"));
-        }
+    pub fn start_shrink(&self) -> Duplicating {
         let process = self.process();
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
         let shrinking = Shrinking { go: self.among_living().shrinking(), id, ended: Arc::clone(&ended) };
         process.entrust(Box::new(shrinking));
-        Ok(Duplicating::bare(self.clone(), id, ended))
+        Duplicating::bare(self.clone(), id, ended)
     }
 
     /// One go at shrinking.
@@ -188,11 +180,26 @@ impl Communicator {
         Go { deciding: self.deciding(flags, number, 0), proposal, seed }
     }
 
+    /// A communicator of the others, made from this one.
+    pub(super) fn survivors(
+        &self,
+        failed: &Group,
+        lease: Lease,
+        seed: u64,
+        label: Label,
+    ) -> Option<Communicator> {
+        let local = self.group() - failed;
+        match self.remote_group() {
+            None => self.child(local, lease, seed, label),
+            Some(remote) => self.child_across(local, remote - failed, lease, seed, label),
+        }
+    }
+
     /// The error of an agreement; the same at all who live.
     #[must_use]
     pub fn not_acknowledged(&self, failed: &Group) -> Error {
         let ranks: Vec<u32> =
-            failed.iter().filter_map(|peer| Some(self.named(self.group().rank(peer)?).0)).collect();
+            failed.iter().filter_map(|peer| Some(self.named(self.everybody().rank(peer)?).0)).collect();
         let what =
             format!("{}: not all have acknowledged that these ranks have failed: {ranks:?}", self.place());
         Error::new(Class::ProcFailed, what).remedy("the flag is agreed on; MPIX_Comm_ack_failed acknowledges")
@@ -283,9 +290,8 @@ impl Go {
         let settled = process.contexts().settle(&self.proposal, free);
         Some(settled.map(|context| {
             let lease = Lease::new(Arc::clone(process), context);
-            let group = of.group() - &failed;
             let label = of.label_of_child("survivors of ");
-            of.child(group, lease, self.seed, label).ok_or_else(|| of.lost_itself())
+            of.survivors(&failed, lease, self.seed, label).ok_or_else(|| of.lost_itself())
         }))
     }
 }

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use collectives::{Across, Collective, Crossing};
+use collectives::{Across, Collective, Crossing, LivingAcross};
 use fabric::{Heap, Payload, Peer, UserMemory};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::objections::{Encounter, Kind, Purpose};
 use super::strangers::{Strangers, Told, count_of, length_of, numbers_of};
+use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
@@ -136,10 +137,43 @@ impl Communicator {
 
     /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who live.
     pub(super) fn meeting(&self) -> &Communicator {
-        match &self.inner.inter {
-            Some(inter) => &inter.bridge,
-            None => self.among_living(),
-        }
+        let living = self.among_living();
+        living.inner.inter.as_ref().map_or(living, |inter| &inter.bridge)
+    }
+
+    /// All members, of both groups where there are two.
+    pub(super) fn everybody(&self) -> &Group {
+        self.inner.inter.as_ref().map_or(self.group(), |inter| inter.bridge.group())
+    }
+
+    /// A communicator of so many groups as this one has, of those members.
+    pub(super) fn of_members(
+        &self,
+        members: &Group,
+        lease: Kept,
+        identity: u64,
+        label: Label,
+        topology: Option<Arc<Arranged>>,
+    ) -> Option<Communicator> {
+        let process = self.process();
+        let Some(inter) = &self.inner.inter else {
+            let (process, group) = (Arc::clone(process), self.group() & members);
+            return Communicator::assemble(Parts {
+                process,
+                group,
+                inter: None,
+                lease,
+                identity,
+                label,
+                topology,
+            });
+        };
+        let lease = match lease {
+            Kept::Own(lease) => Arc::new(lease),
+            Kept::Shared(lease) => lease,
+        };
+        let (local, remote) = (&inter.local & members, &inter.remote & members);
+        Both { process, local: &local, remote: &remote }.assemble(lease, identity, label)
     }
 
     /// See [`Intercommunicator::connect`].
@@ -169,13 +203,16 @@ impl Communicator {
             return Err(error.during(self.place()));
         }
         let numbers = told.map_err(|class| not_met(class, local_leader).during(self.place()))?;
-        let (&their_seed, encoded) =
-            numbers.split_first().ok_or_else(|| self.nonsense("the other leader told"))?;
-        let remote = Group::decode(encoded, self.inner.process.peers());
-        let remote = remote.ok_or_else(|| self.nonsense("the other leader told"))?;
-        let both = Both { process: &self.inner.process, local: self.group(), remote: &remote };
-        let seed = mix(seed.wrapping_add(their_seed as u64) ^ (tag as u64).rotate_left(32));
-        both.connect(seed, self.label_of_child("connected "))
+        let theirs = Side::read(&numbers, self.inner.process.peers());
+        let theirs = theirs.ok_or_else(|| self.nonsense("the other leader told"))?;
+        let both = Both { process: &self.inner.process, local: self.group(), remote: &theirs.group };
+        let seed = mix(seed.wrapping_add(theirs.seed) ^ (tag as u64).rotate_left(32));
+        let living = self.live() | &theirs.living;
+        let (lease, made) = both.connect(seed, &living, self.label_of_child("connected "))?;
+        made.take_ft_modes(self.ft_modes());
+        made.keep_blank(&living, lease, mix(seed))?;
+        made.enter();
+        Ok(made)
     }
 
     /// Tells the other leader about this side, and hears about the other.
@@ -193,8 +230,7 @@ impl Communicator {
             peer,
             purpose: Purpose { kind: Kind::Meet, base: peers.inner.identity, group: 0, tag: tag as u64 },
         };
-        let mine: Vec<i64> = [seed as i64].into_iter().chain(self.group().encode()).collect();
-        line.exchange(&mine)
+        line.exchange(&Side { seed, group: self.group().clone(), living: self.live().clone() }.encode())
     }
 
     /// Brings what the root has found out to all, who need not know how many numbers it is.
@@ -237,13 +273,13 @@ impl Communicator {
         // The votes for `high`, of the bridge's first group in the lower half.
         let first = self.is_first();
         let vote = if high { if first { 1 } else { 1 << 32 } } else { 0 };
-        let bridge = &inter.bridge;
+        let bridge = self.meeting();
         let seed = bridge.next_seed();
         let (lease, sum) = bridge.vote(seed, vote)?;
         let (low, other) = if first { (&inter.local, &inter.remote) } else { (&inter.remote, &inter.local) };
         let said = |votes: u64, group: &Group| match votes {
             0 => Some(false),
-            votes => (votes == u64::from(group.size())).then_some(true),
+            votes => (votes == u64::from((group & bridge.group()).size())).then_some(true),
         };
         let (Some(low_is_high), Some(other_is_high)) =
             (said(sum & u64::from(u32::MAX), low), said(sum >> 32, other))
@@ -264,13 +300,14 @@ impl Communicator {
 
     /// The number of members of the group that comes first in the bridge; 0 where there is but one group.
     pub(super) fn first_part(&self) -> u32 {
-        let remote = self.remote_group().map(Group::size);
-        remote.map_or(0, |remote| if self.is_first() { self.size() } else { remote })
+        let living = self.among_living();
+        let remote = living.remote_group().map(Group::size);
+        remote.map_or(0, |remote| if self.is_first() { living.size() } else { remote })
     }
 
-    /// Whether the local group comes first in the bridge.
+    /// Whether the local group comes first in the bridge; of those who live, where ranks are blank.
     fn is_first(&self) -> bool {
-        self.meeting().group().peer(Rank(0)) == self.group().peer(Rank(0))
+        self.meeting().group().peer(Rank(0)) == self.among_living().group().peer(Rank(0))
     }
 
     /// An inter-communicator of members of this one.
@@ -282,14 +319,20 @@ impl Communicator {
         seed: u64,
         label: Label,
     ) -> Option<Communicator> {
-        Both { process: &self.inner.process, local: &local, remote: &remote }.assemble(lease, seed, label)
+        let (lease, identity) = (Arc::new(lease), mix(seed));
+        let both = Both { process: &self.inner.process, local: &local, remote: &remote };
+        let child = both.assemble(Arc::clone(&lease), identity, label)?;
+        self.hand_down(&child, self.has_blanks().then_some(lease), identity).ok()?;
+        child.enter();
+        Some(child)
     }
 
     /// See [`Communicator::create`].
     pub(super) fn create_across(&self, group: &Group) -> Result<Option<Communicator>> {
-        let inter = self.across()?;
+        self.across()?;
+        self.check_that_others_live()?;
         let part = self.check_part(group);
-        let bridge = &inter.bridge;
+        let bridge = self.meeting();
         let seed = bridge.next_seed();
         // The first of each group tells its side's part to all.
         let second = self.first_part();
@@ -321,8 +364,8 @@ impl Communicator {
 
     /// See [`Communicator::split`].
     pub(super) fn split_across(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
-        let inter = self.across()?;
-        let bridge = &inter.bridge;
+        self.across()?;
+        let bridge = self.meeting();
         let choices = bridge.gather_choices(color, key)?;
         let seed = bridge.next_seed();
         let (lease, _) = bridge.vote(seed, 0)?;
@@ -337,21 +380,43 @@ impl Communicator {
         Ok(self.child_across(local, remote, lease, seed, self.label_of_child("part of ")))
     }
 
-    /// Both groups, as collective operations over them see them (MPI 5.0 §6.2.3); `None` where there is but one.
-    #[must_use]
-    pub fn two_groups(&self) -> Option<Across> {
-        let remote_size = self.remote_group()?.size();
-        let (local_first, remote_first) = if self.is_first() { (0, self.size()) } else { (remote_size, 0) };
-        Some(Across { shape: self.shape(), local_first, remote_first, remote_size })
+    /// Both groups, as collective operations over them see them (MPI 5.0 §6.2.3).
+    ///
+    /// # Errors
+    /// [`Class::Communicator`] where there is but one; [`Class::ProcFailed`] where nobody in the other one lives.
+    pub fn two_groups(&self) -> Result<Across> {
+        self.across()?;
+        self.check_that_others_live()?;
+        let living = self.among_living();
+        let (local, remote) = (living.size(), living.partners());
+        let (local_first, remote_first) = if self.is_first() { (0, local) } else { (remote, 0) };
+        let who = self.recovered().map(|recovered| LivingAcross {
+            local: self
+                .group()
+                .iter()
+                .filter_map(|peer| living.group().rank(peer).and(self.group().rank(peer)))
+                .collect(),
+            remote: recovered.ranks.clone(),
+        });
+        let remote_size = self.partners();
+        Ok(Across { shape: living.shape(), local_first, remote_first, remote_size, living: who })
+    }
+
+    fn check_that_others_live(&self) -> Result<()> {
+        if self.among_living().partners() > 0 {
+            return Ok(());
+        }
+        let what = format!("{}: all processes of the other group have failed", self.place());
+        Err(Error::new(Class::ProcFailed, what).remedy("nothing can be done with nobody; free it"))
     }
 
     /// An operation that is described for one group.
     #[cold]
-    pub(super) fn perform_across(&self, across: &Across, collective: Collective) -> Result<()> {
+    pub(super) fn perform_across(&self, collective: Collective) -> Result<()> {
         if collective != Collective::Barrier {
             return Err(self.not_for_inter("an operation within one group"));
         }
-        let schedule = Crossing::Barrier.schedule(across, &[], &[]);
+        let schedule = Crossing::Barrier.schedule(&self.two_groups()?, &[], &[]);
         self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
     }
 }
@@ -393,8 +458,10 @@ impl Process {
             .ok_or_else(|| Error::new(Class::Internal, "the other leader told no group"))?;
         let number = mix(tag ^ local.fingerprint().wrapping_add(remote.fingerprint()));
         let both = Both { process: self, local, remote: &remote };
-        let made = both.connect(mix(number ^ self.made().of(number)), Label::own("connected groups"))?;
+        let (seed, label) = (mix(number ^ self.made().of(number)), Label::own("connected groups"));
+        let (_, made) = both.connect(seed, &both.bridged(), label)?;
         self.made().add(number);
+        made.enter();
         Ok(made)
     }
 
@@ -425,15 +492,17 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// All members agree on a number, on no communicator in particular.
-    fn connect(&self, seed: u64, label: Label) -> Result<Communicator> {
+    /// All members who live agree on a number, on no communicator in particular.
+    fn connect(&self, seed: u64, living: &Group, label: Label) -> Result<(Arc<Lease>, Communicator)> {
         check_apart(self.local, self.remote)?;
-        let group = self.bridged();
+        let group = &self.bridged() & living;
         let missing = || Error::new(Class::Internal, "this process is not in its own group");
         let rank = group.rank(self.process.here()).ok_or_else(missing)?;
         let purpose = Purpose { kind: Kind::Join, base: seed, group: group.fingerprint(), tag: 0 };
         let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.vote(seed, 0)?;
-        self.assemble(lease, seed, label).ok_or_else(missing)
+        let lease = Arc::new(lease);
+        let made = self.assemble(Arc::clone(&lease), mix(seed), label).ok_or_else(missing)?;
+        Ok((lease, made))
     }
 
     /// Both groups, the one with the lower first peer first.
@@ -442,14 +511,13 @@ impl Both<'_> {
         if local.peer(Rank(0)) < remote.peer(Rank(0)) { local | remote } else { remote | local }
     }
 
-    fn assemble(&self, lease: Lease, seed: u64, label: Label) -> Option<Communicator> {
-        let lease = Arc::new(lease);
+    fn assemble(&self, lease: Arc<Lease>, identity: u64, label: Label) -> Option<Communicator> {
         let bridge = Communicator::assemble(Parts {
             process: self.process.clone(),
             group: self.bridged(),
             inter: None,
             lease: Kept::Shared(lease.clone()),
-            identity: mix(seed),
+            identity,
             label: label.clone(),
             topology: None,
         })?;
@@ -459,10 +527,32 @@ impl Both<'_> {
             group: self.local.clone(),
             inter: Some(inter),
             lease: Kept::Shared(lease),
-            identity: mix(seed),
+            identity,
             label,
             topology: None,
         })
+    }
+}
+
+/// What a leader tells of its side.
+struct Side {
+    seed: u64,
+    group: Group,
+    living: Group,
+}
+
+impl Side {
+    /// The seed, the length of the group, the group, and who of it lives.
+    fn encode(&self) -> Vec<i64> {
+        let (group, living) = (self.group.encode(), self.living.encode());
+        [self.seed as i64, group.len() as i64].into_iter().chain(group).chain(living).collect()
+    }
+
+    fn read(numbers: &[i64], peers: u32) -> Option<Side> {
+        let [seed, length, groups @ ..] = numbers else { return None };
+        let (group, living) = groups.split_at_checked(usize::try_from(*length).ok()?)?;
+        let (group, living) = (Group::decode(group, peers)?, Group::decode(living, peers)?);
+        Some(Side { seed: *seed as u64, group, living })
     }
 }
 

@@ -85,8 +85,8 @@ impl Communicator {
         output: UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        if let Some(across) = self.two_groups() {
-            return self.perform_across(&across, collective);
+        if self.is_inter() {
+            return self.perform_across(collective);
         }
         let mut output = output;
         if let Some(recovered) = self.recovered() {

@@ -23,10 +23,8 @@ use crate::process::Process;
 
 /// What a world knows of itself.
 pub(super) struct World {
-    /// How often it had recovered when it was made.
-    generation: u32,
-    /// By what it was made; nothing where the job has begun with it.
-    past: Option<Past>,
+    /// Some have been taken out, so that ranks are not those that the launcher knows.
+    has_shrunk: bool,
     /// The one that has come into its place, the same for all that have.
     latest: Arc<Mutex<Option<Communicator>>>,
     /// Where messages go by the context of the one before: what keeps that, and what failures have made of it.
@@ -45,12 +43,6 @@ struct Facts {
     modes: FtModes,
     /// How many collective operations the survivors had completed.
     completed: Option<RangeInclusive<u64>>,
-}
-
-impl World {
-    pub(super) fn past(&self) -> Option<&Past> {
-        self.past.as_ref()
-    }
 }
 
 impl Facts {
@@ -90,7 +82,7 @@ impl Communicator {
     /// All processes of a job that begins.
     pub(crate) fn world(process: Arc<Process>, size: u32) -> Option<Communicator> {
         let world = Communicator::new(process, Group::world(size), contexts::WORLD, WORLD)?;
-        world.begin_world(0, None, Arc::default());
+        world.begin_world(false, Arc::default());
         Some(world)
     }
 
@@ -124,8 +116,8 @@ impl Communicator {
         Ok(world)
     }
 
-    fn begin_world(&self, generation: u32, past: Option<Past>, latest: Arc<Mutex<Option<Communicator>>>) {
-        let world = World { generation, past, latest, messages: OnceLock::new() };
+    fn begin_world(&self, has_shrunk: bool, latest: Arc<Mutex<Option<Communicator>>>) {
+        let world = World { has_shrunk, latest, messages: OnceLock::new() };
         // It is set once, by who makes the communicator.
         let _ = self.inner.recoveries.world.set(world);
     }
@@ -135,15 +127,17 @@ impl Communicator {
         self.inner.recoveries.world.get().is_some()
     }
 
-    /// How often it had recovered when it was made.
-    pub(super) fn born_in(&self) -> u32 {
-        self.inner.recoveries.world.get().map_or(0, |world| world.generation)
+    /// The world as it is now; none where it is as it was, or this is not the world's.
+    pub(super) fn latest_world(&self) -> Option<Communicator> {
+        lock(&self.inner.recoveries.world.get()?.latest).clone()
     }
 
-    /// The communicator that has come into the place of this one; itself where none has.
-    pub(crate) fn latest(&self) -> Communicator {
-        let world = self.inner.recoveries.world.get();
-        world.and_then(|world| lock(&world.latest).clone()).unwrap_or_else(|| self.clone())
+    /// This one, which has taken some out, comes into the place of the world before.
+    pub(super) fn shrink_world(&self, before: &Communicator) -> Result<()> {
+        let latest = Arc::clone(&before.world_of_itself()?.latest);
+        self.begin_world(true, Arc::clone(&latest));
+        *lock(&latest) = Some(self.clone());
+        Ok(())
     }
 
     /// The job is over: the latest world, which knows itself, is let go.
@@ -171,8 +165,8 @@ impl Communicator {
             modes,
             completed: found.completed.clone(),
         };
-        // Where there are blank ranks, there were no processes for them, and so there are none.
-        let new = if self.has_blanks() {
+        // Where there are blank ranks, there were no processes for them, and so there are none; who was taken out has no rank.
+        let new = if self.has_blanks() || self.world_of_itself()?.has_shrunk {
             None
         } else if failed.is_empty() {
             Some(Vec::new())
@@ -238,7 +232,8 @@ impl Communicator {
             label: Label::own(WORLD),
             topology: None,
         })?;
-        world.begin_world(facts.generation, Some(facts.past(new)), latest);
+        world.begin_world(false, latest);
+        world.be_born(facts.generation, facts.past(new));
         world.set_ft_modes(facts.modes);
         Some(world)
     }

@@ -16,8 +16,9 @@ use super::atomic::{OF_CALLS, is_of_calls};
 use super::ongoing::{Combine, Ongoing};
 use super::rebuild::World;
 use super::repairs::{Numbers, Verdict};
+use super::succession::Succession;
 use super::topologies::Arranged;
-use super::{Called, Communicator, Kept, Label, Parts, Reduce};
+use super::{Called, Communicator, Kept, Label, Reduce};
 use crate::contexts::{Lease, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -32,7 +33,7 @@ pub enum FtMode {
     Abort,
     /// Their places stay, with nobody in them.
     Blank,
-    /// A new communicator has the others, in their order.
+    /// A new communicator has the others, in their order; in its place, where that is asked for ([`RecoverFlags::in_place`]).
     Shrink,
     /// New processes come into their places.
     Rebuild,
@@ -116,6 +117,15 @@ pub struct FtModes {
     pub collectives: CollectiveMode,
 }
 
+/// What a recovery is to do beside what the mode says; the same at all members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecoverFlags {
+    /// All that was made from the world recovers with it ([`Communicator::recover_all`]).
+    pub all: bool,
+    /// What [`FtMode::Shrink`] makes comes into the place of what was there ([`Communicator::recover_in_place`]).
+    pub in_place: bool,
+}
+
 /// What a recovery has come to; the same at all who live.
 #[derive(Clone, Debug)]
 pub struct Recovery {
@@ -149,6 +159,8 @@ pub(super) struct Found {
     pub seed: u64,
     /// Whether messages may keep their context.
     pub keeps: bool,
+    /// Whether those who live come into the place of all.
+    pub in_place: bool,
     pub completed: Option<RangeInclusive<u64>>,
 }
 
@@ -156,7 +168,7 @@ pub(super) struct Found {
 pub(super) struct Recovered {
     /// Those who live.
     pub living: Communicator,
-    /// Their ranks in the communicator that has recovered, in ascending order.
+    /// Their ranks in the communicator that has recovered, in ascending order; where there are two groups, those of the other one.
     pub ranks: Vec<Rank>,
     generation: u32,
     past: Past,
@@ -170,6 +182,7 @@ pub(super) struct Recoveries {
     first: OnceLock<Box<Recovered>>,
     /// What the world knows of itself, which alone can be rebuilt.
     pub(super) world: OnceLock<World>,
+    pub(super) succession: Succession,
 }
 
 impl FtModes {
@@ -200,6 +213,12 @@ impl FtModes {
             blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
             collectives: if bits & 32 == 0 { CollectiveMode::Local } else { CollectiveMode::Atomic },
         }
+    }
+}
+
+impl RecoverFlags {
+    fn encode(self) -> u32 {
+        (if self.all { WITH_ALL } else { 0 }) | if self.in_place { IN_PLACE } else { 0 }
     }
 }
 
@@ -254,8 +273,8 @@ impl Communicator {
         standing.unwrap_or_else(|| Arc::clone(&self.inner.standing))
     }
 
-    /// The same for one that is just made.
-    pub(super) fn take_ft_modes(&self, modes: FtModes) {
+    /// The same for one that is just made, or being made, in which nothing is under way.
+    pub fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
         self.inner.standing.set_strict(modes.is_strict());
         if modes.collectives == CollectiveMode::Atomic {
@@ -267,14 +286,17 @@ impl Communicator {
     /// The members of one that is made from this one keep their blank places.
     pub(super) fn hand_down(&self, child: &Communicator, lease: Option<Arc<Lease>>, seed: u64) -> Result<()> {
         child.take_ft_modes(self.ft_modes());
-        let (Some(recovered), Some(lease)) = (self.recovered(), lease) else { return Ok(()) };
-        let living = child.group() & recovered.living.group();
-        if living.size() != child.size() {
-            let past =
-                Past { mode: FtMode::Blank, failed: child.group() - &living, restarted: 0, completed: None };
-            child.keep_places(&living, Kept::Shared(lease), seed, past)?;
+        lease.map_or(Ok(()), |lease| child.keep_blank(self.live(), lease, seed))
+    }
+
+    /// In one that is just made the places of those who do not live are blank.
+    pub(super) fn keep_blank(&self, living: &Group, lease: Arc<Lease>, identity: u64) -> Result<()> {
+        let failed = self.everybody() - living;
+        if failed.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let past = Past { mode: FtMode::Blank, failed, restarted: 0, completed: None };
+        self.keep_places(living, Kept::Shared(lease), identity, past).map(drop)
     }
 
     /// What it has become by the last recovery; none before there was one that has kept places.
@@ -293,22 +315,35 @@ impl Communicator {
         Some(last)
     }
 
+    /// The contexts that messages between two go by, or went by before a recovery.
+    pub(super) fn contexts(&self) -> impl Iterator<Item = u32> {
+        let all = std::iter::successors(self.inner.recoveries.first.get(), |one| one.next.get());
+        let of_living = all.map(|one| one.living.inner.standing.context());
+        [self.context(), self.inner.standing.context()].into_iter().chain(of_living)
+    }
+
+    /// Whether messages between two go by that context, or went by it before a recovery.
+    #[must_use]
+    pub fn has_gone_by(&self, context: u32) -> bool {
+        self.contexts().any(|one| one == context)
+    }
+
     /// The communicator of those who live; this one where no rank is blank.
     #[must_use]
     pub fn among_living(&self) -> &Communicator {
         self.recovered().map_or(self, |recovered| &recovered.living)
     }
 
-    /// The members whose places are not blank.
+    /// The members whose places are not blank; of both groups, where there are two.
     #[must_use]
     pub fn live(&self) -> &Group {
-        self.among_living().group()
+        self.meeting().group()
     }
 
-    /// The members whose places are blank.
+    /// The members whose places are blank; of both groups, where there are two.
     #[must_use]
     pub fn blank(&self) -> Group {
-        self.group() - self.live()
+        self.everybody() - self.live()
     }
 
     /// Whether any place is blank.
@@ -318,12 +353,13 @@ impl Communicator {
         self.recovered().is_some()
     }
 
-    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss.
+    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss. Where there are two groups, ranks
+    /// are those of the other one.
     #[inline]
     #[must_use]
     pub fn is_blank(&self, rank: Rank) -> bool {
         match self.recovered() {
-            Some(recovered) => rank.0 < self.size() && recovered.ranks.binary_search(&rank).is_err(),
+            Some(recovered) => rank.0 < self.partners() && recovered.ranks.binary_search(&rank).is_err(),
             None => false,
         }
     }
@@ -348,18 +384,18 @@ impl Communicator {
         }
     }
 
-    /// Sees to it that a rank can be the root of an operation.
+    /// Sees to it that a rank can be the root of an operation; of the other group, where there are two.
     ///
     /// # Errors
     /// [`Class::Root`] where there is no such rank, or its place is blank.
     #[inline]
     pub fn check_root(&self, root: Rank) -> Result<()> {
-        if root.0 < self.size() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
+        if root.0 < self.partners() && !self.is_blank(root) { Ok(()) } else { Err(self.no_root(root)) }
     }
 
     #[cold]
     fn no_root(&self, root: Rank) -> Error {
-        let (place, Rank(root), size) = (self.place(), root, self.size());
+        let (place, Rank(root), size) = (self.place(), root, self.partners());
         if root < size {
             let what = format!("{place}: the root is {root}, which is blank: its process has failed");
             return Error::new(Class::Root, what).remedy("MPIX_Comm_is_blank tells which ranks are");
@@ -378,53 +414,66 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all alike, and nothing has
-    /// changed. [`Class::Communicator`] for an inter-communicator; and for any but the world where the mode is
-    /// [`FtMode::Rebuild`].
+    /// changed. [`Class::Communicator`] for any but the world where the mode is [`FtMode::Rebuild`].
     pub fn recover(&self) -> Result<Recovery> {
-        self.recover_with(false)
+        self.recover_with(RecoverFlags::default())
+    }
+
+    /// The same, and where it shrinks nobody needs the one before any more: what comes into its place has its name and attributes, and
+    /// the topology where nobody is lost. [`Communicator::latest`] of the one before is the new one, and so is
+    /// [`Session::world`](crate::Session::world) where it is the world's. In other modes as [`Communicator::recover`].
+    ///
+    /// # Errors
+    /// As [`Communicator::recover`]; [`Class::Argument`] where it would shrink and messages are to go on
+    /// ([`MessageMode::Continue`]), since ranks change.
+    pub fn recover_in_place(&self) -> Result<Recovery> {
+        self.recover_with(RecoverFlags { in_place: true, ..RecoverFlags::default() })
     }
 
     /// The same of the world, and of all communicators that its processes have made: without another word among them, those who
     /// have failed become blank there. With [`MessageMode::Reset`] all of them begin anew, whether they have lost members or not, and
     /// whoever waits in one of them when somebody comes here to recover from something gets [`Class::Revoked`] and can
-    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is. Inter-communicators are left out.
+    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is.
+    /// Where the world shrinks, which it can in place only, all shrink alike.
     ///
     /// # Errors
-    /// As [`Communicator::recover`]; [`Class::Communicator`] for any but the world, and [`Class::Argument`] where its mode is
-    /// [`FtMode::Shrink`].
+    /// As [`Communicator::recover_in_place`]; [`Class::Communicator`] for any but the world, and [`Class::Argument`] where its mode is
+    /// [`FtMode::Shrink`] and it is not to be in place.
     pub fn recover_all(&self) -> Result<Recovery> {
-        self.recover_with(true)
+        self.recover_with(RecoverFlags { all: true, ..RecoverFlags::default() })
     }
 
-    fn recover_with(&self, all: bool) -> Result<Recovery> {
-        if self.is_inter() {
-            return Err(self.not_for_inter("MPIX_Comm_recover"));
-        }
+    /// Recovers by its mode and what is asked for beside it: see [`Communicator::recover`], [`Communicator::recover_in_place`] and
+    /// [`Communicator::recover_all`].
+    ///
+    /// # Errors
+    /// As these.
+    pub fn recover_with(&self, flags: RecoverFlags) -> Result<Recovery> {
         let latest = self.latest();
         if !latest.is_same(self) {
-            return latest.recover_with(all);
+            return latest.recover_with(flags);
         }
         // What is refused here is refused everywhere, and calls nobody away from what is under way.
-        if all && self.refusal(true, self.ft_modes().comm, all).is_none() {
+        if flags.all && self.refusal(true, self.ft_modes(), flags).is_none() {
             self.call_everybody();
         }
         loop {
-            if let Some(recovered) = self.try_to_recover(all) {
+            if let Some(recovered) = self.try_to_recover(flags) {
                 return recovered;
             }
         }
     }
 
     /// One agreement, and what follows from it; none where no context number was free at all members.
-    fn try_to_recover(&self, with_all: bool) -> Option<Result<Recovery>> {
+    fn try_to_recover(&self, flags: RecoverFlags) -> Option<Result<Recovery>> {
         let (process, modes) = (self.process(), self.ft_modes());
         let current = self.among_living();
         let number = current.next_agreement();
         let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
-        let numbers = Numbers::propose(process, seed, with_all);
+        let numbers = Numbers::propose(process, seed, flags.all);
         let said = Said {
             free: numbers.free(),
-            asked: modes.encode() | if with_all { WITH_ALL } else { 0 },
+            asked: modes.encode() | flags.encode(),
             keeps: !self.is_revoked_anywhere() && numbers.keep(),
         };
         let decision = current.decide(said.encode(), number, self.completed());
@@ -437,12 +486,12 @@ impl Communicator {
             return None;
         }
         let agreed = Said::agreed(decision.flags);
-        let refused = self.refusal(agreed.is_some(), modes.comm, with_all);
+        let refused = self.refusal(agreed.is_some(), modes, flags);
         let Some(all) = agreed.filter(|_| refused.is_none()) else { return refused.map(Err) };
         let has_happened = !failed.is_empty() || !all.keeps;
-        let is_to_change = has_happened || modes.comm == FtMode::Shrink;
+        let is_to_change = has_happened || modes.comm == FtMode::Shrink && !flags.in_place;
         // What else needs a number is not known to all.
-        if all.free == 0 && (is_to_change || with_all) {
+        if all.free == 0 && (is_to_change || flags.all) {
             return None;
         }
         let number = numbers.take(if is_to_change { all.free } else { 0 });
@@ -453,6 +502,7 @@ impl Communicator {
             lease: Lease::new(Arc::clone(process), number),
             seed,
             keeps: all.keeps,
+            in_place: flags.in_place,
             completed,
         });
         let recovered = match (found, modes.comm) {
@@ -469,13 +519,16 @@ impl Communicator {
     }
 
     /// Why a recovery comes to nothing; the same at all members.
-    fn refusal(&self, is_agreed: bool, mode: FtMode, with_all: bool) -> Option<Error> {
-        match mode {
+    fn refusal(&self, is_agreed: bool, modes: FtModes, flags: RecoverFlags) -> Option<Error> {
+        match modes.comm {
             _ if !is_agreed => Some(self.modes_differ()),
             FtMode::None => Some(self.no_mode()),
             FtMode::Rebuild if !self.is_world() => Some(self.only_the_world()),
-            FtMode::Shrink if with_all => Some(self.all_would_shrink()),
-            _ if with_all && !self.is_world() => Some(self.not_all_by_this()),
+            FtMode::Shrink if flags.all && !flags.in_place => Some(self.all_would_shrink()),
+            FtMode::Shrink if flags.in_place && modes.messages == MessageMode::Continue => {
+                Some(self.ranks_would_change())
+            }
+            _ if flags.all && !self.is_world() => Some(self.not_all_by_this()),
             _ => None,
         }
     }
@@ -488,8 +541,7 @@ impl Communicator {
         if !latest.is_same(self) {
             return latest.last_recovery();
         }
-        let of_world = || self.inner.recoveries.world.get()?.past().cloned();
-        let past = self.recovered().map(|recovered| recovered.past.clone()).or_else(of_world)?;
+        let past = self.recovered().map(|recovered| recovered.past.clone()).or_else(|| self.born_by())?;
         Some(self.recovery(past))
     }
 
@@ -503,7 +555,7 @@ impl Communicator {
     /// counts as all that it takes. It is the same number at all members where the same operations have succeeded.
     #[must_use]
     pub fn completed(&self) -> u64 {
-        self.among_living().inner.completed.so_far()
+        self.meeting().inner.completed.so_far()
     }
 
     /// The last step of a recovery, in which nobody has to ask anybody.
@@ -514,13 +566,14 @@ impl Communicator {
         modes: FtModes,
         found: Found,
     ) -> Result<Recovery> {
-        let Found { lease, seed, keeps, completed } = found;
+        let Found { lease, seed, keeps, in_place, completed } = found;
         let past = Past { mode: modes.comm, failed: failed.clone(), restarted: 0, completed };
         match modes.comm {
+            FtMode::Shrink if in_place => self.shrink_in_place(current, lease, seed, past),
             FtMode::Shrink => {
                 let label = self.label_of_child("survivors of ");
-                let group = current.group() - &failed;
-                let child = current.child(group, lease, seed, label).ok_or_else(|| self.lost_itself())?;
+                let child = current.survivors(&failed, lease, seed, label);
+                let child = child.ok_or_else(|| self.lost_itself())?;
                 child.take_ft_modes(modes);
                 let generation = self.generation() + u32::from(!failed.is_empty());
                 Ok(Recovery { generation, ..child.recovery(past) })
@@ -528,7 +581,7 @@ impl Communicator {
             FtMode::Abort => self.process().abort(1),
             _ => {
                 let keeps = keeps && modes.messages == MessageMode::Continue;
-                let living = current.group() - &failed;
+                let living = current.everybody() - &failed;
                 let before = self.keep_places(&living, Kept::Own(lease), seed, past.clone())?;
                 crash::point();
                 self.change_context(&before, keeps);
@@ -545,24 +598,18 @@ impl Communicator {
         identity: u64,
         past: Past,
     ) -> Result<Arc<Standing>> {
-        let lives = |rank: &Rank| self.group().peer(*rank).is_some_and(|peer| living.contains(peer));
-        let ranks: Vec<Rank> = (0..self.size()).map(Rank).filter(lives).collect();
+        let lives = |rank: &Rank| self.inner.group.peer(*rank).is_some_and(|peer| living.contains(peer));
+        let ranks: Vec<Rank> = (0..self.partners()).map(Rank).filter(lives).collect();
         let topology = self.inner.topology.as_ref().map(|arranged| Arc::new(arranged.masked(&ranks)));
-        let parts = Parts {
-            process: Arc::clone(self.process()),
-            group: living.clone(),
-            inter: None,
-            lease,
-            identity,
-            label: Label::own(&self.label()),
-            topology,
-        };
-        let living = Communicator::assemble(parts).ok_or_else(|| self.lost_itself())?;
+        let living = self.of_members(living, lease, identity, Label::own(&self.label()), topology);
+        let living = living.ok_or_else(|| self.lost_itself())?;
         living.take_ft_modes(self.ft_modes());
-        // What goes wrong among those is told in the numbers that the program knows.
-        let _ = living.inner.names.set(ranks.clone().into());
+        if !self.is_inter() {
+            // What goes wrong among those is told in the numbers that the program knows.
+            let _ = living.inner.names.set(ranks.clone().into());
+        }
         let before = Arc::clone(&self.among_living().inner.standing);
-        self.among_living().put_away();
+        self.meeting().put_away();
         let generation = self.generation() + 1;
         let recovered = Box::new(Recovered { living, ranks, generation, past, next: OnceLock::new() });
         let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);
@@ -674,9 +721,17 @@ impl Communicator {
 
     #[cold]
     fn all_would_shrink(&self) -> Error {
-        let what = format!("{}: what was made from it cannot shrink with it", self.place());
+        let what = format!("{}: what was made from it can shrink with it in place only", self.place());
         Error::new(Class::Argument, what)
-            .remedy("shrink them one by one, or recover all by MPIX_FT_MODE_BLANK or _REBUILD")
+            .remedy("give MPIX_RECOVER_IN_PLACE, too, or recover all by MPIX_FT_MODE_BLANK or _REBUILD")
+    }
+
+    #[cold]
+    fn ranks_would_change(&self) -> Error {
+        let what = format!("{}: it cannot shrink in place while messages are to go on", self.place());
+        Error::new(Class::Argument, what).remedy(
+            "give MPIX_FT_MSG_RESET, or no MPIX_RECOVER_IN_PLACE: the one before has what is still to be received",
+        )
     }
 }
 
@@ -708,7 +763,8 @@ fn together(packed: &Packed, input: Payload<'static>, output: &UserMemory) -> He
 }
 
 const ALL: [FtMode; 5] = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
-/// Beside the modes: all that was made from the world recovers with it.
+/// Beside the modes: all that was made from the world recovers with it; and what shrinks does so in place.
 const WITH_ALL: u32 = 1 << 6;
+const IN_PLACE: u32 = 1 << 7;
 /// Keeps the numbers of communicators that have recovered apart from those of others.
 const RECOVERED: u64 = 0x0072_6563_6f76_6572;

@@ -35,10 +35,11 @@ impl Registry {
         known.communicators.push(Arc::downgrade(&communicator.inner));
     }
 
-    /// Those that are there.
+    /// Those that are there, and in whose place no others are.
     fn living(&self) -> Vec<Communicator> {
         let inner = lock(&self.all).communicators.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        inner.into_iter().map(|inner| Communicator { inner }).collect()
+        let all = inner.into_iter().map(|inner| Communicator { inner });
+        all.filter(|one| !one.has_successor()).collect()
     }
 }
 
@@ -131,10 +132,14 @@ impl Repair {
 
     fn carry_out(&self, lease: Lease, verdict: &Verdict<'_>) -> Result<()> {
         let current = self.of.among_living();
-        let failed = current.group() - verdict.living;
-        // A new process has no part in anything but the world.
-        let modes = FtModes { comm: FtMode::Blank, ..verdict.modes };
-        let found = Found { lease, seed: self.seed, keeps: verdict.keeps, completed: None };
+        let failed = current.everybody() - verdict.living;
+        let comm = match verdict.modes.comm {
+            FtMode::Shrink => FtMode::Shrink,
+            // A new process has no part in anything but the world.
+            _ => FtMode::Blank,
+        };
+        let modes = FtModes { comm, ..verdict.modes };
+        let found = Found { lease, seed: self.seed, keeps: verdict.keeps, in_place: true, completed: None };
         self.of.go_on_without(current, failed, modes, found).map(drop)
     }
 }

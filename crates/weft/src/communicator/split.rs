@@ -51,11 +51,11 @@ impl Communicator {
     /// # Errors
     /// When a member is lost.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
-        if self.is_inter() {
-            return self.split_across(color, key);
-        }
         if let Some(recovered) = self.recovered() {
             return recovered.living.split(color, key);
+        }
+        if self.is_inter() {
+            return self.split_across(color, key);
         }
         let group = match self.size() <= GATHERED_MAX {
             true => self.part_by_all(color, key)?,

@@ -178,9 +178,9 @@ impl Process {
         Ok(made.inspect(Communicator::enter))
     }
 
-    /// A number of numbers that another process has told: no more than an encoded group of this job can have.
+    /// A number of numbers that another process has told: no more than two encoded groups of this job can have.
     pub(super) fn count_told(&self, count: i64) -> Result<usize> {
-        let most = 3 * u64::from(self.peers()) + 2;
+        let most = 2 * (3 * u64::from(self.peers()) + 2);
         let count = u64::try_from(count).ok().filter(|&count| count <= most);
         count
             .map(|count| count as usize)
