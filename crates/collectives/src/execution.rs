@@ -116,6 +116,13 @@ pub enum Cause {
         /// Length that this rank's schedule asks for.
         expected_bytes: usize,
     },
+    /// The rank has gone on to something else.
+    #[error(
+        "it takes part in another collective operation, in another order, with another root or with other lengths\nall \
+         ranks must call the same collective operations in the same order, with the same root and matching counts and \
+         datatypes; WEFT_CHECK=1 shows who called what"
+    )]
+    Elsewhere,
 }
 
 /// A message that is on its way.
@@ -265,13 +272,40 @@ impl Execution {
                 engine.cancel(pending.request);
             }
         }
+        if let Some(Awaited { ticket, .. }) = self.awaited {
+            engine.cancel_awaited(ticket);
+            if engine.take_awaited(ticket).is_some() {
+                self.awaited = None;
+            }
+        }
         self.collect(engine);
+    }
+
+    /// Ends it where it is, as if what it does with some rank had failed: who has found out that ranks do not mean the same
+    /// operation. Messages to those that `is_elsewhere` are taken back where no receive has matched them.
+    pub fn give_up<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        failed: Failed,
+        is_elsewhere: &dyn Fn(Rank) -> bool,
+    ) {
+        for pending in &self.pending {
+            if pending.activity == Activity::Sending && is_elsewhere(pending.with) {
+                engine.take_back(pending.request);
+            }
+        }
+        self.fail(engine, failed);
     }
 
     /// The ranks whose messages it waits for.
     pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
-        let receives = self.pending.iter().filter(|pending| pending.activity == Activity::Receiving);
-        receives.map(|pending| pending.with).chain(self.awaited.map(|awaited| awaited.from))
+        self.partners().filter(|(activity, _)| *activity == Activity::Receiving).map(|(_, with)| with)
+    }
+
+    /// What it waits for, and the rank at the other side.
+    pub fn partners(&self) -> impl Iterator<Item = (Activity, Rank)> + '_ {
+        let pending = self.pending.iter().map(|pending| (pending.activity, pending.with));
+        pending.chain(self.awaited.map(|awaited| (Activity::Receiving, awaited.from)))
     }
 
     /// Whether no message of it is under way any more; true for one that is done. After a failure it may take
