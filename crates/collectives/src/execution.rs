@@ -133,6 +133,8 @@ struct Pending {
     bytes: usize,
     /// Whether it reads or writes the execution's own room.
     in_scratch: bool,
+    /// Whether it is known that no receive will match it.
+    in_vain: bool,
 }
 
 /// A receive that is the only thing on its way.
@@ -268,8 +270,11 @@ impl Execution {
     pub fn abandon<F: Fabric>(&mut self, engine: &mut Engine<F>) {
         self.next = self.schedule.steps.len();
         for pending in &self.pending {
-            if pending.activity == Activity::Receiving {
-                engine.cancel(pending.request);
+            match pending.activity {
+                Activity::Receiving => engine.cancel(pending.request),
+                // One that is still queued is taken back by a later call.
+                _ if pending.in_vain => engine.take_back(pending.request),
+                _ => {}
             }
         }
         if let Some(Awaited { ticket, .. }) = self.awaited {
@@ -289,10 +294,8 @@ impl Execution {
         failed: Failed,
         is_elsewhere: &dyn Fn(Rank) -> bool,
     ) {
-        for pending in &self.pending {
-            if pending.activity == Activity::Sending && is_elsewhere(pending.with) {
-                engine.take_back(pending.request);
-            }
+        for pending in &mut self.pending {
+            pending.in_vain = is_elsewhere(pending.with);
         }
         self.fail(engine, failed);
     }
@@ -392,7 +395,7 @@ impl Execution {
 
     fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
         let in_scratch = span.buffer == Buffer::Scratch;
-        self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch });
+        self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch, in_vain: false });
     }
 
     fn end(&self) -> Advance {
