@@ -32,7 +32,10 @@ impl Communicator {
     #[inline]
     pub(in crate::communicator) fn tell_board(&self) {
         // What is closed begins nothing, and who has not heard of that waits for it on the board.
-        if let Some(bulletin) = self.bulletin().filter(|_| !self.inner.standing.is_closed()) {
+        if let Some(bulletin) = self.bulletin()
+            && !self.inner.standing.is_closed()
+            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+        {
             self.say_elsewhere(bulletin);
         }
     }
