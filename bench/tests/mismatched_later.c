@@ -1,7 +1,7 @@
 // ranks: 4
 // exit: nonzero
 // launch: --timeout 20
-// says: bytes came where
+// says: all ranks must call the same collective operations
 // Who waits for few bytes of all ranks is told that one of them sends many also where it waits for another one first, which
 // comes later. (docs/decisions/0029)
 #include "check.h"

@@ -116,6 +116,13 @@ pub enum Cause {
         /// Length that this rank's schedule asks for.
         expected_bytes: usize,
     },
+    /// The rank has gone on to something else.
+    #[error(
+        "it takes part in another collective operation, in another order, with another root or with other lengths\nall \
+         ranks must call the same collective operations in the same order, with the same root and matching counts and \
+         datatypes; WEFT_CHECK=1 shows who called what"
+    )]
+    Elsewhere,
 }
 
 /// A message that is on its way.
@@ -126,6 +133,8 @@ struct Pending {
     bytes: usize,
     /// Whether it reads or writes the execution's own room.
     in_scratch: bool,
+    /// Whether it is known that no receive will match it.
+    in_vain: bool,
 }
 
 /// A receive that is the only thing on its way.
@@ -261,17 +270,45 @@ impl Execution {
     pub fn abandon<F: Fabric>(&mut self, engine: &mut Engine<F>) {
         self.next = self.schedule.steps.len();
         for pending in &self.pending {
-            if pending.activity == Activity::Receiving {
-                engine.cancel(pending.request);
+            match pending.activity {
+                Activity::Receiving => engine.cancel(pending.request),
+                // One that is still queued is taken back by a later call.
+                _ if pending.in_vain => engine.take_back(pending.request),
+                _ => {}
+            }
+        }
+        if let Some(Awaited { ticket, .. }) = self.awaited {
+            engine.cancel_awaited(ticket);
+            if engine.take_awaited(ticket).is_some() {
+                self.awaited = None;
             }
         }
         self.collect(engine);
     }
 
+    /// Ends it where it is, as if what it does with some rank had failed: who has found out that ranks do not mean the same
+    /// operation. Messages to those that `is_elsewhere` are taken back where no receive has matched them.
+    pub fn give_up<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        failed: Failed,
+        is_elsewhere: &dyn Fn(Rank) -> bool,
+    ) {
+        for pending in &mut self.pending {
+            pending.in_vain = is_elsewhere(pending.with);
+        }
+        self.fail(engine, failed);
+    }
+
     /// The ranks whose messages it waits for.
     pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
-        let receives = self.pending.iter().filter(|pending| pending.activity == Activity::Receiving);
-        receives.map(|pending| pending.with).chain(self.awaited.map(|awaited| awaited.from))
+        self.partners().filter(|(activity, _)| *activity == Activity::Receiving).map(|(_, with)| with)
+    }
+
+    /// What it waits for, and the rank at the other side.
+    pub fn partners(&self) -> impl Iterator<Item = (Activity, Rank)> + '_ {
+        let pending = self.pending.iter().map(|pending| (pending.activity, pending.with));
+        pending.chain(self.awaited.map(|awaited| (Activity::Receiving, awaited.from)))
     }
 
     /// Whether no message of it is under way any more; true for one that is done. After a failure it may take
@@ -358,7 +395,7 @@ impl Execution {
 
     fn note(&mut self, request: RequestId, with: Rank, activity: Activity, span: Span) {
         let in_scratch = span.buffer == Buffer::Scratch;
-        self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch });
+        self.pending.push(Pending { request, with, activity, bytes: span.bytes, in_scratch, in_vain: false });
     }
 
     fn end(&self) -> Advance {

@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use collectives::{
-    Activity, Advance, Allreduce, Barrier, Buffers, Cause, Execution, Gather, Operator, Rank, Schedule,
-    Shape, allreduce, barrier, bcast,
+    Activity, Advance, Allreduce, Barrier, Buffers, Cause, Execution, Failed, Gather, Operator, Rank,
+    Scatter, Schedule, Shape, allreduce, barrier, bcast,
 };
 use common::elements::{ELEMENT_BYTES, add_in_order, sums};
 use common::memory::reading;
@@ -234,6 +234,60 @@ fn after_a_failure_the_rest_is_cancelled_and_the_answer_stays() {
     assert_eq!(stand[0], job.turn(&mut parts, nothing_to_reduce)[0]);
     assert!(parts[0].execution.is_settled());
     assert!(!job.engines[0].describe().contains("nothing has come"), "{}", job.engines[0].describe());
+}
+
+/// Rank 0 waits for rank 2 to receive what is long, and is told that it never will; rank 1 goes on to wait for its part.
+#[test]
+fn who_gives_up_takes_back_what_nobody_will_receive() {
+    let bytes = 300_000;
+    let mut job = Job::new(3, Weather::fair());
+    let part = |job: &Job, rank: u32| {
+        let schedule = Scatter::Linear.schedule(&Shape::new(Rank(rank), 3), Rank(0), bytes, false);
+        job.part(rank, schedule, &vec![7; if rank == 0 { 3 * bytes } else { 0 }], &vec![0; bytes])
+    };
+    let mut parts = [part(&job, 0)];
+    (0..5).for_each(|_| assert_eq!(job.turn(&mut parts, nothing_to_reduce), [Advance::Pending]));
+    let sends = [(Activity::Sending, Rank(1)), (Activity::Sending, Rank(2))];
+    assert!(sends.iter().all(|send| parts[0].execution.partners().any(|other| other == *send)));
+    let failed = Failed { with: Rank(2), activity: Activity::Sending, cause: Cause::Elsewhere };
+    parts[0].execution.give_up(&mut job.engines[0], failed.clone(), &|rank| rank == Rank(2));
+    assert_eq!(failed.to_string().lines().count(), 2, "what happened, and what to do");
+    let [first] = parts;
+    let mut parts = [first, part(&job, 1)];
+    let stand = (0..20)
+        .map(|_| {
+            job.engines[2].progress();
+            job.turn(&mut parts, nothing_to_reduce)
+        })
+        .last();
+    assert_eq!(stand, Some(vec![Advance::Failed(failed), Advance::Done]), "{}", job.state(&parts));
+    assert!(parts[0].execution.is_settled() && parts[1].output.payload().to_vec() == vec![7; bytes]);
+    assert_eq!(job.engines[2].unexpected_contexts().count(), 0, "{}", job.engines[2].describe());
+}
+
+/// Also the one receive that needs no request; and a message that comes too late is nobody's.
+#[test]
+fn who_gives_up_waits_for_nothing_any_more() {
+    for tag in 0..2 {
+        let mut job = Job::new(2, Weather::fair());
+        (0..tag).for_each(|_| job.next_operation());
+        let part =
+            |rank| job.part(rank, bcast(&Shape::new(Rank(rank), 2), Rank(0), 8), &[], &[rank as u8; 8]);
+        let (mut waiting, mut late) = (part(1), part(0));
+        let nothing = &mut |_: Payload<'_>, _: &mut UserMemory| unreachable!();
+        let group = |rank: Rank| Peer(rank.0);
+        assert_eq!(waiting.execution.advance(&mut job.engines[1], &group, nothing), Advance::Pending);
+        assert!(waiting.execution.partners().eq([(Activity::Receiving, Rank(0))]));
+        let failed = Failed { with: Rank(0), activity: Activity::Receiving, cause: Cause::Elsewhere };
+        waiting.execution.give_up(&mut job.engines[1], failed.clone(), &|_| true);
+        assert!(waiting.execution.is_settled(), "{:?}", waiting.execution);
+        assert_eq!(late.execution.advance(&mut job.engines[0], &group, nothing), Advance::Done);
+        for engine in &mut job.engines {
+            engine.progress();
+        }
+        assert_eq!(waiting.execution.advance(&mut job.engines[1], &group, nothing), Advance::Failed(failed));
+        assert_eq!(waiting.output.payload().to_vec(), [1; 8]);
+    }
 }
 
 #[test]

@@ -300,7 +300,7 @@ impl<L> Core<L> {
 
     /// The receive that is waited for is over.
     #[inline]
-    fn end_awaited(&mut self, outcome: Outcome) {
+    pub(crate) fn end_awaited(&mut self, outcome: Outcome) {
         self.awaited = Awaited::Over(outcome);
         self.requests.completions += 1;
     }

@@ -414,6 +414,16 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// As [`Engine::cancel`], for a receive that is waited for; its ticket is to be waited for all the same.
+    #[cold]
+    pub fn cancel_awaited(&mut self, ticket: Ticket) {
+        match ticket {
+            Ticket::Request(request) => self.cancel(request),
+            Ticket::Awaited if self.core.awaited.is_posted() => self.core.end_awaited(Outcome::cancelled()),
+            Ticket::Awaited => {}
+        }
+    }
+
     /// The contexts of messages that came before their receive, one for each message.
     pub fn unexpected_contexts(&self) -> impl Iterator<Item = u32> + '_ {
         self.core.matching.contexts()

@@ -192,6 +192,39 @@ impl Board {
         self.places.through(self.segment.memory(), place)
     }
 
+    /// Says that this member has written all that it writes for operations up to that number: for who waits for an entry that
+    /// will never be there, since members do not mean the same operation.
+    pub fn stand(&self, number: u32) {
+        self.places.stand(self.segment.memory(), number);
+    }
+
+    /// Whether the member at that place has begun the operation of that number, as far as can be seen.
+    #[must_use]
+    pub fn has_begun(&self, place: u32, number: u32) -> bool {
+        self.places.has_begun(self.segment.memory(), place, number)
+    }
+
+    /// Whether the member at that place has written all that it writes for the operation of that number, as far as it has
+    /// [said](Board::stand) so, or is [through](Board::through) with it. So its entry is there, or never comes.
+    #[must_use]
+    pub fn has_written(&self, place: u32, number: u32) -> bool {
+        self.places.has_written(self.segment.memory(), place, number)
+    }
+
+    /// Says a word about what this member has begun elsewhere, while it has not left. Whoever [reads](Board::elsewhere) it sees
+    /// what this member has written before; and whoever sees what it writes later reads this, or what it says later.
+    pub fn say_elsewhere(&self, word: u32) {
+        if self.has_left.load(Ordering::Relaxed) == 0 {
+            self.places.say_elsewhere(self.segment.memory(), word);
+        }
+    }
+
+    /// What the member at that place has said so; nothing is 0.
+    #[must_use]
+    pub fn elsewhere(&self, place: u32) -> u32 {
+        self.places.elsewhere(self.segment.memory(), place)
+    }
+
     /// Makes sure that nothing that this member wrote long ago is taken for an entry to come; where that is
     /// [due](crate::Course::is_renewal_due), and all are through with the entry before that number.
     #[cold]
@@ -292,6 +325,26 @@ mod tests {
         assert_eq!([0, 1].map(|place| members[0].through(place)), [before, before]);
         members[1].pass(7);
         assert_eq!([0, 1].map(|place| members[0].through(place)), [before, 7]);
+    }
+
+    #[test]
+    fn members_say_where_they_stand_and_what_they_do_elsewhere() {
+        let members = all(&boards(3), 3);
+        let first = Course::default().next();
+        assert!((0..3).all(|place| !members[0].has_begun(place, first) && members[0].elsewhere(place) == 0));
+        members[1].put(first, [Payload::EMPTY; 2]);
+        assert!(members[0].has_begun(1, first) && !members[0].has_written(1, first.wrapping_add(1)));
+        members[2].stand(first);
+        assert!(members[0].has_written(2, first) && !members[0].has_begun(2, first.wrapping_add(1)));
+        members[0].pass(first);
+        assert!(members[1].has_written(0, first), "who is through has written what it had to");
+        members[1].say_elsewhere(14);
+        assert_eq!([0, 1, 2].map(|place| members[0].elsewhere(place)), [0, 14, 0]);
+        // What somebody said half a round ago does not come true by itself.
+        let late = first.wrapping_add((1 << 31) - 1);
+        members[2].pass(late);
+        members[2].renew(late.wrapping_add(1));
+        assert!(!members[0].has_written(2, late.wrapping_add(1)));
     }
 
     #[test]

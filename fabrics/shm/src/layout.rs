@@ -174,6 +174,10 @@ pub const BOARD_LEFT_WORDS: u32 = BOARD_MEMBERS_MAX / u32::BITS;
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
 pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
+/// In a place, behind the number up to which its member is through: that of the last operation that it has said to be in, and how
+/// many operations it has begun by other ways.
+pub const BOARD_STANDS: usize = 4;
+pub const BOARD_ELSEWHERE: usize = 8;
 /// The length of an entry, behind its number.
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
@@ -182,7 +186,7 @@ pub const BOARD_PAYLOAD: usize = 16;
 pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
 /// An entry, with as many lines that no other one is in.
 pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + if cfg!(loom) { 0 } else { 2 << 10 };
-/// A place: a pair of lines that says how far its member is, and the entries.
+/// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
 pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
 
 /// Offsets in a seat.

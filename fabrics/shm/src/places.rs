@@ -8,8 +8,9 @@
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ENTRY_BYTES, BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_PAYLOAD,
-    BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_WAITING, LINE,
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_LEFT, BOARD_LEFT_WORDS,
+    BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_STANDS, BOARD_WAITING,
+    LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};
@@ -45,6 +46,7 @@ impl Places {
         for here in 0..members {
             let places = Places::new(at, here, members);
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
+            places.say_elsewhere(memory, 0);
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
         memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
@@ -159,8 +161,35 @@ impl Places {
         memory.word(self.through_at(place)).load(Ordering::Acquire)
     }
 
+    /// Says that this member has written all that it writes for operations up to that number.
+    pub fn stand(&self, memory: &impl Memory, number: u32) {
+        memory.word(self.through_at(self.here) + BOARD_STANDS).store(number, Ordering::Release);
+    }
+
+    /// Whether the member at that place has begun the operation of that number, as far as can be seen.
+    pub fn has_begun(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
+        self.has_written(memory, place, number) || self.has(memory, place, number)
+    }
+
+    /// Whether the member at that place has written all that it writes for the operation of that number, as far as it has said so.
+    pub fn has_written(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
+        let stands = memory.word(self.through_at(place) + BOARD_STANDS).load(Ordering::Acquire);
+        !is_before(self.through(memory, place), number) || !is_before(stands, number)
+    }
+
+    /// Says a word about what this member has begun elsewhere; what it has written before is seen by whoever reads that.
+    pub fn say_elsewhere(&self, memory: &impl Memory, word: u32) {
+        memory.word(self.through_at(self.here) + BOARD_ELSEWHERE).store(word, Ordering::Release);
+    }
+
+    /// What the member at that place has said so.
+    pub fn elsewhere(&self, memory: &impl Memory, place: u32) -> u32 {
+        memory.word(self.through_at(place) + BOARD_ELSEWHERE).load(Ordering::Acquire)
+    }
+
     /// Gives all of this member's entries the numbers before `number`, as if they had been written and read.
     pub fn renew(&self, memory: &impl Memory, number: u32) {
+        self.stand(memory, number.wrapping_sub(1));
         for before in (1..=BOARD_DEPTH).map(|back| number.wrapping_sub(back)) {
             memory.word(self.entry_at(self.here, before)).store(before, Ordering::Relaxed);
         }

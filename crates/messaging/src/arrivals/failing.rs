@@ -22,7 +22,7 @@ impl<L> Core<L> {
         }
         enum Ends {
             Receive(Pattern),
-            Send(Peer),
+            Send,
         }
         let ends: Vec<(RequestId, Ends)> = self
             .requests
@@ -31,8 +31,8 @@ impl<L> Core<L> {
                 State::Posted { pattern, .. } if concerns(pattern.context) => {
                     Some((request, Ends::Receive(*pattern)))
                 }
-                State::AwaitingReceiver { to, context, retracted: None, .. } if concerns(*context) => {
-                    Some((request, Ends::Send(*to)))
+                State::AwaitingReceiver { context, retracted: None, .. } if concerns(*context) => {
+                    Some((request, Ends::Send))
                 }
                 _ => None,
             })
@@ -43,11 +43,8 @@ impl<L> Core<L> {
                     self.matching.withdraw(&pattern, request);
                     self.requests.complete(request, Outcome::failed(failure.clone()));
                 }
-                Ends::Send(to) => {
-                    if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
-                        *retracted = Some(Box::new(failure.clone()));
-                    }
-                    self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
+                Ends::Send => {
+                    self.take_back_for(request, || failure.clone());
                 }
             }
         }
@@ -260,17 +257,27 @@ impl<L> Core<L> {
     /// asks for it. The answer is how many were.
     #[cold]
     pub(crate) fn take_back(&mut self, request: RequestId) -> usize {
-        let Some(State::AwaitingReceiver { to, context, retracted: None, .. }) = self.requests.find(request)
+        let Some(State::AwaitingReceiver { context, retracted: None, .. }) = self.requests.find(request)
         else {
             return 0;
         };
-        let (to, context) = (*to, *context);
+        let context = *context;
         let Some(failure) = self.closed(context) else { return 0 };
-        if let Some(State::AwaitingReceiver { retracted, .. }) = self.requests.find(request) {
-            *retracted = Some(Box::new(failure));
-        }
+        usize::from(self.take_back_for(request, || failure))
+    }
+
+    /// Takes a message back that nobody has received, as far as it is known here; true where that begins now.
+    #[cold]
+    pub(crate) fn take_back_for(&mut self, request: RequestId, failure: impl FnOnce() -> Failure) -> bool {
+        let Some(State::AwaitingReceiver { to, retracted: retracted @ None, .. }) =
+            self.requests.find(request)
+        else {
+            return false;
+        };
+        *retracted = Some(Box::new(failure()));
+        let to = *to;
         self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
-        1
+        true
     }
 
     /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.

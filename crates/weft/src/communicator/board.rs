@@ -5,22 +5,25 @@
 //! whether a board was to be had, of which rank 0 tells the others once.
 
 mod beside;
+mod elsewhere;
 mod pairs;
 mod plan;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
-use messaging::{Engine, Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
+use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 use self::beside::Begun;
+use self::elsewhere::Stage;
+pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
-use super::{Communicator, Reduce, TAGS};
+use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Boards, Course, Fabrics, is_before, is_room};
+use crate::fabrics::{Board, Boards, Course, is_before, is_room};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
 use crate::recent::Kind;
@@ -35,6 +38,10 @@ pub(super) struct Bulletin {
     turn: Lock<Turn>,
     /// The operations that go on beside.
     begun: Begun,
+    /// How many operations by messages were begun before there was a board; the same at all members.
+    by_messages_before: u32,
+    /// An entry was never written.
+    has_failed: AtomicBool,
 }
 
 /// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
@@ -234,22 +241,6 @@ impl Communicator {
         Ok(())
     }
 
-    /// Who has sent a message for the next operation by messages, while this member is in an operation on the board, for which
-    /// that one still owes an entry; and how long the message is, and the entry would be. What operations that failed have left
-    /// over has other tags.
-    fn astray(
-        &self,
-        engine: &Engine<Fabrics>,
-        owes: impl Fn(Rank) -> Option<usize>,
-    ) -> Option<(Rank, usize, usize)> {
-        let tag = (self.inner.sequence.load(Ordering::Relaxed) % TAGS) as i32;
-        let context = self.collective_context();
-        let sent_by = |source| engine.probe(&Pattern { context, source, tag: Some(tag) });
-        sent_by(None)?;
-        others(self.inner.rank, self.size())
-            .find_map(|from| Some((from, sent_by(Some(from))?.bytes, owes(from)?)))
-    }
-
     /// Whether an entry that is there is so long.
     #[inline]
     fn check_entry(
@@ -328,7 +319,10 @@ impl Communicator {
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
         let (failures, standing) = (self.process().failures().clone(), Arc::clone(&self.inner.standing));
         let turn = Lock::new(threads, Turn::default());
-        Ok(Some(Box::new(Bulletin { board, failures, standing, turn, begun: Begun::default() })))
+        let (begun, has_failed) = (Begun::default(), AtomicBool::new(false));
+        let by_messages_before = self.by_messages_at_all();
+        let bulletin = Bulletin { board, failures, standing, turn, begun, by_messages_before, has_failed };
+        Ok(Some(Box::new(bulletin)))
     }
 
     /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
@@ -498,7 +492,11 @@ impl Visit<'_> {
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: impl Fn(&Board) -> bool,
     ) -> Result<()> {
-        let (comm, board) = (self.of, self.board());
+        let (comm, bulletin, board) = (self.of, self.bulletin, self.board());
+        let stage = Stage { number: self.number, by_messages: comm.by_messages(bulletin) };
+        if owes.is_some() && !bulletin.begun.owes() {
+            board.stand(self.number);
+        }
         board.await_others();
         let ended = comm.process().until_seen(|engine| {
             if so(board) {
@@ -507,11 +505,14 @@ impl Visit<'_> {
             if let Some(failure) = engine.closed(comm.collective_context()) {
                 return Some(Err(comm.nothing_comes(failure)));
             }
-            // Whoever is in a later operation has written its entry before it sends, so that it is there now.
-            let owes = |from: Rank| owes?(from).filter(|_| !board.has(from.0, self.number));
-            let (from, sent_bytes, expected_bytes) = comm.astray(engine, owes)?;
-            Some(Err(comm.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })))
+            let owes = owes?;
+            others(comm.inner.rank, comm.size())
+                .find(|&from| owes(from).is_some() && bulletin.will_not_write(from, stage))
+                .map(|from| Err(comm.is_elsewhere(from)))
         });
+        if owes.is_none() && ended.is_err() {
+            bulletin.fail(comm);
+        }
         board.await_no_more();
         ended
     }

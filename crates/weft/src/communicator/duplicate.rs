@@ -84,8 +84,9 @@ impl Communicator {
 
     /// A tag for a nonblocking operation: many may be under way.
     pub(super) fn next_nonblocking_tag(&self) -> i32 {
-        let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed) % NONBLOCKING_TAGS;
-        (TAGS + number) as i32
+        let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed);
+        self.tell_board();
+        (TAGS + number % NONBLOCKING_TAGS) as i32
     }
 
     /// A tag for an operation that is planned now and begun any number of times: members plan in one order, and begin in

@@ -7,6 +7,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
 use super::atomic::Concluding;
+use super::board::Watch;
 use super::check::{Called, Comparison};
 use super::{Communicator, Reduce};
 use crate::background::Operation;
@@ -148,6 +149,8 @@ impl Communicator {
         let ended = Arc::<Ended>::default();
         process.entrust(Box::new(Underway {
             of: meeting.clone(),
+            // Nobody knows when what was planned is begun by the others.
+            watch: (!is_planned).then(|| meeting.watch()),
             checking,
             execution: Some(execution),
             kind,
@@ -208,6 +211,7 @@ impl Ongoing {
 
 struct Underway {
     of: Communicator,
+    watch: Option<Watch>,
     /// With checks on, what the members have called.
     checking: Option<Comparison>,
     /// Nothing once it is over.
@@ -249,7 +253,12 @@ impl Operation for Underway {
                 None => &mut nothing,
             };
             match execution.advance(engine, &place, combine) {
-                Advance::Pending => return false,
+                Advance::Pending => {
+                    if let Some(watch) = &mut self.watch {
+                        watch.look(&self.of, execution, engine);
+                    }
+                    return false;
+                }
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {
                     self.failure = Some(self.of.told(&failed));

@@ -9,7 +9,6 @@ use messaging::Rank;
 
 use super::{Communicator, Reduce, TAGS, nodes};
 use crate::error::{Class, Error, Result};
-use crate::group::Group;
 use crate::process::Process;
 use crate::recent::Kind;
 
@@ -171,9 +170,7 @@ impl Communicator {
     }
 
     pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
-        let inner = &*self.inner;
-        let ended =
-            finish(&inner.process, &inner.group, execution, reduce).map_err(|failed| self.told(&failed));
+        let ended = finish(self, execution, reduce).map_err(|failed| self.told(&failed));
         if self.is_atomic() { self.conclude_with_all(ended) } else { ended }
     }
 
@@ -206,20 +203,23 @@ impl Communicator {
     /// that failed is not taken for a part of the next one.
     #[inline]
     pub(super) fn next_tag(&self) -> i32 {
-        (self.inner.sequence.fetch_add(1, Ordering::Relaxed) % TAGS) as i32
+        let number = self.inner.sequence.fetch_add(1, Ordering::Relaxed);
+        self.tell_board();
+        (number % TAGS) as i32
     }
 }
 
 /// Runs a collective operation to its end.
 #[inline]
-pub(super) fn finish(
-    process: &Process,
-    group: &Group,
+fn finish(
+    of: &Communicator,
     execution: &mut Execution,
     reduce: Reduce<'_>,
 ) -> std::result::Result<(), Failed> {
-    let mut unwound = Unwound { process, group, execution, is_combining: false };
+    let (process, group) = (&of.inner.process, &of.inner.group);
+    let mut unwound = Unwound { of, execution, is_combining: false };
     let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
+    let mut watch = None;
     let end = process.until(|engine| {
         let Unwound { execution, is_combining, .. } = &mut unwound;
         let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
@@ -228,7 +228,10 @@ pub(super) fn finish(
             *is_combining = false;
         };
         match execution.advance(engine, &place, &mut combine) {
-            Advance::Pending => None,
+            Advance::Pending => {
+                watch.get_or_insert_with(|| of.watch()).look(of, execution, engine);
+                None
+            }
             end => Some(end),
         }
     });
@@ -242,8 +245,7 @@ pub(super) fn finish(
 /// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the
 /// other members wait for its messages, and its buffers are in use until then.
 struct Unwound<'a> {
-    process: &'a Process,
-    group: &'a Group,
+    of: &'a Communicator,
     execution: &'a mut Execution,
     /// The function has been called, and has not returned.
     is_combining: bool,
@@ -264,7 +266,7 @@ impl Unwound<'_> {
         self.is_combining = false;
         let nothing: Reduce<'_> = &mut |_, _| {};
         // Its members know nothing of what happened here; whoever panics tells of it.
-        let _ = finish(self.process, self.group, self.execution, nothing);
+        let _ = finish(self.of, self.execution, nothing);
     }
 }
 
@@ -285,6 +287,7 @@ pub(super) fn collective_failed(failed: &Failed) -> Error {
         Cause::Mismatch { .. } => Class::Truncated,
         Cause::Lost(_) => Class::ProcFailed,
         Cause::Revoked => Class::Revoked,
+        Cause::Elsewhere => Class::NotSame,
     };
     Error::of_text(class, &failed.to_string())
 }

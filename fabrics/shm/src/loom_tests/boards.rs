@@ -62,6 +62,30 @@ fn nobody_sleeps_through_an_entry() {
     });
 }
 
+/// Who reads what a member has begun elsewhere sees the entries that it wrote before; and who sees what it writes later, reads it.
+#[test]
+fn what_is_begun_elsewhere_has_its_place_among_entries() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
+        let first = Course::default().next();
+        let later = first.wrapping_add(1);
+        let writing = thread::spawn(move || {
+            writer.put(&*theirs, first, [Payload::EMPTY; 2]);
+            writer.say_elsewhere(&*theirs, 1);
+            writer.put(&*theirs, later, [Payload::EMPTY; 2]);
+            writer.stand(&*theirs, later);
+        });
+        let is_elsewhere = reader.elsewhere(&*memory, 0) == 1;
+        assert!(!is_elsewhere || reader.has(&*memory, 0, first));
+        let is_later = reader.has_begun(&*memory, 0, later);
+        assert!(!is_later || reader.elsewhere(&*memory, 0) == 1);
+        let has_written = reader.has_written(&*memory, 0, later);
+        assert!(!has_written || reader.has(&*memory, 0, later));
+        writing.join().unwrap();
+    });
+}
+
 /// The last who leaves a board makes it clean: nobody else still looks at it.
 #[test]
 fn one_member_is_the_last_on_a_board() {

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use collectives::{Block, Buffers, Collective};
 use fabric::{Heap, Payload, UserMemory};
-use messaging::{Engine, RequestId};
+use messaging::{Engine, Rank, RequestId};
 
 use super::super::ongoing::{Combine, Ended, Ongoing};
+use super::elsewhere::{LOOKS_PER_WATCH, Stage};
 use super::plan::{Hears, Plan, others};
 use super::{Bulletin, Communicator, Reduce, Turn};
 use crate::background::Operation;
@@ -24,6 +25,8 @@ use crate::memory::giving;
 #[derive(Default)]
 pub(super) struct Begun {
     count: AtomicUsize,
+    /// How many of them have still to write this member's entry.
+    owing: AtomicUsize,
     /// No operation follows, blocking or not: with the last that is under way this member leaves the board. Apart from the turn,
     /// which a thread that begins a blocking operation has to find free.
     pub(super) no_more: AtomicBool,
@@ -50,6 +53,11 @@ impl Begun {
     /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that it has ended.
     pub(super) fn is_busy_still(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether an entry of this member is still to be written.
+    pub(super) fn owes(&self) -> bool {
+        self.owing.load(Ordering::Relaxed) > 0
     }
 
     /// This member is through with an operation during which others went on.
@@ -95,7 +103,7 @@ struct Part {
     /// That of its communicator when it began: another one after a recovery.
     context: u32,
     plan: Plan<'static>,
-    number: u32,
+    stage: Stage,
     input: Payload<'static>,
     output: UserMemory,
     combine: Option<Combine>,
@@ -103,6 +111,8 @@ struct Part {
     owes: bool,
     /// How many of the entries that are for this member were seen.
     heard: usize,
+    /// How often it was looked in vain.
+    looks: u32,
 }
 
 /// The next operation on the board, which is to go on beside.
@@ -132,7 +142,8 @@ impl Communicator {
     }
 
     /// The board, if it was founded.
-    fn bulletin(&self) -> Option<&Bulletin> {
+    #[inline]
+    pub(super) fn bulletin(&self) -> Option<&Bulletin> {
         self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
     }
 
@@ -161,6 +172,20 @@ impl Communicator {
 }
 
 impl Next<'_> {
+    /// Whether all members are through with the entry whose place that of this number takes.
+    fn has_room(&mut self, number: u32) -> bool {
+        if self.turn.course.has_room(number) {
+            return true;
+        }
+        let through = |rank: Rank| self.bulletin.board.through(rank.0);
+        let earlier = |one, other| if is_before(one, other) { one } else { other };
+        let least = others(self.plan.here, self.plan.size).map(through).fold(number, earlier);
+        if is_room(number, least) {
+            self.turn.course.all_through(least);
+        }
+        is_room(number, least)
+    }
+
     fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
         let Next { of, bulletin, plan, .. } = self;
         let number = self.turn.course.begin_beside();
@@ -170,9 +195,16 @@ impl Next<'_> {
             output.write_at(place, input.part(offset, bytes));
         }
         let (context, owes) = (of.collective_context(), plan.gives);
-        let mut part = Part { context, plan, number, input, output, combine, owes, heard: 0 };
-        if owes && self.turn.course.has_room(number) {
+        let stage = Stage { number, by_messages: of.by_messages(bulletin) };
+        let mut part = Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 };
+        if owes && self.has_room(number) {
             part.give(&bulletin.board);
+        }
+        if part.owes {
+            bulletin.begun.owing.fetch_add(1, Ordering::Relaxed);
+            of.say_elsewhere(bulletin);
+        } else if !bulletin.begun.owes() {
+            bulletin.board.stand(number);
         }
         part
     }
@@ -188,7 +220,7 @@ impl Part {
     fn give(&mut self, board: &Board) {
         let contribution = self.contribution();
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
-        board.put(self.number, self.plan.entry().map(part));
+        board.put(self.stage.number, self.plan.entry().map(part));
         board.wake();
         self.owes = false;
     }
@@ -203,16 +235,20 @@ impl Part {
         let closed = |engine: &mut Engine<Fabrics>, context| {
             engine.closed(context).map(|failure| Err(of.nothing_comes(failure)))
         };
-        let (board, number, plan) = (&bulletin.board, self.number, self.plan);
+        let (board, number, plan) = (&bulletin.board, self.stage.number, self.plan);
         if self.owes {
             if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
-                return closed(engine, self.context);
+                let closed = closed(engine, self.context)?;
+                bulletin.fail(of);
+                return Some(closed);
             }
             self.give(board);
+            bulletin.begun.owing.fetch_sub(1, Ordering::Relaxed);
+            of.say_elsewhere(bulletin);
         }
         for from in plan.writers().skip(self.heard) {
             if !board.has(from.0, number) {
-                return closed(engine, self.context);
+                return closed(engine, self.context).or_else(|| self.look(of, bulletin));
             }
             if let Err(error) = of.check_entry(bulletin, (from, number), plan.heard(from).0) {
                 return Some(Err(error));
@@ -225,6 +261,15 @@ impl Part {
         Some(Ok(()))
     }
 
+    /// Looks, once in a few times, whether the entries that are not there can still come.
+    fn look(&mut self, of: &Communicator, bulletin: &Bulletin) -> Option<Result<()>> {
+        self.looks = self.looks.wrapping_add(1);
+        let mut left = self.plan.writers().skip(self.heard);
+        let is_due = self.looks.is_multiple_of(LOOKS_PER_WATCH);
+        let elsewhere = is_due.then(|| left.find(|&from| bulletin.will_not_write(from, self.stage)));
+        elsewhere.flatten().map(|from| Err(of.is_elsewhere(from)))
+    }
+
     /// Takes what the entries hold.
     fn take(&mut self, bulletin: &Bulletin) {
         let (plan, Block { offset, bytes }) = (self.plan, self.plan.own());
@@ -235,7 +280,7 @@ impl Part {
             None => &mut nothing,
         };
         let mut room = lock(&bulletin.begun.room).take();
-        bulletin.deliver(self.number, &plan, own, (combine, &mut room), &mut self.output);
+        bulletin.deliver(self.stage.number, &plan, own, (combine, &mut room), &mut self.output);
         *lock(&bulletin.begun.room) = room;
     }
 }
@@ -247,7 +292,7 @@ impl Operation for Beside {
         if self.is_awaiting {
             bulletin.board.await_no_more();
         }
-        bulletin.begun.end(&bulletin.board, self.part.number);
+        bulletin.begun.end(&bulletin.board, self.part.stage.number);
         // A member some entries ahead may sleep until this one is through.
         bulletin.board.wake();
         if bulletin.begun.no_more.load(Ordering::SeqCst) {
