@@ -168,6 +168,20 @@ static void partitioned(MPI_Comm comm) {
             check_failed(__FILE__, __LINE__, text);
     }
     OK(MPI_Request_free(&request));
+    section("partitioned, fewer elements");
+    if (sends) OK(MPI_Psend_init(numbers, 3, 3, MPI_INT, partner, 4, comm, MPI_INFO_NULL, &request));
+    else OK(MPI_Precv_init(numbers, 2, 6, MPI_INT, partner, 4, comm, MPI_INFO_NULL, &request));
+    OK(MPI_Start(&request));
+    if (sends) OK(MPI_Pready_range(0, 2, request));
+    code = MPI_Wait(&request, &status);
+    if (sends) {
+        OK(code);
+    } else {
+        CLASS(code, MPI_ERR_TYPE);
+        OK(MPI_Error_string(code, text, &length));
+        if (!strstr(text, "sends 3 partitions of 12 bytes which are fewer elements")) check_failed(__FILE__, __LINE__, text);
+    }
+    OK(MPI_Request_free(&request));
     section("partitioned, other elements, with gaps: nothing is touched");
     OK(MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, offsetof(struct record, value)}, (MPI_Datatype[]){MPI_INT, MPI_DOUBLE},
                               &record));

@@ -6,7 +6,7 @@
 use fabric::fold::{Beside, Bytes};
 use half::f16;
 
-use crate::x87;
+use crate::{binary16, x87};
 
 /// A value that stands in packed form as so many bytes.
 pub(crate) trait Element: Copy {
@@ -170,9 +170,59 @@ macro_rules! quick {
 element! { i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f16 f32 f64 }
 integer! { i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 }
 floating! {
-    f16 {}
     f32 { quick!(); }
     f64 { quick!(); }
+}
+
+impl Number for f16 {
+    #[inline]
+    fn plus(self, other: f16) -> f16 {
+        binary16::narrowed(binary16::widened(self) + binary16::widened(other))
+    }
+
+    #[inline]
+    fn times(self, other: f16) -> f16 {
+        binary16::narrowed(binary16::widened(self) * binary16::widened(other))
+    }
+
+    #[inline]
+    fn negated(self) -> f16 {
+        f16::from_bits(self.to_bits() ^ 0x8000)
+    }
+}
+
+impl Ordered for f16 {
+    const IS_QUICK: bool = true;
+
+    #[inline]
+    fn is_below(self, other: f16) -> bool {
+        self < other
+    }
+
+    #[inline]
+    fn is_equal(self, other: f16) -> bool {
+        self == other
+    }
+
+    #[inline]
+    fn is_nan(self) -> bool {
+        f16::is_nan(self)
+    }
+
+    #[inline]
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+
+    #[inline]
+    fn lower(self, other: f16) -> f16 {
+        binary16::lower(self, other)
+    }
+
+    #[inline]
+    fn higher(self, other: f16) -> f16 {
+        binary16::higher(self, other)
+    }
 }
 
 /// An x87 long double: ten bytes of number, six unused.

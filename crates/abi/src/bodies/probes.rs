@@ -12,7 +12,8 @@ use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::errors::raise;
 use crate::generated::constants::*;
-use crate::objects::{MessageObject, RequestObject};
+use crate::objects::{Held, MessageObject, RequestObject};
+use crate::requests::Taken;
 use crate::state::{Runtime, call, runtime, too_many};
 use crate::status;
 use crate::types::*;
@@ -172,7 +173,8 @@ unsafe fn hand_out(
 /// What a message handle stands for.
 enum Matched {
     Nobody,
-    Message(MessageObject),
+    /// With the communicator whose error handler hears of it, where another thread may free that meanwhile.
+    Message(MessageObject, Option<Held>),
 }
 
 /// Takes the message of a handle out of the table; nothing is touched when it is none.
@@ -188,10 +190,13 @@ unsafe fn matched(runtime: &'static Runtime, message: *mut MPI_Message) -> Resul
     if handle == MPI_MESSAGE_NO_PROC {
         return Ok(Matched::Nobody);
     }
-    let taken = runtime.objects().messages.remove(handle.value());
-    taken.map(Matched::Message).ok_or_else(|| {
-        Error::new(Class::Request, format!("{:#x} is not a message, or not any more", handle.value()))
-    })
+    let mut objects = runtime.objects();
+    let Some(object) = objects.messages.remove(handle.value()) else {
+        let what = format!("{:#x} is not a message, or not any more", handle.value());
+        return Err(Error::new(Class::Request, what));
+    };
+    let told = if runtime.is_shared() { objects.told(object.errors_to) } else { None };
+    Ok(Matched::Message(object, told))
 }
 
 /// Receives a message that was taken.
@@ -207,7 +212,7 @@ pub unsafe fn mpi_mrecv(
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
     let begun = unsafe { begin("MPI_Mrecv", buf, count, datatype, message) };
-    let (object, errors_to) = match begun {
+    let (Taken { object, told: _told }, errors_to) = match begun {
         Ok(begun) => begun,
         Err(code) => return code,
     };
@@ -252,7 +257,7 @@ pub unsafe fn mpi_imrecv(
     }
     // SAFETY: the program's promises are handed on.
     let begun = unsafe { begin("MPI_Imrecv", buf, count, datatype, message) };
-    let (object, errors_to) = match begun {
+    let (Taken { object, told: _told }, errors_to) = match begun {
         Ok(begun) => begun,
         Err(code) => return code,
     };
@@ -290,7 +295,7 @@ unsafe fn begin(
     count: MPI_Count,
     datatype: MPI_Datatype,
     message: *mut MPI_Message,
-) -> std::result::Result<(RequestObject, MPI_Comm), c_int> {
+) -> std::result::Result<(Taken, MPI_Comm), c_int> {
     let Some(runtime) = runtime() else { return Err(call(name, Target::World, |_| Ok(()))) };
     // SAFETY: the caller's promises are handed on.
     let checked = unsafe {
@@ -304,20 +309,56 @@ unsafe fn begin(
         checked.map_err(|error| raise(name, target, &error))?;
     // SAFETY: `matched` has seen that it is not null.
     unsafe { message.write(MPI_MESSAGE_NULL) };
-    let Matched::Message(MessageObject { comm, errors_to, message }) = matched else {
-        return Ok((RequestObject::Over(status::NOBODY), MPI_COMM_WORLD));
+    let Matched::Message(MessageObject { comm, errors_to, message }, told) = matched else {
+        let object = RequestObject::Over(status::NOBODY);
+        return Ok((Taken { object, told: None }, MPI_COMM_WORLD));
     };
-    Ok(match comm.start_receive_taken(message, into) {
-        Receiving::Pending(id) => (RequestObject::Receive { comm, errors_to, id, unpack }, errors_to),
+    let object = match comm.start_receive_taken(message, into) {
+        Receiving::Pending(id) => RequestObject::Receive { comm, errors_to, id, unpack },
         Receiving::Done(outcome) => {
             let received = comm.conclude_receive(&outcome);
-            let object = match conclude(&received, &mut unpack) {
+            match conclude(&received, &mut unpack) {
                 Ok(status) => RequestObject::Over(status),
                 Err(error) => {
                     RequestObject::Failed { errors_to, status: status::of(&received.status), error }
                 }
-            };
-            (object, errors_to)
+            }
         }
-    })
+    };
+    Ok((Taken { object, told }, errors_to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::{communicators, point_to_point, testing};
+
+    /// Sends eight bytes to this process in a communicator, and takes them as a message.
+    fn message_in(comm: MPI_Comm) -> MPI_Message {
+        let (number, mut message) = (7u64, MPI_MESSAGE_NULL);
+        // SAFETY: a number that is sent, and room for a handle.
+        unsafe {
+            let sent = point_to_point::mpi_send((&raw const number).cast(), 1, MPI_UINT64_T, 0, 1, comm);
+            let found = mpi_mprobe(0, 1, comm, &raw mut message, std::ptr::null_mut());
+            assert_eq!((sent, found), (MPI_SUCCESS, MPI_SUCCESS));
+        }
+        message
+    }
+
+    /// What another thread may do between the end of a receive of a taken message and the call of its error handler.
+    #[test]
+    fn a_communicator_that_is_freed_while_a_taken_message_is_received_lingers_until_its_error_is_told() {
+        let runtime = testing::start();
+        let mut comm = MPI_COMM_NULL;
+        // SAFETY: a handle, and room for another one.
+        let made = unsafe { communicators::mpi_comm_dup(MPI_COMM_SELF, &raw mut comm) };
+        assert_eq!(made, MPI_SUCCESS);
+        let (mut message, mut room) = (message_in(comm), 0u32);
+        // SAFETY: room for one number that is shorter than the message, and a message.
+        let begun = unsafe { begin("a test", (&raw mut room).cast(), 1, MPI_UINT32_T, &raw mut message) };
+        let (taken, errors_to) = begun.expect("the arguments are right");
+        assert!(matches!(taken.object, RequestObject::Failed { .. }) && errors_to == comm);
+        communicators::free(runtime, comm).unwrap();
+        assert!(runtime.find_lingering(comm).is_some(), "its error handler is still to be called");
+    }
 }

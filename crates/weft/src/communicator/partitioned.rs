@@ -99,6 +99,14 @@ pub struct Brings {
     pub signature: u32,
 }
 
+impl Brings {
+    /// Bytes of all partitions.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.partitions * self.bytes
+    }
+}
+
 impl Communicator {
     /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody. `signature` is a number for the
     /// kinds of all elements that the receiver may compare, or 0.
@@ -436,15 +444,14 @@ impl PartitionedReceive {
             .is_some())
     }
 
-    /// Whether what comes to stand from `start` to `end` is there.
+    /// Whether what comes to stand from `start` to `end` is there. Where nothing comes, it is when all is.
     fn has(&self, engine: &mut Engine<Fabrics>, start: usize, end: usize) -> bool {
         let parts = lock(&self.inner.parts);
         let Some(parts) = &*parts else { return false };
         let bytes = self.inner.layout.get().map_or(0, |layout| layout.bytes);
-        // Partitions of nothing are there when all is.
-        let all = bytes == 0 || start == end;
-        let (first, last) = if all { (0, parts.len()) } else { (start / bytes, end.div_ceil(bytes)) };
-        let concerned = parts.get(first.min(parts.len())..last.min(parts.len())).unwrap_or_default();
+        let end = end.min(bytes * parts.len());
+        let all = start >= end;
+        let concerned = if all { &parts[..] } else { &parts[start / bytes..end.div_ceil(bytes)] };
         concerned.iter().flatten().all(|part| engine.is_over(*part))
     }
 
@@ -452,8 +459,7 @@ impl PartitionedReceive {
     #[must_use]
     pub fn outcome(&self, outcome: &Outcome) -> Outcome {
         let room_bytes = self.partitions as usize * self.bytes;
-        let sent_bytes =
-            self.inner.layout.get().map_or(0, |layout| layout.partitions as usize * layout.bytes);
+        let sent_bytes = self.brings().map_or(0, |brings| brings.total_bytes());
         let failure = match outcome.failure.as_deref() {
             Some(Failure::Truncated { .. }) => Some(Box::new(Failure::Truncated { sent_bytes, room_bytes })),
             _ => outcome.failure.clone(),
