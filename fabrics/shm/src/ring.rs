@@ -6,6 +6,12 @@
 //! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
 //! be free is used up.
 //!
+//! Where a message that stands in the data area as one piece was read before the next one is written, there is no need to go on
+//! through all of the area: what lies at its start is in the caches of both sides, and what was never written has no pages yet. So
+//! the writer looks, each time it has gone on for an eighth of the area, whether it may begin at the start again, and says so in the
+//! line. Messages in several pieces do not: their reader is at one piece while the next one is written, and where both are at the
+//! same lines of memory at the same time, they wait for each other.
+//!
 //! Both sides keep their positions in memory of their own and compute where the next line and the next piece
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
 //! length and a progress count, each checked before use: what it must not be is [`Wild`].
@@ -26,6 +32,9 @@ pub struct Producer {
     units_free: u32,
     /// Size of the data area; 0 before its memory is there.
     units_all: u32,
+    /// How far it was when it last looked whether it may begin at the start again: the low bits, since every peer has one of these,
+    /// and a look too many or too few does no harm.
+    units_asked: u16,
     /// Of the message that was taken partly.
     bytes_left: usize,
     /// What the reader sees in the ring's `waiting` word.
@@ -134,6 +143,7 @@ impl Producer {
             lines_free: 0,
             units_free: 0,
             units_all: 0,
+            units_asked: 0,
             bytes_left: 0,
             waiting: false,
             offering: false,
@@ -206,16 +216,16 @@ impl Producer {
         header: &Header,
         payload: Payload<'_>,
     ) -> Result<Posted, Wild> {
-        if self.bytes_left > 0 || !self.room_for_message(memory, payload.bytes())? {
+        let bytes = payload.bytes();
+        if self.bytes_left == 0 && LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max() {
+            return self.post_piece(memory, header, bytes, |at| memory.put(at, payload));
+        }
+        if self.bytes_left > 0 || !self.room_for_message(memory, bytes)? {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
-        let bytes = payload.bytes();
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
             self.publish(memory, Kind::Whole, bytes, header, payload);
-        } else if bytes <= self.piece_bytes_max() {
-            self.put_data(memory, payload);
-            self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
         } else {
             let first = payload.part(0, self.piece_bytes_max());
             self.put_data(memory, first);
@@ -226,6 +236,45 @@ impl Producer {
         }
         self.wait_over(memory);
         Ok(Posted::Sent)
+    }
+
+    /// Sends a message of one piece in the data area, which `put` writes there; whole, or not at all.
+    fn post_piece(
+        &mut self,
+        memory: &impl Memory,
+        header: &Header,
+        bytes: usize,
+        put: impl FnOnce(usize),
+    ) -> Result<Posted, Wild> {
+        let from_start = self.may_begin_again(memory, bytes)?;
+        let span = from_start.unwrap_or_else(|| self.spot.span(bytes));
+        if !self.room_for(memory, span.units)? {
+            self.wait(memory);
+            return Ok(Posted::Busy);
+        }
+        put(self.spot.data(span));
+        self.spot.pass(span);
+        self.units_free -= span.units;
+        let kind = if from_start.is_some() { Kind::AtStart } else { Kind::Whole };
+        self.publish(memory, kind, bytes, header, Payload::EMPTY);
+        self.wait_over(memory);
+        Ok(Posted::Sent)
+    }
+
+    /// The place at the start of the data area for a piece, where it is time to begin there again, and it is free.
+    #[inline]
+    fn may_begin_again(&mut self, memory: &impl Memory, bytes: usize) -> Result<Option<Span>, Wild> {
+        let stretch = self.spot.shape.data_bytes / STRETCHES;
+        let gone_on = (self.spot.units_passed as u16).wrapping_sub(self.units_asked);
+        if self.spot.data < stretch || u32::from(gone_on) < units(stretch as usize) {
+            return Ok(None);
+        }
+        self.units_asked = self.spot.units_passed as u16;
+        let span = self.spot.at_start(bytes);
+        if self.units_free < span.units {
+            self.look_for_room(memory)?;
+        }
+        Ok((self.units_free >= span.units).then_some(span))
     }
 
     /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes; whole, or
@@ -241,17 +290,11 @@ impl Producer {
         write: impl FnOnce(&mut UserMemory),
     ) -> Result<Posted, Wild> {
         debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max());
-        if self.bytes_left > 0 || !self.room_for_piece(memory, bytes)? {
+        if self.bytes_left > 0 {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
-        let span = self.spot.span(bytes);
-        memory.make(self.spot.data(span), bytes, write);
-        self.spot.pass(span);
-        self.units_free -= span.units;
-        self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
-        self.wait_over(memory);
-        Ok(Posted::Sent)
+        self.post_piece(memory, header, bytes, |at| memory.make(at, bytes, write))
     }
 
     /// Goes on with the message that was taken partly.
@@ -581,6 +624,14 @@ impl Consumer {
             self.bytes_left -= bytes;
             return Ok(Arrival::More(self.data_piece(bytes)));
         }
+        if kind == Kind::AtStart as u32
+            && self.bytes_left == 0
+            && bytes > LINE_PAYLOAD_BYTES_MAX
+            && self.spot.data > 0
+        {
+            let span = self.spot.at_start(bytes);
+            return Ok(Arrival::Whole(header, Piece { offset: self.spot.data(span), bytes, span }));
+        }
         Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
     }
 
@@ -632,6 +683,7 @@ struct Spot {
     /// Where the data area is next written or read.
     data: u32,
     units_passed: u32,
+    has_gone_round: bool,
 }
 
 /// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it.
@@ -644,11 +696,20 @@ struct Span {
 impl Spot {
     /// Whether all of the data area was used before, so that its pages are there.
     fn has_gone_round(&self) -> bool {
-        self.units_passed >= units(self.shape.data_bytes as usize)
+        self.has_gone_round
     }
 
     fn new(at: usize, shape: RingShape) -> Spot {
-        Spot { at, shape, slot: 0, sequence: 1, lines_passed: 0, data: 0, units_passed: 0 }
+        Spot {
+            at,
+            shape,
+            slot: 0,
+            sequence: 1,
+            lines_passed: 0,
+            data: 0,
+            units_passed: 0,
+            has_gone_round: false,
+        }
     }
 
     #[inline(always)]
@@ -673,6 +734,11 @@ impl Spot {
         Span { start: 0, units: units(bytes) + units(skipped as usize) }
     }
 
+    /// Where a piece goes that stands at the start though it might go elsewhere.
+    fn at_start(&self, bytes: usize) -> Span {
+        Span { start: 0, units: units(bytes) + units((self.shape.data_bytes - self.data) as usize) }
+    }
+
     fn data(&self, span: Span) -> usize {
         self.at + (self.shape.data_at + span.start) as usize
     }
@@ -685,7 +751,10 @@ impl Spot {
         }
         let skipped =
             if span.start < self.data { units((self.shape.data_bytes - self.data) as usize) } else { 0 };
-        self.data = span.start + (span.units - skipped) * UNIT_BYTES;
+        let taken = span.units - skipped;
+        // What had room at the end, and stands at the start all the same, has not gone all the way.
+        self.has_gone_round |= span.start < self.data && taken > skipped;
+        self.data = span.start + taken * UNIT_BYTES;
         self.units_passed = self.units_passed.wrapping_add(span.units);
     }
 }
@@ -716,7 +785,12 @@ enum Kind {
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
+    /// A message in the data area, at the start of it.
+    AtStart = 3 << KIND_SHIFT,
 }
+
+/// So many times on its way through the data area the writer looks whether it may begin again.
+const STRETCHES: u32 = 8;
 
 const KIND_SHIFT: u32 = 30;
 const KIND_MASK: u32 = 0b11 << KIND_SHIFT;

@@ -92,6 +92,47 @@ fn without_its_data_area_a_ring_carries_small_messages_only() {
     assert_eq!(wire.take(), Some(vec![8; 33]));
 }
 
+/// 64 units of data, of which each message takes two.
+const WIDE: RingShape = RingShape { lines: 64, data_at: 8192, data_bytes: 4096, piece_bytes_max: 128 };
+
+#[test]
+fn what_was_read_makes_room_at_the_start() {
+    let mut wire = Wire::new(WIDE);
+    for number in 0..200 {
+        assert!(wire.begin(&[number; 100]));
+        assert!(wire.producer.spot.data <= WIDE.data_bytes / STRETCHES + 128, "message {number} goes on");
+        assert_eq!(wire.take(), Some(vec![number; 100]));
+        assert_eq!(wire.take(), None);
+    }
+    assert!(!wire.producer.has_gone_round() && !wire.consumer.has_gone_round());
+}
+
+#[test]
+fn what_was_not_read_is_not_written_over() {
+    let mut wire = Wire::new(WIDE);
+    for round in 0..20u8 {
+        let all = 8 + round;
+        (0..all).for_each(|number| assert!(wire.begin(&[round ^ number; 128])));
+        assert!(wire.producer.spot.data > WIDE.data_bytes / STRETCHES);
+        for number in 0..all {
+            assert_eq!(wire.take(), Some(vec![round ^ number; 128]), "round {round}");
+        }
+        assert_eq!(wire.take(), None);
+    }
+}
+
+#[test]
+fn pages_are_there_once_all_of_the_area_was_used() {
+    let mut wire = Wire::new(WIDE);
+    for number in 0..31 {
+        assert!(wire.begin(&[number; 128]) && !wire.producer.has_gone_round());
+    }
+    (0..31).for_each(|number| assert_eq!(wire.take(), Some(vec![number; 128])));
+    assert!(wire.begin(&[7; 2000]));
+    assert_eq!(wire.take_going_on(), vec![7; 2000]);
+    assert!(wire.producer.has_gone_round() && wire.consumer.has_gone_round());
+}
+
 #[test]
 fn sequence_numbers_may_wrap() {
     let mut wire = Wire::new(TINY);
