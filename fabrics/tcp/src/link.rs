@@ -17,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, sockopt};
 use crate::frame::{FRAME_BYTES, Frame};
 use crate::memory;
 use crate::socket::{Controls, Pace};
+use crate::tcp::silence::Silence;
 use crate::trouble;
 
 /// One open connection.
@@ -31,6 +32,8 @@ pub(crate) struct Open {
     is_streaming: bool,
     /// A part of a goodbye has gone out, and the rest waits.
     is_parting: bool,
+    /// Of the host at the other end.
+    pub(crate) silence: Silence,
     /// Which process it leads to, its host and its address, for messages.
     who: Box<str>,
     /// System calls that moved payloads or tried to.
@@ -78,6 +81,7 @@ impl Open {
             burst,
             is_streaming: false,
             is_parting: false,
+            silence: Silence::default(),
             who: who.into(),
             #[cfg(test)]
             calls: std::cell::Cell::default(),

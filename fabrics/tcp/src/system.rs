@@ -1,11 +1,9 @@
 //! A call of the system that no library offers.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
-
-/// How long the other host has acknowledged nothing, though this one has sent again what it had sent, or asked again for room; none
-/// where it answers.
-pub(crate) fn unanswered_for(socket: &OwnedFd) -> Option<Duration> {
+/// How often this host has sent again what it had sent, or asked again for room, without an answer since; none where the system does
+/// not say.
+pub(crate) fn unanswered(socket: &OwnedFd) -> u32 {
     // SAFETY: an all-zero `tcp_info` is a valid value of that plain C structure.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -20,17 +18,19 @@ pub(crate) fn unanswered_for(socket: &OwnedFd) -> Option<Duration> {
             &raw mut bytes,
         )
     };
-    let is_unanswered = asked == 0 && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0);
-    is_unanswered.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
+    if asked == 0 { u32::from(info.tcpi_retransmits).max(info.tcpi_probes.into()) } else { 0 }
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::tcp::silence::{Silence, TIMES_MIN};
 
+    /// Its kernel answers each question for room, so that now and then there is one question without an answer, and not two.
     #[test]
     fn a_host_whose_process_reads_nothing_answers() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -39,10 +39,13 @@ mod tests {
         here.set_nonblocking(true).unwrap();
         while here.write(&[7; 10_000]).is_ok() {}
         let socket = OwnedFd::from(here);
+        let mut silence = Silence::default();
         // Longer than it takes to send again, and the kernel asks whether there is room.
-        let since = std::time::Instant::now();
+        let since = Instant::now();
         while since.elapsed() < Duration::from_millis(600) {
-            assert_eq!(unanswered_for(&socket), None);
+            let times = unanswered(&socket);
+            assert!(times < TIMES_MIN, "{times} times");
+            assert_eq!(silence.longer_than(Duration::from_millis(1), Instant::now(), times), None);
             std::thread::yield_now();
         }
         drop(there);

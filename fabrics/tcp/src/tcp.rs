@@ -27,7 +27,7 @@ use crate::trouble;
 #[cfg(test)]
 mod hostile_tests;
 mod meeting;
-mod silence;
+pub(crate) mod silence;
 #[cfg(test)]
 mod tests;
 mod watching;

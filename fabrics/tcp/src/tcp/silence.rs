@@ -7,6 +7,27 @@ use std::time::{Duration, Instant};
 use super::{State, Tcp};
 use crate::system;
 
+/// How long a host has been silent on one connection, as far as it was looked.
+#[derive(Default)]
+pub(crate) struct Silence {
+    /// The first look that found something unanswered, of those since the last one that did not.
+    since: Option<Instant>,
+}
+
+impl Silence {
+    /// A look that found the connection with so many questions unanswered; how long it has been silent, where that is longer than
+    /// the limit. One question may be lost on the way, or not be answered yet, however long it is since the last answer: where nobody
+    /// there reads, the kernel asks less and less often.
+    pub(crate) fn longer_than(&mut self, limit: Duration, now: Instant, unanswered: u32) -> Option<Duration> {
+        if unanswered == 0 {
+            self.since = None;
+            return None;
+        }
+        let silent = now.saturating_duration_since(*self.since.get_or_insert(now));
+        (silent >= limit && unanswered >= TIMES_MIN).then_some(silent)
+    }
+}
+
 impl Tcp {
     /// Looks for such hosts; the next poll tells of them.
     #[cold]
@@ -14,13 +35,12 @@ impl Tcp {
         if self.silence_looked_for.elapsed() < self.node_timeout / LOOKS {
             return;
         }
-        self.silence_looked_for = Instant::now();
+        let now = Instant::now();
+        self.silence_looked_for = now;
         for index in 0..self.links.len() as u32 {
-            let State::Open(open) = &self.links[index as usize].state else { continue };
-            let Some(silent) = system::unanswered_for(&open.socket).filter(|time| *time >= self.node_timeout)
-            else {
-                continue;
-            };
+            let State::Open(open) = &mut self.links[index as usize].state else { continue };
+            let unanswered = system::unanswered(&open.socket);
+            let Some(silent) = open.silence.longer_than(self.node_timeout, now, unanswered) else { continue };
             let ended =
                 open.broken(format!("its host has answered nothing for {:.1} s", silent.as_secs_f64()));
             self.end(index, ended);
@@ -32,3 +52,39 @@ impl Tcp {
 pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(90);
 /// In the time that a host may be silent.
 const LOOKS: u32 = 16;
+/// Fewer questions without an answer say nothing.
+pub(crate) const TIMES_MIN: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(90);
+
+    /// What looks come to, each so many seconds after the first, with so many questions unanswered.
+    fn looks(looks: &[(u64, u32)]) -> Vec<Option<u64>> {
+        let (mut silence, first) = (Silence::default(), Instant::now());
+        let look = |&(second, unanswered): &(u64, u32)| {
+            let now = first + Duration::from_secs(second);
+            silence.longer_than(LIMIT, now, unanswered).map(|silent| silent.as_secs())
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_host_is_silent_when_nothing_was_answered_for_so_long() {
+        assert_eq!(looks(&[(0, 0), (10, 1), (60, 5), (99, 7), (100, 7)]), [None, None, None, None, Some(90)]);
+    }
+
+    #[test]
+    fn an_answer_ends_it() {
+        assert_eq!(looks(&[(0, 5), (50, 0), (60, 3), (95, 6), (150, 9)]), [None, None, None, None, Some(90)]);
+    }
+
+    /// A connection that was idle, or whose receiver has no room, for minutes: the last answer is old, and one question is on its way.
+    #[test]
+    fn one_question_that_was_lost_is_no_silence() {
+        assert_eq!(looks(&[(0, 1), (91, 1), (119, 2), (239, 0)]), [None, None, None, None]);
+        assert_eq!(looks(&[(0, 1), (119, 2), (240, 3)]), [None, None, Some(240)]);
+    }
+}
