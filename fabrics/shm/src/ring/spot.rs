@@ -1,0 +1,107 @@
+//! Where a line and a piece stand in a ring, which its writer and its reader compute by the same rules.
+
+use super::Wild;
+use crate::layout::{LINE, RING_LINES, RingShape};
+
+/// A position in a ring. Writer and reader each keep one, and both move it by the same rules.
+pub struct Spot {
+    /// Where the ring stands in memory.
+    pub at: usize,
+    pub shape: RingShape,
+    pub slot: u32,
+    /// What the line will carry; the first is 1, and it may wrap.
+    pub sequence: u32,
+    pub lines_passed: u32,
+    /// Where the data area is next written or read.
+    pub data: u32,
+    pub units_passed: u32,
+    has_gone_round: bool,
+}
+
+/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    pub start: u32,
+    pub units: u32,
+}
+
+impl Spot {
+    /// Whether all of the data area was used before, so that its pages are there.
+    pub fn has_gone_round(&self) -> bool {
+        self.has_gone_round
+    }
+
+    pub fn new(at: usize, shape: RingShape) -> Spot {
+        Spot {
+            at,
+            shape,
+            slot: 0,
+            sequence: 1,
+            lines_passed: 0,
+            data: 0,
+            units_passed: 0,
+            has_gone_round: false,
+        }
+    }
+
+    #[inline(always)]
+    pub fn line(&self) -> usize {
+        self.at + RING_LINES + self.slot as usize * LINE
+    }
+
+    #[inline(always)]
+    pub fn next_line(&mut self) {
+        self.slot = if self.slot + 1 == self.shape.lines { 0 } else { self.slot + 1 };
+        self.sequence = self.sequence.wrapping_add(1);
+        self.lines_passed = self.lines_passed.wrapping_add(1);
+    }
+
+    /// Where a piece goes. A piece stands in one part: where the end of the area is too near, it starts over,
+    /// and what is left there counts as taken.
+    pub fn span(&self, bytes: usize) -> Span {
+        let skipped = self.shape.data_bytes - self.data;
+        if bytes <= skipped as usize {
+            return Span { start: self.data, units: units(bytes) };
+        }
+        Span { start: 0, units: units(bytes) + units(skipped as usize) }
+    }
+
+    /// Where a piece goes that stands at the start though it might go elsewhere.
+    pub fn at_start(&self, bytes: usize) -> Span {
+        Span { start: 0, units: units(bytes) + units((self.shape.data_bytes - self.data) as usize) }
+    }
+
+    pub fn data(&self, span: Span) -> usize {
+        self.at + (self.shape.data_at + span.start) as usize
+    }
+
+    /// Moves the place in the data area behind `span`. A span of no units moves nothing.
+    #[inline(always)]
+    pub fn pass(&mut self, span: Span) {
+        if span.units == 0 {
+            return;
+        }
+        let skipped =
+            if span.start < self.data { units((self.shape.data_bytes - self.data) as usize) } else { 0 };
+        let taken = span.units - skipped;
+        // What had room at the end, and stands at the start all the same, has not gone all the way.
+        self.has_gone_round |= span.start < self.data && taken > skipped;
+        self.data = span.start + taken * UNIT_BYTES;
+        self.units_passed = self.units_passed.wrapping_add(span.units);
+    }
+}
+
+/// What is free of `all` when `passed` were written and the reader claims to have consumed `consumed`.
+pub fn free(all: u32, passed: u32, consumed: u32) -> Result<u32, Wild> {
+    let under_way = passed.wrapping_sub(consumed);
+    all.checked_sub(under_way).ok_or(Wild::Progress { ahead: consumed.wrapping_sub(passed) })
+}
+
+/// The number of units that hold `bytes`.
+#[inline]
+pub fn units(bytes: usize) -> u32 {
+    bytes.div_ceil(UNIT_BYTES as usize) as u32
+}
+
+/// Data is counted in cache lines, so that no two pieces share one.
+const UNIT_BYTES: u32 = LINE as u32;
