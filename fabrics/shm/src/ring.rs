@@ -21,12 +21,12 @@ mod spot;
 use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
-    RING_WAITING, RingShape, WAITING,
+    DATA_BYTES_MAX, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED,
+    RING_MAILED, RING_WAITING, RingShape, WAITING,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, light_barrier};
-use spot::{Span, Spot, free, units};
+use spot::{Span, Spot, UNIT_BYTES, free, units};
 
 /// The writing side of a ring.
 pub struct Producer {
@@ -264,20 +264,25 @@ impl Producer {
         Ok(Posted::Sent)
     }
 
-    /// The place at the start of the data area for a piece, where it is time to begin there again, and it is free.
+    /// The place at the start of the data area for a piece, where it is time to begin there again, and its reader keeps up.
     #[inline]
     fn may_begin_again(&mut self, memory: &impl Memory, bytes: usize) -> Result<Option<Span>, Wild> {
-        let stretch = self.spot.shape.data_bytes / STRETCHES;
+        let stretch = units((self.spot.shape.data_bytes / STRETCHES) as usize);
         let gone_on = (self.spot.units_passed as u16).wrapping_sub(self.units_asked);
-        if self.spot.data < stretch || u32::from(gone_on) < units(stretch as usize) {
+        if u32::from(gone_on) < stretch
+            || units(self.spot.data as usize) < stretch
+            || stretch < PIECES_A_STRETCH * units(self.piece_bytes_max())
+        {
             return Ok(None);
         }
         self.units_asked = self.spot.units_passed as u16;
         let span = self.spot.at_start(bytes);
-        if self.units_free < span.units {
+        // What is passed over is no room for what follows, until the reader has come past it.
+        let needed = span.units + stretch / 2;
+        if self.units_free < needed {
             self.look_for_room(memory)?;
         }
-        Ok((self.units_free >= span.units).then_some(span))
+        Ok((self.units_free >= needed).then_some(span))
     }
 
     /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes; whole, or
@@ -377,9 +382,9 @@ impl Producer {
         Ok(self.is_whole() && is_room(self))
     }
 
-    /// See [`Spot::has_gone_round`].
-    pub fn has_gone_round(&self) -> bool {
-        self.spot.has_gone_round()
+    /// See [`Spot::has_pages_for`].
+    pub fn has_pages_for(&self, bytes: usize) -> bool {
+        self.spot.has_pages_for(bytes)
     }
 
     /// Whether a line is free, and room for the first piece of a message of so many bytes.
@@ -520,9 +525,9 @@ impl Consumer {
         self.spot.at
     }
 
-    /// See [`Spot::has_gone_round`].
-    pub fn has_gone_round(&self) -> bool {
-        self.spot.has_gone_round()
+    /// See [`Spot::has_pages_for`].
+    pub fn has_pages_for(&self, bytes: usize) -> bool {
+        self.spot.has_pages_for(bytes)
     }
 
     /// Lines read so far.
@@ -694,6 +699,10 @@ enum Kind {
 
 /// So many times on its way through the data area the writer looks whether it may begin again.
 const STRETCHES: u32 = 8;
+/// Where fewer pieces of full length are so far, the area is small enough for the caches as it is.
+const PIECES_A_STRETCH: u32 = 4;
+/// A stretch of the largest area is counted in 16 bits.
+const _: () = assert!(DATA_BYTES_MAX / STRETCHES / UNIT_BYTES <= u16::MAX as u32);
 
 const KIND_SHIFT: u32 = 30;
 const KIND_MASK: u32 = 0b11 << KIND_SHIFT;

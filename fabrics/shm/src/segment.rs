@@ -363,7 +363,7 @@ const HEAD_BYTES: usize = 48;
 const IDENTITY_AT: usize = 32;
 const MAGIC: [u8; 8] = *b"weftshm\0";
 /// To be raised with every change of what stands in a segment.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -400,7 +400,7 @@ mod tests {
         assert!(refusal(bare(&[], 0), 2).contains("0 bytes of something else"));
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(refusal(socket.into(), 2).contains("not this job's shared memory"));
-        assert!(refusal(Segment::create(2).unwrap(), 3).contains("2 seats by version 5"));
+        assert!(refusal(Segment::create(2).unwrap(), 3).contains(&format!("2 seats by version {VERSION}")));
     }
 
     #[test]

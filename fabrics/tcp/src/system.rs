@@ -1,9 +1,19 @@
 //! A call of the system that no library offers.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-/// How often this host has sent again what it had sent, or asked again for room, without an answer since; none where the system does
-/// not say.
-pub(crate) fn unanswered(socket: &OwnedFd) -> u32 {
+use std::time::Duration;
+
+/// What a host has not answered on a connection.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unanswered {
+    /// How often this host has sent again what it had sent, or asked again for room, without an answer since.
+    pub(crate) times: u32,
+    /// The age of the last answer.
+    pub(crate) last: Duration,
+}
+
+/// What the system knows of that; nothing where it does not say.
+pub(crate) fn unanswered(socket: &OwnedFd) -> Unanswered {
     // SAFETY: an all-zero `tcp_info` is a valid value of that plain C structure.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -18,14 +28,20 @@ pub(crate) fn unanswered(socket: &OwnedFd) -> u32 {
             &raw mut bytes,
         )
     };
-    if asked == 0 { u32::from(info.tcpi_retransmits).max(info.tcpi_probes.into()) } else { 0 }
+    if asked != 0 {
+        return Unanswered::default();
+    }
+    Unanswered {
+        times: u32::from(info.tcpi_retransmits).max(info.tcpi_probes.into()),
+        last: Duration::from_millis(info.tcpi_last_ack_recv.into()),
+    }
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
     use crate::tcp::silence::{Silence, TIMES_MIN};
@@ -43,9 +59,9 @@ mod tests {
         // Longer than it takes to send again, and the kernel asks whether there is room.
         let since = Instant::now();
         while since.elapsed() < Duration::from_millis(600) {
-            let times = unanswered(&socket);
-            assert!(times < TIMES_MIN, "{times} times");
-            assert_eq!(silence.longer_than(Duration::from_millis(1), Instant::now(), times), None);
+            let found = unanswered(&socket);
+            assert!(found.times < TIMES_MIN, "{} times", found.times);
+            assert_eq!(silence.longer_than(Duration::from_millis(1), Instant::now(), found), None);
             std::thread::yield_now();
         }
         drop(there);

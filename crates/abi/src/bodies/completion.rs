@@ -198,7 +198,11 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
         }
         RequestObject::PartitionedReceive { receiver, errors_to, .. } => {
             let (status, failed) = receiver.received(outcome);
-            let error = failed.or(receiver.finish(&status).err());
+            // After any other failure not all has come that was to be brought to its place.
+            let has_come =
+                failed.as_ref().is_none_or(|error| matches!(error.class, Class::Truncated | Class::Type));
+            let misplaced = if has_come { receiver.finish(&status).err() } else { None };
+            let error = failed.or(misplaced);
             Ended::new(status, error.map(|error| (error, errors_to)))
         }
         RequestObject::Over(status) => Ended::new(status, None),

@@ -213,8 +213,7 @@ impl Receiver {
     fn mismatch(&self) -> Option<Error> {
         let brings = self.side.brings().filter(|_| state::checks())?;
         let sent_bytes = brings.total_bytes();
-        let expected = self.pieces.signature(sent_bytes);
-        let are_alike = expected == 0 || brings.signature == 0 || expected == brings.signature;
+        let are_alike = !self.brings_others();
         let are_fewer = sent_bytes < self.pieces.partitions as usize * self.pieces.bytes;
         if are_alike && !are_fewer {
             return None;
@@ -237,9 +236,17 @@ impl Receiver {
         )
     }
 
+    /// Whether the sender has described elements that are no such as this side's, with `WEFT_CHECK`.
+    fn brings_others(&self) -> bool {
+        self.side.brings().filter(|_| state::checks()).is_some_and(|brings| {
+            let expected = self.pieces.signature(brings.total_bytes());
+            expected != 0 && brings.signature != 0 && expected != brings.signature
+        })
+    }
+
     /// Brings all data to its place.
     pub(super) fn finish(&self, status: &MPI_Status) -> Result<()> {
-        if self.mismatch().is_some() {
+        if self.brings_others() {
             return Ok(());
         }
         let bytes = status::bytes(status) as usize;
@@ -256,7 +263,7 @@ impl Receiver {
         if !self.side.arrived(partition)? {
             return Ok(false);
         }
-        if self.side.is_with_nobody() || self.mismatch().is_some() {
+        if self.side.is_with_nobody() || self.brings_others() {
             return Ok(true);
         }
         if let Some(placed) = lock(&self.placed).get_mut(partition as usize)

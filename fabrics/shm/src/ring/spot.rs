@@ -15,7 +15,8 @@ pub struct Spot {
     /// Where the data area is next written or read.
     pub data: u32,
     pub units_passed: u32,
-    has_gone_round: bool,
+    /// How far the data area was ever used.
+    reached: u32,
 }
 
 /// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it.
@@ -26,22 +27,15 @@ pub struct Span {
 }
 
 impl Spot {
-    /// Whether all of the data area was used before, so that its pages are there.
-    pub fn has_gone_round(&self) -> bool {
-        self.has_gone_round
+    /// Whether the part of the data area where a message in pieces goes was used before, so that its pages are there.
+    pub fn has_pages_for(&self, bytes: usize) -> bool {
+        // Of the end, less than a piece may be left out each time.
+        let end = self.shape.data_bytes - self.shape.piece_bytes_max;
+        (self.data as usize + bytes).min(end as usize) <= self.reached as usize
     }
 
     pub fn new(at: usize, shape: RingShape) -> Spot {
-        Spot {
-            at,
-            shape,
-            slot: 0,
-            sequence: 1,
-            lines_passed: 0,
-            data: 0,
-            units_passed: 0,
-            has_gone_round: false,
-        }
+        Spot { at, shape, slot: 0, sequence: 1, lines_passed: 0, data: 0, units_passed: 0, reached: 0 }
     }
 
     #[inline(always)]
@@ -83,10 +77,8 @@ impl Spot {
         }
         let skipped =
             if span.start < self.data { units((self.shape.data_bytes - self.data) as usize) } else { 0 };
-        let taken = span.units - skipped;
-        // What had room at the end, and stands at the start all the same, has not gone all the way.
-        self.has_gone_round |= span.start < self.data && taken > skipped;
-        self.data = span.start + taken * UNIT_BYTES;
+        self.data = span.start + (span.units - skipped) * UNIT_BYTES;
+        self.reached = self.reached.max(self.data);
         self.units_passed = self.units_passed.wrapping_add(span.units);
     }
 }
@@ -104,4 +96,4 @@ pub fn units(bytes: usize) -> u32 {
 }
 
 /// Data is counted in cache lines, so that no two pieces share one.
-const UNIT_BYTES: u32 = LINE as u32;
+pub const UNIT_BYTES: u32 = LINE as u32;

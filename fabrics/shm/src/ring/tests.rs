@@ -104,7 +104,7 @@ fn what_was_read_makes_room_at_the_start() {
         assert_eq!(wire.take(), Some(vec![number; 100]));
         assert_eq!(wire.take(), None);
     }
-    assert!(!wire.producer.has_gone_round() && !wire.consumer.has_gone_round());
+    assert!(!wire.producer.has_pages_for(2000) && !wire.consumer.has_pages_for(2000));
 }
 
 #[test]
@@ -133,13 +133,41 @@ fn what_was_not_read_is_not_written_over() {
 #[test]
 fn pages_are_there_once_all_of_the_area_was_used() {
     let mut wire = Wire::new(WIDE);
-    for number in 0..31 {
-        assert!(wire.begin(&[number; 128]) && !wire.producer.has_gone_round());
+    for number in 0..30 {
+        assert!(wire.begin(&[number; 128]) && !wire.producer.has_pages_for(129));
     }
-    (0..31).for_each(|number| assert_eq!(wire.take(), Some(vec![number; 128])));
+    (0..30).for_each(|number| assert_eq!(wire.take(), Some(vec![number; 128])));
     assert!(wire.begin(&[7; 2000]));
     assert_eq!(wire.take_going_on(), vec![7; 2000]);
-    assert!(wire.producer.has_gone_round() && wire.consumer.has_gone_round());
+    assert!(wire.producer.has_pages_for(4000) && wire.consumer.has_pages_for(4000));
+}
+
+#[test]
+fn what_goes_where_something_was_has_its_pages() {
+    let mut wire = Wire::new(WIDE);
+    let mut known = 0;
+    for number in 0..100 {
+        assert!(wire.begin(&[number; 40]));
+        assert_eq!(wire.take(), Some(vec![number; 40]));
+        assert_eq!(wire.take(), None);
+        known += u32::from(wire.producer.has_pages_for(500));
+        assert!(wire.begin(&[number; 500]));
+        assert_eq!(wire.take_going_on(), vec![number; 500]);
+    }
+    assert!(known > 50, "{known}");
+}
+
+#[test]
+fn a_small_area_is_used_whole() {
+    let shape = RingShape { piece_bytes_max: 256, ..WIDE };
+    let mut wire = Wire::new(shape);
+    for number in 0..100u32 {
+        let before = wire.producer.spot.data;
+        assert!(wire.begin(&[number as u8; 200]));
+        assert!(wire.producer.spot.data > before || before == shape.data_bytes, "message {number}");
+        assert_eq!(wire.take(), Some(vec![number as u8; 200]));
+        assert_eq!(wire.take(), None);
+    }
 }
 
 #[test]

@@ -33,8 +33,8 @@ impl Shm {
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let is_timed = self.pace(lane).is_some_and(Pace::times_next);
         let producer = &mut self.outgoing[lane.index as usize].producer;
-        // The first time round, pages of the ring are made.
-        let since = (is_timed && producer.has_gone_round()).then(Instant::now);
+        // Where the ring was never used, its pages are made.
+        let since = (is_timed && producer.has_pages_for(payload.bytes())).then(Instant::now);
         let posted = producer.post(self.segment.memory(), header, payload);
         if let (Some(since), Ok(Posted::Sent)) = (since, &posted) {
             let ns = since.elapsed().as_nanos() as f64;

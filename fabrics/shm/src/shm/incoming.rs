@@ -185,8 +185,8 @@ impl Incoming {
             }
             Arrival::First(header, bytes, piece) => {
                 self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
-                // The first time round, pages of the ring are made.
-                if Carrying::concerns(bytes) && self.consumer.has_gone_round() {
+                // Where the ring was never used, its pages are made.
+                if Carrying::concerns(bytes) && self.consumer.has_pages_for(bytes) {
                     self.carrying.get_or_insert_default().begins(Instant::now());
                 }
                 self.land(memory, piece);

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::{State, Tcp};
-use crate::system;
+use crate::system::{self, Unanswered};
 
 /// How long a host has been silent on one connection, as far as it was looked.
 #[derive(Default)]
@@ -15,16 +15,23 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// A look that found the connection with so many questions unanswered; how long it has been silent, where that is longer than
-    /// the limit. One question may be lost on the way, or not be answered yet, however long it is since the last answer: where nobody
-    /// there reads, the kernel asks less and less often.
-    pub(crate) fn longer_than(&mut self, limit: Duration, now: Instant, unanswered: u32) -> Option<Duration> {
-        if unanswered == 0 {
+    /// A look that found so much unanswered; how long the host has been silent, where that is longer than the limit.
+    ///
+    /// One question may be lost on the way, or not be answered yet, however long it is since the last answer: where nobody there
+    /// reads, the kernel asks less and less often. And two looks with something unanswered may be far apart, with answers between them:
+    /// who computes does not look.
+    pub(crate) fn longer_than(
+        &mut self,
+        limit: Duration,
+        now: Instant,
+        found: Unanswered,
+    ) -> Option<Duration> {
+        if found.times == 0 {
             self.since = None;
             return None;
         }
-        let silent = now.saturating_duration_since(*self.since.get_or_insert(now));
-        (silent >= limit && unanswered >= TIMES_MIN).then_some(silent)
+        let silent = now.saturating_duration_since(*self.since.get_or_insert(now)).min(found.last);
+        (silent >= limit && found.times >= TIMES_MIN).then_some(silent)
     }
 }
 
@@ -61,30 +68,39 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(90);
 
-    /// What looks come to, each so many seconds after the first, with so many questions unanswered.
-    fn looks(looks: &[(u64, u32)]) -> Vec<Option<u64>> {
+    /// What looks come to, each so many seconds after the first, with so many questions unanswered and the last answer so old.
+    fn looks(looks: &[(u64, u32, u64)]) -> Vec<Option<u64>> {
         let (mut silence, first) = (Silence::default(), Instant::now());
-        let look = |&(second, unanswered): &(u64, u32)| {
-            let now = first + Duration::from_secs(second);
-            silence.longer_than(LIMIT, now, unanswered).map(|silent| silent.as_secs())
+        let look = |&(second, times, last): &(u64, u32, u64)| {
+            let found = Unanswered { times, last: Duration::from_secs(last) };
+            let silent = silence.longer_than(LIMIT, first + Duration::from_secs(second), found);
+            silent.map(|silent| silent.as_secs())
         };
         looks.iter().map(look).collect()
     }
 
     #[test]
     fn a_host_is_silent_when_nothing_was_answered_for_so_long() {
-        assert_eq!(looks(&[(0, 0), (10, 1), (60, 5), (99, 7), (100, 7)]), [None, None, None, None, Some(90)]);
+        let found = looks(&[(0, 0, 0), (10, 1, 10), (60, 5, 60), (99, 7, 99), (100, 7, 100)]);
+        assert_eq!(found, [None, None, None, None, Some(90)]);
     }
 
     #[test]
     fn an_answer_ends_it() {
-        assert_eq!(looks(&[(0, 5), (50, 0), (60, 3), (95, 6), (150, 9)]), [None, None, None, None, Some(90)]);
+        let found = looks(&[(0, 5, 5), (50, 0, 1), (60, 3, 11), (95, 6, 46), (150, 9, 101)]);
+        assert_eq!(found, [None, None, None, None, Some(90)]);
     }
 
     /// A connection that was idle, or whose receiver has no room, for minutes: the last answer is old, and one question is on its way.
     #[test]
     fn one_question_that_was_lost_is_no_silence() {
-        assert_eq!(looks(&[(0, 1), (91, 1), (119, 2), (239, 0)]), [None, None, None, None]);
-        assert_eq!(looks(&[(0, 1), (119, 2), (240, 3)]), [None, None, Some(240)]);
+        assert_eq!(looks(&[(0, 1, 600), (91, 1, 691), (119, 2, 719), (239, 0, 0)]), [None, None, None, None]);
+        assert_eq!(looks(&[(0, 1, 600), (119, 2, 719), (240, 3, 840)]), [None, None, Some(240)]);
+    }
+
+    /// Each of them is found with something unanswered, and between them all was.
+    #[test]
+    fn two_looks_that_are_far_apart_are_no_silence() {
+        assert_eq!(looks(&[(0, 1, 1), (3600, 3, 2)]), [None, None]);
     }
 }
