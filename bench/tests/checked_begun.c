@@ -139,6 +139,7 @@ static void partitioned(MPI_Comm comm) {
     MPI_Status status;
     int sends = check_rank % 2 == 0, partner = sends ? check_rank + 1 : check_rank - 1, flag, code, length;
     char text[MPI_MAX_ERROR_STRING];
+    int spread[12][2];
     float floats[12];
     if (partner >= check_size) partner = MPI_PROC_NULL;
     section("partitioned, alike, in other pieces");
@@ -182,6 +183,24 @@ static void partitioned(MPI_Comm comm) {
         if (!strstr(text, "sends 3 partitions of 12 bytes which are fewer elements")) check_failed(__FILE__, __LINE__, text);
     }
     OK(MPI_Request_free(&request));
+    section("partitioned, fewer elements, with gaps: what came is in its place");
+    OK(MPI_Type_create_resized(MPI_INT, 0, sizeof spread[0], &record));
+    OK(MPI_Type_commit(&record));
+    memset(spread, 0x5a, sizeof spread);
+    for (int i = 0; i < 9; i++) numbers[i] = i + 7;
+    if (sends) OK(MPI_Psend_init(numbers, 3, 3, MPI_INT, partner, 5, comm, MPI_INFO_NULL, &request));
+    else OK(MPI_Precv_init(spread, 2, 6, record, partner, 5, comm, MPI_INFO_NULL, &request));
+    OK(MPI_Start(&request));
+    if (sends) OK(MPI_Pready_range(0, 2, request));
+    else for (flag = 0; !flag && partner != MPI_PROC_NULL;) OK(MPI_Parrived(request, 0, &flag));
+    for (int i = 0; i < 6 && !sends && partner != MPI_PROC_NULL; i++) SAME(spread[i][0], i + 7);
+    code = MPI_Wait(&request, &status);
+    if (sends || partner == MPI_PROC_NULL) OK(code);
+    else CLASS(code, MPI_ERR_TYPE);
+    for (int i = 0; i < 9 && !sends && partner != MPI_PROC_NULL; i++) SAME(spread[i][0], i + 7);
+    UNTOUCHED(spread[9], 3 * sizeof spread[0], 0x5a);
+    OK(MPI_Request_free(&request));
+    OK(MPI_Type_free(&record));
     section("partitioned, other elements, with gaps: nothing is touched");
     OK(MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, offsetof(struct record, value)}, (MPI_Datatype[]){MPI_INT, MPI_DOUBLE},
                               &record));
