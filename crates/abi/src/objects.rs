@@ -85,6 +85,8 @@ impl CommObject {
     /// The object for a communicator that this one has stood for while it was being made, or that has come into its place; what hangs
     /// on this one goes over to it.
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
+        // It may have been recovered while nobody knew it by a handle.
+        let comm = comm.latest();
         comm.rename(&self.comm.name());
         if comm.ft_modes() != self.comm.ft_modes() {
             // It was told so while it was being made.
@@ -98,6 +100,16 @@ impl CommObject {
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         *lock(&object.buffer) = lock(&self.buffer).take();
         object
+    }
+
+    /// Whether a recovery has put another communicator into the place of its own.
+    pub(crate) fn is_stale(&self) -> bool {
+        !self.comm.latest().is_same(&self.comm)
+    }
+
+    /// The object for what a recovery has put into the place of its communicator; none where none has.
+    pub(crate) fn renewed(&self) -> Option<CommObject> {
+        self.is_stale().then(|| self.completed(self.comm.clone()))
     }
 
     pub(crate) fn handler(&self) -> Handler {

@@ -184,15 +184,14 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
         // What has come into the place of another one has its handle, whatever else went wrong.
         runtime.renew_comms();
         let recovery = recovered?;
-        let comm_now = recovery.communicator.clone();
-        if comm_now.is_same(&object.comm.latest()) {
-            if !newcomm.is_null() {
-                // SAFETY: the program's promise.
-                unsafe { newcomm.write(comm) };
-            }
-        } else {
-            // SAFETY: not null where a new one is handed out, and the program promised that it is writable.
-            unsafe { hand_out_if(runtime, Some(comm_now), &object, comm, newcomm)? };
+        let has_other = recovery.mode == FtMode::Shrink && !in_place;
+        if !newcomm.is_null() && has_other {
+            let other = Some(recovery.communicator.clone());
+            // SAFETY: not null, and the program promised that it is writable.
+            unsafe { hand_out_if(runtime, other, &object, comm, newcomm)? };
+        } else if !newcomm.is_null() {
+            // SAFETY: as above.
+            unsafe { newcomm.write(comm) };
         }
         if !info.is_null() {
             let told = MPIX_Recover_info::new(runtime, &object, recovery)?;

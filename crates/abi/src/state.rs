@@ -20,7 +20,10 @@ pub(crate) struct Runtime {
     process: Arc<Process>,
     /// Another one once the world was rebuilt; none of them is ever dropped.
     world: AtomicPtr<CommObject>,
-    alone: CommObject,
+    /// As the world.
+    alone: AtomicPtr<CommObject>,
+    /// One thread at a time looks what recoveries have put into the places of communicators.
+    renewing: Mutex<()>,
     sets: ProcessSets,
     session: Mutex<Option<Session>>,
     objects: Lock<Objects>,
@@ -264,12 +267,15 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     let session = Session::start_for(threads)?;
     CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
-    let fixed = |comm: Communicator| CommObject::new(comm, errhandler, handler);
+    let fixed = |comm: Communicator| {
+        AtomicPtr::new(Box::into_raw(Box::new(CommObject::new(comm, errhandler, handler))))
+    };
     DETACHED.fetch_add(usize::from(checks()), Ordering::Relaxed);
     let runtime = Runtime {
         process: Arc::clone(session.process()),
-        world: AtomicPtr::new(Box::into_raw(Box::new(fixed(session.world())))),
+        world: fixed(session.world()),
         alone: fixed(session.alone()),
+        renewing: Mutex::default(),
         sets: session.process_sets().clone(),
         session: Mutex::new(Some(session)),
         objects: Lock::new(threads, Objects::new()),
@@ -340,32 +346,36 @@ impl Runtime {
         &self.world_object().comm
     }
 
-    /// From now on handles stand for what recoveries have put into the places of their communicators.
-    pub(crate) fn renew_comms(&'static self) {
-        let world = self.world_object();
-        let latest = world.comm.latest();
-        if !latest.is_same(&world.comm) {
-            self.replace_world(world.completed(latest));
-        }
-        let renewed: Vec<_> = {
-            let objects = self.objects();
-            let with_latest = |(value, object): (usize, &Arc<CommObject>)| {
-                let latest = object.comm.latest();
-                (!latest.is_same(&object.comm)).then(|| (MPI_Comm::from_value(value), latest))
-            };
-            objects.comms.entries().filter_map(with_latest).collect()
-        };
-        for (handle, latest) in renewed {
-            crate::bodies::communicators::renew(self, handle, latest);
-        }
+    /// This process's own communicator, with what C hangs on it.
+    fn alone_object(&self) -> &'static CommObject {
+        // SAFETY: as that of the world.
+        unsafe { &*self.alone.load(Ordering::Acquire) }
     }
 
-    /// The world before stays where it is, since other threads may be in it.
-    fn replace_world(&self, world: CommObject) {
-        let world = Box::into_raw(Box::new(world));
-        self.world.store(world, Ordering::Release);
-        if is_world_open() {
-            WORLD.store(world, Ordering::Release);
+    /// From now on handles stand for what recoveries have put into the places of their communicators.
+    pub(crate) fn renew_comms(&'static self) {
+        // What hangs on a communicator goes over once.
+        let _renewing = lock(&self.renewing);
+        // Those before stay where they are, since other threads may be in them.
+        if let Some(world) = self.world_object().renewed() {
+            let world = Box::into_raw(Box::new(world));
+            self.world.store(world, Ordering::Release);
+            if is_world_open() {
+                WORLD.store(world, Ordering::Release);
+            }
+        }
+        if let Some(alone) = self.alone_object().renewed() {
+            self.alone.store(Box::into_raw(Box::new(alone)), Ordering::Release);
+        }
+        let stale: Vec<_> = {
+            let objects = self.objects();
+            let all = objects.comms.entries();
+            all.filter(|(_, object)| object.is_stale())
+                .map(|(value, _)| MPI_Comm::from_value(value))
+                .collect()
+        };
+        for handle in stale {
+            crate::bodies::communicators::renew(self, handle);
         }
     }
 
@@ -433,7 +443,7 @@ impl Runtime {
     #[inline(never)]
     fn find_other_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_SELF && is_world_open() {
-            return Some(Held::Fixed(&self.alone));
+            return Some(Held::Fixed(self.alone_object()));
         }
         self.objects().comms.find(comm.value()).cloned().map(Held::Shared)
     }
@@ -476,8 +486,15 @@ impl Runtime {
     pub(crate) fn adopt_comm(&self, comm: Communicator, parent: &CommObject) -> Result<MPI_Comm> {
         let (errhandler, handler) = parent.errhandler();
         crate::bodies::error_handlers::retain(errhandler);
-        let object = Arc::new(CommObject::new(comm, errhandler, handler).of_session(parent.session));
-        self.objects().comms.insert(object).map(MPI_Comm::from_value).ok_or_else(too_many)
+        self.enter_comm(CommObject::new(comm, errhandler, handler).of_session(parent.session))
+    }
+
+    /// Makes a handle for a communicator with all that hangs on it.
+    pub(crate) fn enter_comm(&self, object: CommObject) -> Result<MPI_Comm> {
+        let mut objects = self.objects();
+        // Another thread may have recovered it, and has looked for it here before.
+        let object = object.renewed().unwrap_or(object);
+        objects.comms.insert(Arc::new(object)).map(MPI_Comm::from_value).ok_or_else(too_many)
     }
 }
 

@@ -154,7 +154,7 @@ impl Session {
     /// This process alone.
     #[must_use]
     pub fn alone(&self) -> Communicator {
-        self.job.alone.clone()
+        self.job.alone.latest()
     }
 
     /// The process that this session is of.

@@ -278,7 +278,7 @@ impl Window {
     /// # Errors
     /// See there.
     pub fn check(&self, call: impl FnOnce() -> String) -> Result<()> {
-        self.comm.check(call)
+        self.comm.latest().check(call)
     }
 
     /// Orders this process's loads and stores before it and after it (MPI 5.0 §12.5.4, `MPI_Win_sync`).
@@ -362,13 +362,13 @@ impl Window {
     }
 
     /// The same for one that others hold, too: waits for all members, after which nobody reaches the others' memory
-    /// any more; that of this process goes with the last holder.
+    /// any more; that of this process goes with the last holder. Of members that a recovery has taken out nobody waits.
     ///
     /// # Errors
     /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
     pub fn leave(&self) -> Result<()> {
         self.check_unlocked("it is locked and cannot be freed")?;
-        self.comm.barrier()
+        self.comm.latest().barrier()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::bodies::{attributes, communicator_hints, error_handlers, groups, info
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{CommObject, RequestObject};
-use crate::state::{Runtime, call, too_many};
+use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// Begins to make a new communicator of the same group. Attributes are copied now, as they are now.
@@ -147,8 +147,7 @@ pub(crate) fn adopt(
     handler: crate::objects::Handler,
 ) -> Result<MPI_Comm> {
     error_handlers::retain(errhandler);
-    let object = CommObject::new(new, errhandler, handler).of_session(session);
-    runtime.objects().comms.insert(object.into()).map(MPI_Comm::from_value).ok_or_else(too_many)
+    runtime.enter_comm(CommObject::new(new, errhandler, handler).of_session(session))
 }
 
 /// # Safety

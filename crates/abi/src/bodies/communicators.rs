@@ -266,12 +266,12 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     Ok(())
 }
 
-/// A recovery has put another communicator into the place of the one with that handle, which lingers as a freed one does.
-pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm, latest: Communicator) {
+/// Puts what a recovery has put into the place of the communicator with that handle there; the one before lingers as a freed one does.
+pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     let mut objects = runtime.objects();
     let Some(place) = objects.comms.find_mut(handle.value()) else { return };
-    let renewed = Arc::new(place.completed(latest));
-    let before = std::mem::replace(place, renewed);
+    let Some(renewed) = place.renewed() else { return };
+    let before = std::mem::replace(place, Arc::new(renewed));
     objects.lingering.push((handle, before));
     drop(objects);
     let_go(runtime);

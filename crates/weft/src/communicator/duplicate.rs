@@ -155,8 +155,10 @@ impl Duplicating {
         let ended = lock(&self.ended).take();
         let made = ended
             .unwrap_or_else(|| Err(Error::new(Class::Pending, "the communicator is still being made")))?;
+        // Both may have shrunk in place since.
+        let made = made.latest();
         if self.inherits {
-            made.attributes().inherit(self.original.attributes());
+            made.attributes().inherit(self.original.latest().attributes());
         }
         Ok(made)
     }

@@ -257,7 +257,6 @@ impl Communicator {
     /// Says how it recovers; all members say the same. Those that are made from it begin with that.
     pub fn set_ft_modes(&self, modes: FtModes) {
         let (living, messages) = (self.among_living(), self.standing_of_messages());
-        living.take_ft_modes(modes);
         self.take_ft_modes(modes);
         messages.set_strict(modes.is_strict());
         self.process().act(|engine| {
@@ -280,6 +279,9 @@ impl Communicator {
         if modes.collectives == CollectiveMode::Atomic {
             // No short way asks for the others' opinion.
             self.inner.standing.close();
+        }
+        if let Some(recovered) = self.recovered() {
+            recovered.living.take_ft_modes(modes);
         }
     }
 
@@ -768,3 +770,23 @@ const WITH_ALL: u32 = 1 << 6;
 const IN_PLACE: u32 = 1 << 7;
 /// Keeps the numbers of communicators that have recovered apart from those of others.
 const RECOVERED: u64 = 0x0072_6563_6f76_6572;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, run_threads};
+
+    #[test]
+    fn modes_of_one_with_blank_places_are_those_of_its_living_members() {
+        run_threads(3, &Config::default(), |session| {
+            let copy = session.world().duplicate().unwrap();
+            let lease = Arc::new(Lease::new(Arc::clone(copy.process()), crate::contexts::NOWHERE));
+            let living = copy.group().iter().take(copy.rank().0 as usize + 1).collect();
+            copy.keep_blank(&living, lease, 7).unwrap();
+            let modes = FtModes { comm: FtMode::Blank, messages: MessageMode::Continue, ..FtModes::NONE };
+            copy.take_ft_modes(modes);
+            assert_eq!((copy.ft_modes(), copy.among_living().ft_modes()), (modes, modes));
+        })
+        .unwrap();
+    }
+}
