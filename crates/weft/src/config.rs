@@ -359,10 +359,10 @@ impl Config {
             (config.fabrics, config.libfabric_provider) = parse_fabrics(&list)?;
             config.seeks_hardware = false;
         }
+        config.node = read("WEFT_NODE");
         if let Some(value) = read("WEFT_SHM_FD") {
             config.segment = Some(parse("WEFT_SHM_FD", &value, "a descriptor number")?);
         }
-        config.node = read("WEFT_NODE");
         config.read_failures(&read)?;
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
