@@ -193,36 +193,47 @@ impl Board {
     }
 
     /// Says that this member has written all that it writes for operations up to that number: for who waits for an entry that
-    /// will never be there, since members do not mean the same operation.
+    /// will never be there, since members do not mean the same operation. Only where it [owes](Board::owes) nothing.
     pub fn stand(&self, number: u32) {
         self.places.stand(self.segment.memory(), number);
     }
 
-    /// Whether the member at that place has begun the operation of that number, as far as can be seen.
-    #[must_use]
-    pub fn has_begun(&self, place: u32, number: u32) -> bool {
-        self.places.has_begun(self.segment.memory(), place, number)
-    }
-
-    /// Whether the member at that place has written all that it writes for the operation of that number, as far as it has
-    /// [said](Board::stand) so, or is [through](Board::through) with it. So its entry is there, or never comes.
-    #[must_use]
-    pub fn has_written(&self, place: u32, number: u32) -> bool {
-        self.places.has_written(self.segment.memory(), place, number)
-    }
-
-    /// Says a word about what this member has begun elsewhere, while it has not left. Whoever [reads](Board::elsewhere) it sees
-    /// what this member has written before; and whoever sees what it writes later reads this, or what it says later.
-    pub fn say_elsewhere(&self, word: u32) {
+    /// Says how many operations this member has begun elsewhere, as the thread that begins one, while it has not left; none at
+    /// first. It is between what this member has written before and what it writes later, for all who see that.
+    pub fn say_elsewhere(&self, begun: u32) {
         if self.has_left.load(Ordering::Relaxed) == 0 {
-            self.places.say_elsewhere(self.segment.memory(), word);
+            self.places.say_elsewhere(self.segment.memory(), begun);
         }
     }
 
-    /// What the member at that place has said so; nothing is 0.
+    /// Says, before it begins anything that follows, that this member has still to write an entry: until it
+    /// [owes no more](Board::owe_no_more) so many, nobody concludes from where it is that one will not come.
+    pub fn owe(&self) {
+        self.places.owe(self.segment.memory());
+    }
+
+    /// Says that one entry is written that this member has owed.
+    pub fn owe_no_more(&self) {
+        self.places.owe_no_more(self.segment.memory());
+    }
+
+    /// Whether this member owes an entry.
     #[must_use]
-    pub fn elsewhere(&self, place: u32) -> u32 {
-        self.places.elsewhere(self.segment.memory(), place)
+    pub fn owes(&self) -> bool {
+        self.places.owes(self.segment.memory(), self.places.here())
+    }
+
+    /// Whether the member at that place has not written its entry of that number, and never will: it is through with it, or
+    /// [has said](Board::stand) that it is in it, or has begun more than so many operations elsewhere, and owes nothing.
+    #[must_use]
+    pub fn will_not_write(&self, place: u32, number: u32, begun: u32) -> bool {
+        self.places.will_not_write(self.segment.memory(), (place, number), begun)
+    }
+
+    /// Whether the member at that place is seen in an operation after that number, and has not begun so many elsewhere.
+    #[must_use]
+    pub fn has_passed_over(&self, place: u32, number: u32, begun: u32) -> bool {
+        self.places.has_passed_over(self.segment.memory(), (place, number), begun)
     }
 
     /// Makes sure that nothing that this member wrote long ago is taken for an entry to come; where that is
@@ -331,20 +342,42 @@ mod tests {
     fn members_say_where_they_stand_and_what_they_do_elsewhere() {
         let members = all(&boards(3), 3);
         let first = Course::default().next();
-        assert!((0..3).all(|place| !members[0].has_begun(place, first) && members[0].elsewhere(place) == 0));
-        members[1].put(first, [Payload::EMPTY; 2]);
-        assert!(members[0].has_begun(1, first) && !members[0].has_written(1, first.wrapping_add(1)));
-        members[2].stand(first);
-        assert!(members[0].has_written(2, first) && !members[0].has_begun(2, first.wrapping_add(1)));
-        members[0].pass(first);
-        assert!(members[1].has_written(0, first), "who is through has written what it had to");
-        members[1].say_elsewhere(14);
-        assert_eq!([0, 1, 2].map(|place| members[0].elsewhere(place)), [0, 14, 0]);
-        // What somebody said half a round ago does not come true by itself.
-        let late = first.wrapping_add((1 << 31) - 1);
-        members[2].pass(late);
-        members[2].renew(late.wrapping_add(1));
-        assert!(!members[0].has_written(2, late.wrapping_add(1)));
+        let (before, second) = (first.wrapping_sub(1), first.wrapping_add(1));
+        let [one, other, third] = &members[..] else { unreachable!("there are three") };
+        assert!(
+            (0..3)
+                .all(|place| !one.will_not_write(place, first, 0) && !one.has_passed_over(place, before, 1))
+        );
+        other.put(first, [Payload::EMPTY; 2]);
+        assert!(one.has_passed_over(1, before, 1) && !one.has_passed_over(1, before, 0));
+        assert!(!one.will_not_write(1, first, 0) && !one.has_passed_over(1, first, 1));
+        third.stand(first);
+        assert!(one.will_not_write(2, first, 0) && !one.will_not_write(2, second, 0));
+        assert!(one.has_passed_over(2, before, 1) && !one.has_passed_over(2, first, 1));
+        one.pass(first);
+        assert!(other.will_not_write(0, first, 0), "who is through has written what it had to");
+        other.say_elsewhere(14);
+        assert!(one.will_not_write(1, second, 13) && !one.will_not_write(1, second, 14));
+        assert!(!one.has_passed_over(1, before, 14) && one.has_passed_over(1, before, 15));
+        other.owe();
+        other.owe();
+        other.owe_no_more();
+        assert!(other.owes() && !one.owes() && !one.will_not_write(1, second, 13), "it may write it yet");
+        other.owe_no_more();
+        assert!(!other.owes() && one.will_not_write(1, second, 13));
+    }
+
+    /// What somebody said half a round ago does not come true by itself.
+    #[test]
+    fn who_renews_says_where_it_stands() {
+        let members = all(&boards(2), 2);
+        let first = Course::default().next();
+        let late = first.wrapping_add(1 << 31);
+        members[1].stand(first);
+        members[1].pass(late);
+        assert!(members[0].will_not_write(1, late.wrapping_add(1), 0), "it is as if it had said so");
+        members[1].renew(late.wrapping_add(1));
+        assert!(!members[0].will_not_write(1, late.wrapping_add(1), 0));
     }
 
     #[test]

@@ -174,10 +174,11 @@ pub const BOARD_LEFT_WORDS: u32 = BOARD_MEMBERS_MAX / u32::BITS;
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
 pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
-/// In a place, behind the number up to which its member is through: that of the last operation that it has said to be in, and how
-/// many operations it has begun by other ways.
+/// In a place, behind the number up to which its member is through: that of the last operation that it has said to be in, how
+/// many operations it has begun by other ways, and how many entries it owes.
 pub const BOARD_STANDS: usize = 4;
 pub const BOARD_ELSEWHERE: usize = 8;
+pub const BOARD_OWES: usize = 12;
 /// The length of an entry, behind its number.
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.

@@ -9,11 +9,11 @@ use fabric::{Payload, crash};
 
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_LEFT, BOARD_LEFT_WORDS,
-    BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_STANDS, BOARD_WAITING,
-    LINE,
+    BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_STANDS,
+    BOARD_WAITING, LINE,
 };
 use crate::memory::Memory;
-use crate::sync::{Ordering, light_barrier};
+use crate::sync::{Ordering, Word, light_barrier};
 
 /// The places of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -47,6 +47,7 @@ impl Places {
             let places = Places::new(at, here, members);
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
             places.say_elsewhere(memory, 0);
+            places.owed(memory, here).store(0, Ordering::Relaxed);
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
         memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
@@ -72,6 +73,11 @@ impl Places {
     #[inline]
     pub fn members(&self) -> u32 {
         self.members
+    }
+
+    #[inline]
+    pub fn here(&self) -> u32 {
+        self.here
     }
 
     #[inline]
@@ -161,30 +167,67 @@ impl Places {
         memory.word(self.through_at(place)).load(Ordering::Acquire)
     }
 
-    /// Says that this member has written all that it writes for operations up to that number.
+    /// Says that this member has written all that it writes for operations up to that number; to be said where it owes nothing.
     pub fn stand(&self, memory: &impl Memory, number: u32) {
         memory.word(self.through_at(self.here) + BOARD_STANDS).store(number, Ordering::Release);
     }
 
     /// Whether the member at that place has begun the operation of that number, as far as can be seen.
-    pub fn has_begun(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
+    fn has_begun(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
         self.has_written(memory, place, number) || self.has(memory, place, number)
     }
 
     /// Whether the member at that place has written all that it writes for the operation of that number, as far as it has said so.
-    pub fn has_written(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
+    fn has_written(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
         let stands = memory.word(self.through_at(place) + BOARD_STANDS).load(Ordering::Acquire);
         !is_before(self.through(memory, place), number) || !is_before(stands, number)
     }
 
-    /// Says a word about what this member has begun elsewhere; what it has written before is seen by whoever reads that.
-    pub fn say_elsewhere(&self, memory: &impl Memory, word: u32) {
-        memory.word(self.through_at(self.here) + BOARD_ELSEWHERE).store(word, Ordering::Release);
+    /// Says how many operations this member has begun elsewhere; what it has written before is seen by whoever reads that. To be
+    /// said by the thread alone that begins one.
+    pub fn say_elsewhere(&self, memory: &impl Memory, begun: u32) {
+        memory.word(self.through_at(self.here) + BOARD_ELSEWHERE).store(begun, Ordering::Release);
     }
 
     /// What the member at that place has said so.
-    pub fn elsewhere(&self, memory: &impl Memory, place: u32) -> u32 {
+    fn elsewhere(&self, memory: &impl Memory, place: u32) -> u32 {
         memory.word(self.through_at(place) + BOARD_ELSEWHERE).load(Ordering::Acquire)
+    }
+
+    /// Says that this member writes one entry more later than others of it, or never; before anything of what follows is begun.
+    pub fn owe(&self, memory: &impl Memory) {
+        self.owed(memory, self.here).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says that one of the entries is written that this member has owed; by whichever thread.
+    pub fn owe_no_more(&self, memory: &impl Memory) {
+        self.owed(memory, self.here).fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether the member at that place owes an entry. Where it does not, all that it has owed is seen.
+    pub fn owes(&self, memory: &impl Memory, place: u32) -> bool {
+        self.owed(memory, place).load(Ordering::Acquire) != 0
+    }
+
+    /// How many entries a member owes.
+    fn owed<'a>(&self, memory: &'a impl Memory, place: u32) -> &'a Word {
+        memory.word(self.through_at(place) + BOARD_OWES)
+    }
+
+    /// Whether the member at that place has not written its entry of that number, and never will, as one that has begun
+    /// so many operations elsewhere before it can see.
+    pub fn will_not_write(&self, memory: &impl Memory, (place, number): (u32, u32), begun: u32) -> bool {
+        // What it owes it has said before it is seen to have gone on, and what it has written before it said that it owes no more.
+        (self.has_written(memory, place, number) || is_before(begun, self.elsewhere(memory, place)))
+            && !self.owes(memory, place)
+            && !self.has(memory, place, number)
+    }
+
+    /// Whether the member at that place is in an operation after that number, and has not begun so many elsewhere.
+    pub fn has_passed_over(&self, memory: &impl Memory, (place, number): (u32, u32), begun: u32) -> bool {
+        // It says what it begins elsewhere before anything can be seen of what it does then.
+        self.has_begun(memory, place, number.wrapping_add(1))
+            && is_before(self.elsewhere(memory, place), begun)
     }
 
     /// Gives all of this member's entries the numbers before `number`, as if they had been written and read.

@@ -10,7 +10,7 @@ mod pairs;
 mod plan;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
@@ -40,8 +40,6 @@ pub(super) struct Bulletin {
     begun: Begun,
     /// How many operations by messages were begun before there was a board; the same at all members.
     by_messages_before: u32,
-    /// An entry was never written.
-    has_failed: AtomicBool,
 }
 
 /// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
@@ -319,9 +317,8 @@ impl Communicator {
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
         let (failures, standing) = (self.process().failures().clone(), Arc::clone(&self.inner.standing));
         let turn = Lock::new(threads, Turn::default());
-        let (begun, has_failed) = (Begun::default(), AtomicBool::new(false));
-        let by_messages_before = self.by_messages_at_all();
-        let bulletin = Bulletin { board, failures, standing, turn, begun, by_messages_before, has_failed };
+        let (begun, by_messages_before) = (Begun::default(), self.by_messages_at_all());
+        let bulletin = Bulletin { board, failures, standing, turn, begun, by_messages_before };
         Ok(Some(Box::new(bulletin)))
     }
 
@@ -494,7 +491,7 @@ impl Visit<'_> {
     ) -> Result<()> {
         let (comm, bulletin, board) = (self.of, self.bulletin, self.board());
         let stage = Stage { number: self.number, by_messages: comm.by_messages(bulletin) };
-        if owes.is_some() && !bulletin.begun.owes() {
+        if owes.is_some() && !board.owes() {
             board.stand(self.number);
         }
         board.await_others();
@@ -511,7 +508,8 @@ impl Visit<'_> {
                 .map(|from| Err(comm.is_elsewhere(from)))
         });
         if owes.is_none() && ended.is_err() {
-            bulletin.fail(comm);
+            // Its entry is owed for ever: nobody learns anything any more from where this member stands.
+            board.owe();
         }
         board.await_no_more();
         ended

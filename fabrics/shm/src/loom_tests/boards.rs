@@ -76,13 +76,69 @@ fn what_is_begun_elsewhere_has_its_place_among_entries() {
             writer.put(&*theirs, later, [Payload::EMPTY; 2]);
             writer.stand(&*theirs, later);
         });
-        let is_elsewhere = reader.elsewhere(&*memory, 0) == 1;
-        assert!(!is_elsewhere || reader.has(&*memory, 0, first));
-        let is_later = reader.has_begun(&*memory, 0, later);
-        assert!(!is_later || reader.elsewhere(&*memory, 0) == 1);
-        let has_written = reader.has_written(&*memory, 0, later);
-        assert!(!has_written || reader.has(&*memory, 0, later));
+        assert!(!reader.will_not_write(&*memory, (0, first), 0), "it was there before anything followed");
+        assert!(
+            !reader.has_passed_over(&*memory, (0, first), 1),
+            "what follows is seen behind what was begun"
+        );
+        assert!(!reader.will_not_write(&*memory, (0, later), 1), "it was there before it was said");
         writing.join().unwrap();
+    });
+}
+
+/// One thread of a member writes an entry that was owed while another one goes on: nothing is concluded from what they say
+/// that is not so.
+#[test]
+fn an_entry_that_is_owed_is_awaited() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
+        let first = Course::default().next();
+        let later = first.wrapping_add(1);
+        let going_on = thread::spawn(move || {
+            writer.owe(&*theirs);
+            let late = theirs.clone();
+            let writing = thread::spawn(move || {
+                writer.put(&*late, first, [Payload::EMPTY; 2]);
+                writer.owe_no_more(&*late);
+            });
+            writer.say_elsewhere(&*theirs, 1);
+            writer.put(&*theirs, later, [Payload::EMPTY; 2]);
+            if !writer.owes(&*theirs, 0) {
+                writer.stand(&*theirs, later);
+            }
+            writing.join().unwrap();
+        });
+        assert!(!reader.has_passed_over(&*memory, (0, first), 1), "it has begun what comes between");
+        assert!(!reader.will_not_write(&*memory, (0, first), 0), "it writes it in any case");
+        going_on.join().unwrap();
+    });
+}
+
+/// The same of two such entries: each is awaited until it is there.
+#[test]
+fn entries_that_are_owed_are_awaited_each() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
+        let first = Course::default().next();
+        let later = first.wrapping_add(1);
+        writer.owe(&*theirs);
+        let going_on = thread::spawn(move || {
+            let late = theirs.clone();
+            let writing = thread::spawn(move || {
+                writer.put(&*late, first, [Payload::EMPTY; 2]);
+                writer.owe_no_more(&*late);
+            });
+            writer.owe(&*theirs);
+            writer.say_elsewhere(&*theirs, 1);
+            writer.put(&*theirs, later, [Payload::EMPTY; 2]);
+            writer.owe_no_more(&*theirs);
+            writing.join().unwrap();
+        });
+        assert!(!reader.will_not_write(&*memory, (0, later), 0));
+        assert!(!reader.will_not_write(&*memory, (0, first), 0));
+        going_on.join().unwrap();
     });
 }
 

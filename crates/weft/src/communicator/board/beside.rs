@@ -25,8 +25,6 @@ use crate::memory::giving;
 #[derive(Default)]
 pub(super) struct Begun {
     count: AtomicUsize,
-    /// How many of them have still to write this member's entry.
-    owing: AtomicUsize,
     /// No operation follows, blocking or not: with the last that is under way this member leaves the board. Apart from the turn,
     /// which a thread that begins a blocking operation has to find free.
     pub(super) no_more: AtomicBool,
@@ -53,11 +51,6 @@ impl Begun {
     /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that it has ended.
     pub(super) fn is_busy_still(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
-    }
-
-    /// Whether an entry of this member is still to be written.
-    pub(super) fn owes(&self) -> bool {
-        self.owing.load(Ordering::Relaxed) > 0
     }
 
     /// This member is through with an operation during which others went on.
@@ -201,9 +194,8 @@ impl Next<'_> {
             part.give(&bulletin.board);
         }
         if part.owes {
-            bulletin.begun.owing.fetch_add(1, Ordering::Relaxed);
-            of.say_elsewhere(bulletin);
-        } else if !bulletin.begun.owes() {
+            bulletin.board.owe();
+        } else if !bulletin.board.owes() {
             bulletin.board.stand(number);
         }
         part
@@ -238,13 +230,11 @@ impl Part {
         let (board, number, plan) = (&bulletin.board, self.stage.number, self.plan);
         if self.owes {
             if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
-                let closed = closed(engine, self.context)?;
-                bulletin.fail(of);
-                return Some(closed);
+                // It owes the entry from now on.
+                return closed(engine, self.context);
             }
             self.give(board);
-            bulletin.begun.owing.fetch_sub(1, Ordering::Relaxed);
-            of.say_elsewhere(bulletin);
+            board.owe_no_more();
         }
         for from in plan.writers().skip(self.heard) {
             if !board.has(from.0, number) {

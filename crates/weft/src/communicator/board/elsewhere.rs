@@ -12,7 +12,7 @@ use messaging::{Engine, Rank};
 
 use super::{Bulletin, Communicator};
 use crate::error::Error;
-use crate::fabrics::{Fabrics, is_before};
+use crate::fabrics::Fabrics;
 
 /// What a member has begun: the last operation on the board, and how many by messages.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +36,8 @@ impl Communicator {
             && !self.inner.standing.is_closed()
             && !bulletin.begun.no_more.load(Ordering::Relaxed)
         {
-            self.say_elsewhere(bulletin);
+            bulletin.board.say_elsewhere(self.by_messages(bulletin));
         }
-    }
-
-    /// Says how many operations by messages were begun, and whether the entries are written that come before.
-    pub(super) fn say_elsewhere(&self, bulletin: &Bulletin) {
-        let owes = bulletin.begun.owes() || bulletin.has_failed.load(Ordering::Relaxed);
-        bulletin.board.say_elsewhere(self.by_messages(bulletin) << 1 | u32::from(owes));
     }
 
     /// How many operations by messages were begun since there is a board.
@@ -82,6 +76,10 @@ impl Communicator {
         }
         let is_elsewhere = |rank| bulletin.has_passed_over(rank, stage);
         let found = execution.partners().find(|(_, with)| is_elsewhere(*with));
+        // What was left may be others' by now, and its words are theirs then: whoever sees one of them sees this.
+        if bulletin.begun.no_more.load(Ordering::Relaxed) {
+            return;
+        }
         if let Some((activity, with)) = found {
             execution.give_up(engine, Failed { with, activity, cause: Cause::Elsewhere }, &is_elsewhere);
         }
@@ -115,32 +113,64 @@ impl Watch {
 impl Bulletin {
     /// Whether a member is in a later operation on the board, and has not begun the last one by messages.
     fn has_passed_over(&self, rank: Rank, stage: Stage) -> bool {
-        // It says what it begins by messages before anything else can be seen of what it does then.
-        self.board.has_begun(rank.0, stage.number.wrapping_add(1))
-            && is_before(self.board.elsewhere(rank.0) >> 1 << 1, stage.by_messages << 1)
+        self.board.has_passed_over(rank.0, stage.number, stage.by_messages)
     }
 
     /// Whether a member has not written its entry for an operation on the board, and never will: it is through with it, or waits in it,
     /// or has begun an operation by messages that comes later.
     pub(super) fn will_not_write(&self, rank: Rank, stage: Stage) -> bool {
-        let has_written = self.board.has_written(rank.0, stage.number);
-        let elsewhere = self.board.elsewhere(rank.0);
-        let (owes, begun) = (elsewhere & 1 != 0, elsewhere >> 1 << 1);
-        !owes
-            && (has_written || is_before(stage.by_messages << 1, begun))
-            // What it has written before it said so is seen now.
-            && !self.board.has(rank.0, stage.number)
-    }
-
-    /// This member has failed in an operation on the board before it has written its entry: from now on nobody learns
-    /// anything from where it stands.
-    #[cold]
-    pub(super) fn fail(&self, of: &Communicator) {
-        self.has_failed.store(true, Ordering::Relaxed);
-        of.say_elsewhere(self);
+        self.board.will_not_write(rank.0, stage.number, stage.by_messages)
     }
 }
 
 /// A wait for a message looks so often before it is looked whether it can come: seldom enough to cost nothing, and often enough
 /// for one that sleeps between looks.
 pub(super) const LOOKS_PER_WATCH: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use collectives::{Advance, Buffers, Collective};
+    use fabric::UserMemory;
+
+    use super::*;
+    use crate::config::CpuTime;
+    use crate::memory::{reading, writing};
+    use crate::{Config, run_threads};
+
+    /// What is left is taken by others, whose words mean other operations.
+    #[test]
+    fn nothing_is_learnt_from_a_board_that_was_left() {
+        let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
+        run_threads(2, &config, |session| {
+            let world = &session.world();
+            let several = |comm: &Communicator, times: u32| (0..times).for_each(|_| comm.barrier().unwrap());
+            let (left, next) = (world.duplicate().unwrap(), world.duplicate().unwrap());
+            several(&left, 4);
+            assert!(left.bulletin().is_some());
+            let mut room = vec![0u8; 1 << 16];
+            let buffers = Buffers { input: reading(&[] as &[u8]), output: writing(&mut room) };
+            let bcast = Collective::Bcast { root: Rank(1 - world.rank().0), bytes: 1 << 16 };
+            let mut execution = left.execution(bcast.schedule(&left.shape()), buffers);
+            let stage = left.stage().unwrap();
+            let mut look = |gives_up: bool| {
+                world.process().act(|engine| {
+                    let place = |rank| left.group().peer(rank).unwrap();
+                    let mut nothing = |_: fabric::Payload<'_>, _: &mut UserMemory| {};
+                    if gives_up {
+                        left.give_up_if_elsewhere(stage, &mut execution, engine);
+                    }
+                    execution.advance(engine, &place, &mut nothing)
+                })
+            };
+            assert_eq!(look(false), Advance::Pending);
+            left.put_away();
+            several(world, 1);
+            // The same place in memory, since it is the first that is free.
+            several(&next, 20);
+            assert_eq!(look(true), Advance::Pending, "the board is another one's");
+            world.process().act(|engine| execution.abandon(engine));
+            several(world, 1);
+        })
+        .unwrap();
+    }
+}
