@@ -82,8 +82,8 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Agreed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode, FtModes,
-    Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
+    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode,
+    FtModes, Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
     RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
