@@ -17,6 +17,7 @@ mod objections;
 mod ongoing;
 mod partitioned;
 mod perform;
+mod reach;
 mod rebuild;
 mod recorded;
 mod recovery;

@@ -98,7 +98,7 @@ pub use group::{Comparison, Group, Peers, RankRange};
 pub use guide::CostsFrom;
 pub use lock::{Guard, Lock, Threads};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
-pub use messaging::Rank;
+pub use messaging::{ErrorRange, Rank};
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use segments::Segments;
