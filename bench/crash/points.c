@@ -131,6 +131,15 @@ static int operate(const char *kind, int count) {
         CHECK(size <= lives);
         code = MPI_Barrier(smaller);
         OK(MPI_Comm_free(&smaller));
+    } else if (!strcmp(kind, "agree_failed")) {
+        MPI_Group failed;
+        int known = 0, size;
+        OK(MPIX_Comm_agree_failed(comm, &failed));
+        OK(MPI_Group_size(failed, &known));
+        OK(MPI_Comm_size(comm, &size));
+        /* Who is blank is among them; where there is nobody else, nobody has failed since. */
+        if (known > size - lives) code = MPIX_ERR_PROC_FAILED;
+        if (known > 0) OK(MPI_Group_free(&failed));
     } else if (!strcmp(kind, "messages")) {
         MPI_Request requests[2];
         int next = (here + 1) % lives, previous = (here + lives - 1) % lives, ended = 0;
@@ -169,9 +178,11 @@ static void recover(void) {
 static void until_good(const char *kind, int count) {
     for (int round = 0; round < ROUNDS_MAX; round++) {
         section(kind);
-        int good = operate(kind, count) == MPI_SUCCESS, code;
+        int mine = operate(kind, count) == MPI_SUCCESS, good = mine, code;
         section("was it good everywhere");
         code = MPIX_Comm_agree(comm, &good);
+        /* All who live have agreed on the same. */
+        if (!strcmp(kind, "agree_failed")) SAME(good, mine);
         if (good && code == MPI_SUCCESS) return;
         if (!resets) {
             section("revoking");

@@ -208,7 +208,7 @@ fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
 const MIXED: &str = "mixed";
 const FABRICS: [&str; 3] = ["shm", "tcp", MIXED];
 /// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones, which both copy.
-const STORIES: [Story; 25] = [
+const STORIES: [Story; 26] = [
     warm("barrier", 1, "blank"),
     warm("bcast", 4, "shrink"),
     warm("bcast", 30_000, "blank"),
@@ -231,6 +231,7 @@ const STORIES: [Story; 25] = [
     warm("split", 4, "shrink"),
     warm("plan", 3_000, "blank-continue"),
     warm("shrink", 4, "blank"),
+    warm("agree_failed", 1, "blank"),
     Story { is_cold: true, ..warm("alltoall", 4, "blank") },
     Story { is_cold: true, ..warm("messages", 3_000, "blank-continue") },
     Story { is_cold: true, ..warm("allreduce", 50_000, "shrink") },

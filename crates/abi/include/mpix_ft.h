@@ -78,10 +78,17 @@ int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
  * MPIX_ERR_PROC_FAILED where one has failed whom not all have acknowledged. Collective over those who live. */
 int MPIX_Comm_agree(MPI_Comm comm, int *flag);
 
+/* Agrees on who has failed: all living members get the same group, in the same order. In it is whomever one of them knew to have
+ * failed when it called this, and who is blank; each of them knows all of these afterwards (MPIX_Comm_get_failed). It succeeds
+ * whoever fails, in a revoked communicator too, and acknowledges nothing. The group is to be freed. Collective over those who
+ * live. */
+int MPIX_Comm_agree_failed(MPI_Comm comm, MPI_Group *failed);
+
 /* A communicator of the living members, in the order of their ranks. Collective over those who live. */
 int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
 
-/* The same two, to be waited for; flag is read at once and written at the end. */
+/* The same three, to be waited for; flag is read at once, and it and the group are written at the end. */
+int MPIX_Comm_iagree_failed(MPI_Comm comm, MPI_Group *failed, MPI_Request *request);
 int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 

@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use weft::claims::UserMemory;
-use weft::{Class, Error};
+use weft::claims::{Payload, UserMemory};
+use weft::{Class, Error, Group, Result};
 
 use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::groups::adopt;
@@ -11,7 +11,7 @@ use crate::bodies::pointers::Place;
 use crate::entry::Target;
 use crate::objects::RequestObject;
 use crate::parts::{Input, Output};
-use crate::state::call;
+use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// A process has failed that the operation needs. MPI has no numbers for these classes yet; ours lie away from those that it
@@ -156,6 +156,59 @@ pub unsafe extern "C" fn MPIX_Comm_iagree(
         place.set(runtime.adopt_request(object)?);
         Ok(())
     })
+}
+
+/// Agrees with all living members on who has failed: the same group at all of them.
+///
+/// # Safety
+/// `failed` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_agree_failed(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
+    call("MPIX_Comm_agree_failed", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(failed, "failed")? };
+        place.set(adopt(runtime, object.comm.agree_failed(), object.session)?);
+        Ok(())
+    })
+}
+
+/// The same, to be waited for.
+///
+/// # Safety
+/// `failed` is null, or writable until the request is over; `request` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_iagree_failed(
+    comm: MPI_Comm,
+    failed: *mut MPI_Group,
+    request: *mut MPI_Request,
+) -> c_int {
+    call("MPIX_Comm_iagree_failed", Target::Comm(comm), |runtime| {
+        let object = runtime.comm(comm)?;
+        // SAFETY: the program's promise is handed on.
+        let request = unsafe { Place::new(request, "request")? };
+        if failed.is_null() {
+            return Err(crate::bodies::world::null("failed"));
+        }
+        // SAFETY: not null, and the program promised that it is writable until the request is over.
+        let place = unsafe { UserMemory::claim(failed.cast(), size_of::<MPI_Group>()) };
+        let (agreeing, session) = (object.comm.start_agree_failed(), object.session);
+        let entry = RequestObject::AgreedFailed { errors_to: comm, agreeing, place, session };
+        request.set(runtime.adopt_request(entry)?);
+        Ok(())
+    })
+}
+
+/// Gives the program the group that was agreed on.
+pub(crate) fn conclude(
+    runtime: &'static Runtime,
+    agreed: Result<Group>,
+    mut place: UserMemory,
+    session: Option<MPI_Session>,
+) -> Result<()> {
+    let handle = adopt(runtime, agreed?, session)?;
+    place.write_at(0, Payload::from(&handle.value().to_ne_bytes()[..]));
+    Ok(())
 }
 
 /// A communicator of the members that live.

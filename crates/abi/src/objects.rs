@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datatype::{Datatype, Pair, Predefined};
 use weft::claims::{Heap, UserMemory};
 use weft::claims::{Message, RequestId};
-use weft::{Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
+use weft::{AgreeingFailed, Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
 
 use crate::bodies::attributes::Attributes;
 use crate::bodies::buffered::{Buffered, Slot};
@@ -274,6 +274,13 @@ pub(crate) enum RequestObject {
         input: Input,
         output: Output,
     },
+    /// An agreement on who has failed, and where the handle of their group goes; the group comes from that session.
+    AgreedFailed {
+        errors_to: MPI_Comm,
+        agreeing: AgreeingFailed,
+        place: UserMemory,
+        session: Option<MPI_Session>,
+    },
     /// Over from the beginning, with that status.
     Over(MPI_Status),
     /// Over from the beginning, and failed.
@@ -290,6 +297,7 @@ impl RequestObject {
             | RequestObject::PartitionedReceive { errors_to, .. }
             | RequestObject::Duplicate { errors_to, .. }
             | RequestObject::Collective { errors_to, .. }
+            | RequestObject::AgreedFailed { errors_to, .. }
             | RequestObject::Failed { errors_to, .. } => Some(*errors_to),
             RequestObject::Exchange { receive, send } => receive.errors_to().or_else(|| send.errors_to()),
             RequestObject::Generalized { .. } | RequestObject::Flush(_) | RequestObject::Over(_) => None,

@@ -99,6 +99,9 @@ impl RequestObject {
             RequestObject::Collective { ongoing, .. } => {
                 Look::Under(ongoing.communicator().clone(), ongoing.request())
             }
+            RequestObject::AgreedFailed { agreeing, .. } => {
+                Look::Under(agreeing.communicator().clone(), agreeing.request())
+            }
             RequestObject::Generalized { operation, .. } => Look::Under(operation.comm.clone(), operation.id),
             RequestObject::PartitionedSend { sender, id, .. } => {
                 Look::Under(sender.communicator().clone(), *id)

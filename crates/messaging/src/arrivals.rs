@@ -233,6 +233,9 @@ impl<L> Core<L> {
         }
         let mut concerned = self.failures.note(peer, &error);
         self.tell_others();
+        for standing in self.failures.revoked_by(peer) {
+            self.revoke(&standing);
+        }
         let mut letters = Vec::new();
         if self.councils.lose(peer, &mut letters) {
             self.requests.completions += 1;

@@ -4,12 +4,16 @@
 //! something has failed, or a communicator comes or is asked about: no message that goes its way does.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use fabric::{FabricError, Fault, Peer};
 
 use crate::envelope::Rank;
+
+mod range;
+
+pub use range::ErrorRange;
 
 /// The members of a communicator; of both groups, where there are two.
 pub trait Members: Send + Sync {
@@ -40,6 +44,8 @@ pub struct Standing {
     is_strict: AtomicBool,
     /// Another one has come into its place.
     is_retired: AtomicBool,
+    /// Which failures revoke it.
+    range: AtomicU8,
 }
 
 impl Standing {
@@ -58,6 +64,7 @@ impl Standing {
             is_revoked: AtomicBool::new(false),
             is_strict: AtomicBool::new(false),
             is_retired: AtomicBool::new(false),
+            range: AtomicU8::new(ErrorRange::Local as u8),
         }
     }
 
@@ -268,6 +275,7 @@ impl Failures {
         let renewed = Arc::new(Standing::new(context, identity, here, Arc::clone(&members)));
         renewed.close();
         renewed.set_strict(standing.is_strict());
+        renewed.set_range(standing.range());
         if standing.is_revoked() {
             renewed.set_revoked();
         }

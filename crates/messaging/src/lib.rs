@@ -27,7 +27,7 @@ pub use agreement::{Contribution, Counts, Decision};
 pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
-pub use failures::{Failures, Members, Standing};
+pub use failures::{ErrorRange, Failures, Members, Standing};
 pub use matching::Probed;
 pub use request::{Failure, Lent, Mode, Outcome, RequestId};
 pub use scattered::{Gather, Scatter, Target};

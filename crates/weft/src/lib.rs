@@ -82,8 +82,8 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Agreed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode, FtModes,
-    Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
+    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode,
+    FtModes, Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
     RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
@@ -98,7 +98,7 @@ pub use group::{Comparison, Group, Peers, RankRange};
 pub use guide::CostsFrom;
 pub use lock::{Guard, Lock, Threads};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
-pub use messaging::Rank;
+pub use messaging::{ErrorRange, Rank};
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use segments::Segments;

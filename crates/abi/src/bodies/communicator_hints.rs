@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use weft::{Class, Communicator, Error, FtMode, FtModes, MessageMode, Result, Stencil};
+use weft::{Class, Communicator, Error, ErrorRange, FtMode, FtModes, MessageMode, Result, Stencil};
 
 use crate::bodies::info::{self, Pairs};
 use crate::bodies::pointers::Place;
@@ -33,12 +33,13 @@ fn known(given: &Pairs) -> Result<Pairs> {
     Ok(hints)
 }
 
+fn unknown(key: &str, name: &str, known: &str) -> Error {
+    Error::new(Class::InfoValue, format!("{key} is \"{name}\"")).remedy(format!("there are {known}"))
+}
+
 /// The modes that are given, beside those that a communicator has.
 fn modes(given: &Pairs, before: FtModes) -> Result<FtModes> {
     let mut modes = before;
-    let unknown = |key: &str, name: &str, known: &str| {
-        Error::new(Class::InfoValue, format!("{key} is \"{name}\"")).remedy(format!("there are {known}"))
-    };
     if let Some(name) = given.value(COMM_MODE).map(String::from_utf8_lossy) {
         let known = "none, abort, blank, shrink and rebuild";
         modes.comm = FtMode::named(&name).ok_or_else(|| unknown(COMM_MODE, &name, known))?;
@@ -50,7 +51,15 @@ fn modes(given: &Pairs, before: FtModes) -> Result<FtModes> {
     Ok(modes)
 }
 
-/// The hints of a communicator as it is now. Of its modes those are told that are not what they are where nobody says anything.
+/// How far failures are to reach, where that is said.
+fn range(given: &Pairs) -> Result<Option<ErrorRange>> {
+    let Some(name) = given.value(RANGE).map(String::from_utf8_lossy) else { return Ok(None) };
+    let range = ErrorRange::named(&name);
+    range.map(Some).ok_or_else(|| unknown(RANGE, &name, "local, group and universe"))
+}
+
+/// The hints of a communicator as it is now. Of what becomes of it when processes fail that is told which is not so where nobody says
+/// anything.
 fn used(object: &CommObject) -> Pairs {
     let mut hints = lock(&object.hints).clone();
     let FtModes { comm, messages, .. } = object.comm.ft_modes();
@@ -59,6 +68,10 @@ fn used(object: &CommObject) -> Pairs {
     }
     if messages != FtModes::NONE.messages {
         hints.set(MESSAGE_MODE.as_bytes(), messages.name().as_bytes());
+    }
+    let range = object.comm.error_range();
+    if range != ErrorRange::Local {
+        hints.set(RANGE.as_bytes(), range.name().as_bytes());
     }
     hints
 }
@@ -82,6 +95,7 @@ pub(crate) fn stencil_of(object: &CommObject) -> Option<String> {
 pub(crate) fn check(info: MPI_Info) -> Result<()> {
     let given = info::pairs(info)?;
     modes(&given, FtModes::NONE)?;
+    range(&given)?;
     known(&given).map(drop)
 }
 
@@ -95,10 +109,13 @@ impl CommObject {
     fn take_hints(&self, info: MPI_Info, set: impl FnOnce(&Communicator, FtModes)) -> Result<()> {
         let given = info::pairs(info)?;
         let (added, before) = (known(&given)?, self.comm.ft_modes());
-        let modes = modes(&given, before)?;
+        let (modes, range) = (modes(&given, before)?, range(&given)?);
         lock(&self.hints).set_all(&added);
         if modes != before {
             set(&self.comm, modes);
+        }
+        if let Some(range) = range {
+            self.comm.set_error_range(range);
         }
         Ok(())
     }
@@ -143,6 +160,8 @@ const STENCIL: &str = "weft_stencil";
 /// What becomes of it, and of its messages, when it loses members: as `weftrun --ft` and `--ft-msg`.
 const COMM_MODE: &str = "mpix_ft_comm_mode";
 const MESSAGE_MODE: &str = "mpix_ft_msg_mode";
+/// Which failures revoke it: none; those of members; any.
+const RANGE: &str = "mpi_error_range";
 /// Axes that a stencil may have.
 const AXES_MAX: usize = 16;
 
@@ -233,6 +252,31 @@ mod tests {
             assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
             assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
             assert_eq!(mpi_comm_free(&raw mut moded), MPI_SUCCESS);
+            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
+        }
+    }
+
+    #[test]
+    fn how_far_failures_reach_is_a_hint_too() {
+        testing::start();
+        use crate::bodies::communicators::{mpi_comm_dup, mpi_comm_dup_with_info, mpi_comm_free};
+        let (mut plain, mut ranged) = (MPI_COMM_NULL, MPI_COMM_NULL);
+        let mut info = with(&[(c"mpi_error_range", c"group")]);
+        let range = |comm| told(comm).value("mpi_error_range").map(<[u8]>::to_vec);
+        // SAFETY: handles, and writable places.
+        unsafe {
+            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut ranged), MPI_SUCCESS);
+            assert_eq!(range(ranged), Some(b"group".to_vec()));
+            assert_eq!(mpi_comm_dup(ranged, &raw mut plain), MPI_SUCCESS);
+            assert_eq!(range(plain), None);
+            assert_eq!(set(plain, &[(c"mpi_error_range", c"universe")]), MPI_SUCCESS);
+            assert_eq!(set(plain, &[(c"mpi_error_range", c"all")]), MPI_ERR_INFO_VALUE);
+            assert_eq!(set(plain, &[(c"color", c"blue")]), MPI_SUCCESS);
+            assert_eq!(range(plain), Some(b"universe".to_vec()));
+            assert_eq!(set(plain, &[(c"mpi_error_range", c"local")]), MPI_SUCCESS);
+            assert_eq!(range(plain), None);
+            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
+            assert_eq!(mpi_comm_free(&raw mut ranged), MPI_SUCCESS);
             assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
         }
     }

@@ -15,6 +15,7 @@ use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::bodies::world::null;
 use crate::entry::Target;
 use crate::errors::{code, raise};
+use crate::failures;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject};
 use crate::requests::{Look, Taken, is_persistent, left_of, named_receive, no_request};
@@ -123,20 +124,15 @@ fn wait_taken(object: RequestObject) -> Ended {
             let outcome = comm.wait(*id);
             end(object, &outcome)
         }
-        RequestObject::Duplicate { duplicating, .. } => {
-            let outcome = duplicating.original().wait(duplicating.request());
-            end(object, &outcome)
-        }
-        RequestObject::Collective { ongoing, .. } => {
-            let outcome = ongoing.communicator().wait(ongoing.request());
-            end(object, &outcome)
-        }
-        RequestObject::PartitionedSend { sender, id, .. } => {
-            let outcome = sender.communicator().wait(*id);
-            end(object, &outcome)
-        }
-        RequestObject::PartitionedReceive { receiver, id, .. } => {
-            let outcome = receiver.communicator().wait(*id);
+        RequestObject::Duplicate { .. }
+        | RequestObject::Collective { .. }
+        | RequestObject::AgreedFailed { .. }
+        | RequestObject::PartitionedSend { .. }
+        | RequestObject::PartitionedReceive { .. } => {
+            let outcome = match object.look() {
+                Look::Under(comm, id) => comm.wait(id),
+                _ => Outcome::sent(),
+            };
             end(object, &outcome)
         }
         // Failures of buffered messages have nobody to be told to (MPI 5.0 §3.6).
@@ -190,6 +186,13 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
         }
         RequestObject::Collective { errors_to, ongoing, output, .. } => {
             let concluded = ongoing.take().and_then(|()| output.finish());
+            Ended::new(status::EMPTY, concluded.err().map(|error| (error, errors_to)))
+        }
+        RequestObject::AgreedFailed { errors_to, agreeing, place, session } => {
+            let concluded = match runtime() {
+                Some(runtime) => failures::conclude(runtime, agreeing.take(), place, session),
+                None => Ok(()),
+            };
             Ended::new(status::EMPTY, concluded.err().map(|error| (error, errors_to)))
         }
         RequestObject::PartitionedSend { sender, errors_to, .. } => {
@@ -694,7 +697,11 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
 /// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and §6.13).
 fn refuse_collective(runtime: &'static Runtime, request: MPI_Request) -> Result<()> {
     match runtime.objects().operation(request) {
-        Some(Some(RequestObject::Collective { .. } | RequestObject::Duplicate { .. })) => {
+        Some(Some(
+            RequestObject::Collective { .. }
+            | RequestObject::Duplicate { .. }
+            | RequestObject::AgreedFailed { .. },
+        )) => {
             let what = format!(
                 "request {:#x} is a collective operation under way, which no member may leave: complete it with MPI_Wait or \
                  MPI_Test",

@@ -222,6 +222,7 @@ fn found_in(object: &RequestObject) -> Found {
         | RequestObject::PartitionedSend { .. }
         | RequestObject::Duplicate { .. }
         | RequestObject::Collective { .. }
+        | RequestObject::AgreedFailed { .. }
         | RequestObject::Flush(_) => Found::Known(status::EMPTY),
     }
 }

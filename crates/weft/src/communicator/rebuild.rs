@@ -191,6 +191,7 @@ impl Communicator {
         let world = world.ok_or_else(|| self.lost_itself())?;
         world.rename(&self.name());
         world.attributes().take_over(self.attributes());
+        world.set_error_range(self.error_range());
         crash::point();
         let (messages, own) = (self.standing_of_messages(), &self.inner.standing);
         let stays = facts.messages.is_some();

@@ -606,6 +606,7 @@ impl Communicator {
         let living = self.of_members(living, lease, identity, Label::own(&self.label()), topology);
         let living = living.ok_or_else(|| self.lost_itself())?;
         living.take_ft_modes(self.ft_modes());
+        living.set_error_range(self.error_range());
         if !self.is_inter() {
             // What goes wrong among those is told in the numbers that the program knows.
             let _ = living.inner.names.set(ranks.clone().into());

@@ -80,6 +80,7 @@ impl Communicator {
         new.attributes().take_over(self.attributes());
         new.be_born(self.generation() + 1, past.clone());
         new.set_ft_modes(self.ft_modes());
+        new.set_error_range(self.error_range());
         crash::point();
         let messages = self.standing_of_messages();
         process.act(|engine| {
