@@ -242,9 +242,6 @@ const PIECE_BYTES_MAX: u32 = 16 << 10;
 const SHAPES: [(u32, u32); 6] =
     [(4, 1 << 20), (16, 256 << 10), (64, 128 << 10), (256, 64 << 10), (1024, 32 << 10), (2048, 8 << 10)];
 
-/// The most bytes that the data area of a ring has.
-pub const DATA_BYTES_MAX: u32 = SHAPES[0].1;
-
 /// More memory than a process has, or its share of what a process can map: 47 bits of addresses, with room for others.
 const HEAP_BYTES_MAX: u64 = 64 << 30;
 const HEAPS_BYTES_MAX: u64 = 16 << 40;

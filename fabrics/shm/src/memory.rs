@@ -70,8 +70,21 @@ pub trait Memory {
     #[inline(always)]
     fn prefetch_to_write(&self, _offset: usize) {}
 
+    /// Has the system bring `bytes` bytes at `offset` into this process at once, which otherwise comes page by page with their first
+    /// use; where it cannot, it does not.
+    fn bring_in(&self, _offset: usize, _bytes: usize, _use: Use) {}
+
     /// Lends `bytes` bytes at `offset` to `reader`.
     fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
+}
+
+/// What memory is brought in for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// To be read.
+    Read,
+    /// To be written as well.
+    Write,
 }
 
 #[cfg(not(loom))]
@@ -85,9 +98,9 @@ pub use modelled::Lines;
 #[cfg(not(loom))]
 mod mapped {
     use fabric::{Payload, UserMemory};
-    use memmap2::MmapRaw;
+    use memmap2::{Advice, MmapRaw};
 
-    use super::Memory;
+    use super::{Memory, Use};
     use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE};
     use crate::sync::{Ordering, Word};
 
@@ -95,12 +108,12 @@ mod mapped {
     pub struct Mapped {
         start: *mut u8,
         bytes: usize,
-        _owner: Owner,
+        owner: Owner,
     }
 
     /// What keeps the memory there.
     enum Owner {
-        Mapping(#[allow(dead_code, reason = "held for its Drop")] MmapRaw),
+        Mapping(MmapRaw),
         #[cfg(test)]
         Heap(#[allow(dead_code, reason = "held for its Drop")] HeapLines),
     }
@@ -122,7 +135,7 @@ mod mapped {
         }
     }
 
-    // SAFETY: `Mapped` is an address and a length that stay valid as long as `_owner` lives. All access goes
+    // SAFETY: `Mapped` is an address and a length that stay valid as long as `owner` lives. All access goes
     // through `Memory`, whose words order it between threads exactly as between processes.
     unsafe impl Send for Mapped {}
     // SAFETY: as above.
@@ -131,7 +144,7 @@ mod mapped {
     impl Mapped {
         /// The whole of a shared mapping.
         pub fn new(mapping: MmapRaw) -> Mapped {
-            Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), _owner: Owner::Mapping(mapping) }
+            Mapped { start: mapping.as_mut_ptr(), bytes: mapping.len(), owner: Owner::Mapping(mapping) }
         }
 
         /// Where it begins in this process.
@@ -148,7 +161,7 @@ mod mapped {
         #[cfg(test)]
         pub fn heap(bytes: usize) -> Mapped {
             let lines = Box::into_raw(vec![HeapLine([0; 64]); bytes.div_ceil(64)].into_boxed_slice());
-            Mapped { start: lines.cast(), bytes: lines.len() * 64, _owner: Owner::Heap(HeapLines(lines)) }
+            Mapped { start: lines.cast(), bytes: lines.len() * 64, owner: Owner::Heap(HeapLines(lines)) }
         }
 
         /// The address of `bytes` bytes at `offset`, all of them inside.
@@ -163,6 +176,20 @@ mod mapped {
     }
 
     impl Memory for Mapped {
+        #[cold]
+        fn bring_in(&self, offset: usize, bytes: usize, wanted: Use) {
+            let advice = match wanted {
+                Use::Read => Advice::PopulateRead,
+                Use::Write => Advice::PopulateWrite,
+            };
+            match &self.owner {
+                // Before Linux 5.14 there is no such thing.
+                Owner::Mapping(mapping) => drop(mapping.advise_range(advice, offset, bytes)),
+                #[cfg(test)]
+                Owner::Heap(_) => {}
+            }
+        }
+
         #[inline(always)]
         fn word(&self, offset: usize) -> &Word {
             if !offset.is_multiple_of(align_of::<Word>()) {

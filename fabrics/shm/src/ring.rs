@@ -6,12 +6,6 @@
 //! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
 //! be free is used up.
 //!
-//! Where a message that stands in the data area as one piece was read before the next one is written, there is no need to go on
-//! through all of the area: what lies at its start is in the caches of both sides, and what was never written has no pages yet. So
-//! the writer looks, each time it has gone on for an eighth of the area, whether it may begin at the start again, and says so in the
-//! line. Messages in several pieces do not: their reader is at one piece while the next one is written, and where both are at the
-//! same lines of memory at the same time, they wait for each other.
-//!
 //! Both sides keep their positions in memory of their own and compute where the next line and the next piece
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
 //! length and a progress count, each checked before use: what it must not be is [`Wild`].
@@ -21,12 +15,12 @@ mod spot;
 use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 use crate::layout::{
-    DATA_BYTES_MAX, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED,
-    RING_MAILED, RING_WAITING, RingShape, WAITING,
+    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
+    RING_WAITING, RingShape, WAITING,
 };
-use crate::memory::Memory;
+use crate::memory::{Memory, Use};
 use crate::sync::{Ordering, light_barrier};
-use spot::{Span, Spot, UNIT_BYTES, free, units};
+use spot::{Span, Spot, free, units};
 
 /// The writing side of a ring.
 pub struct Producer {
@@ -35,9 +29,6 @@ pub struct Producer {
     units_free: u32,
     /// Size of the data area; 0 before its memory is there.
     units_all: u32,
-    /// How far it was when it last looked whether it may begin at the start again: the low bits, since every peer has one of these,
-    /// and a look too many or too few does no harm.
-    units_asked: u16,
     /// Of the message that was taken partly.
     bytes_left: usize,
     /// What the reader sees in the ring's `waiting` word.
@@ -146,7 +137,6 @@ impl Producer {
             lines_free: 0,
             units_free: 0,
             units_all: 0,
-            units_asked: 0,
             bytes_left: 0,
             waiting: false,
             offering: false,
@@ -249,40 +239,16 @@ impl Producer {
         bytes: usize,
         put: impl FnOnce(usize),
     ) -> Result<Posted, Wild> {
-        let from_start = self.may_begin_again(memory, bytes)?;
-        let span = from_start.unwrap_or_else(|| self.spot.span(bytes));
-        if !self.room_for(memory, span.units)? {
+        if !self.room_for_piece(memory, bytes)? {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
+        let span = self.spot.span(bytes);
         put(self.spot.data(span));
-        self.spot.pass(span);
-        self.units_free -= span.units;
-        let kind = if from_start.is_some() { Kind::AtStart } else { Kind::Whole };
-        self.publish(memory, kind, bytes, header, Payload::EMPTY);
+        self.pass(memory, span);
+        self.publish(memory, Kind::Whole, bytes, header, Payload::EMPTY);
         self.wait_over(memory);
         Ok(Posted::Sent)
-    }
-
-    /// The place at the start of the data area for a piece, where it is time to begin there again, and its reader keeps up.
-    #[inline]
-    fn may_begin_again(&mut self, memory: &impl Memory, bytes: usize) -> Result<Option<Span>, Wild> {
-        let stretch = units((self.spot.shape.data_bytes / STRETCHES) as usize);
-        let gone_on = (self.spot.units_passed as u16).wrapping_sub(self.units_asked);
-        if u32::from(gone_on) < stretch
-            || units(self.spot.data as usize) < stretch
-            || stretch < PIECES_A_STRETCH * units(self.piece_bytes_max())
-        {
-            return Ok(None);
-        }
-        self.units_asked = self.spot.units_passed as u16;
-        let span = self.spot.at_start(bytes);
-        // What is passed over is no room for what follows, until the reader has come past it.
-        let needed = span.units + stretch / 2;
-        if self.units_free < needed {
-            self.look_for_room(memory)?;
-        }
-        Ok((self.units_free >= needed).then_some(span))
     }
 
     /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes; whole, or
@@ -363,7 +329,11 @@ impl Producer {
     fn put_data(&mut self, memory: &impl Memory, piece: Payload<'_>) {
         let span = self.spot.span(piece.bytes());
         memory.put(self.spot.data(span), piece);
-        self.spot.pass(span);
+        self.pass(memory, span);
+    }
+
+    fn pass(&mut self, memory: &impl Memory, span: Span) {
+        self.spot.pass(memory, span, Use::Write);
         self.units_free -= span.units;
     }
 
@@ -382,9 +352,9 @@ impl Producer {
         Ok(self.is_whole() && is_room(self))
     }
 
-    /// See [`Spot::has_pages_for`].
-    pub fn has_pages_for(&self, bytes: usize) -> bool {
-        self.spot.has_pages_for(bytes)
+    /// See [`Spot::has_pages`].
+    pub fn has_pages(&self) -> bool {
+        self.spot.has_pages()
     }
 
     /// Whether a line is free, and room for the first piece of a message of so many bytes.
@@ -525,9 +495,9 @@ impl Consumer {
         self.spot.at
     }
 
-    /// See [`Spot::has_pages_for`].
-    pub fn has_pages_for(&self, bytes: usize) -> bool {
-        self.spot.has_pages_for(bytes)
+    /// See [`Spot::has_pages`].
+    pub fn has_pages(&self) -> bool {
+        self.spot.has_pages()
     }
 
     /// Lines read so far.
@@ -547,7 +517,7 @@ impl Consumer {
     #[inline(always)]
     pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
         self.pass_line();
-        self.spot.pass(piece.span);
+        self.spot.pass(memory, piece.span, Use::Read);
         self.units_unpublished += piece.span.units;
         let shape = self.spot.shape;
         let due = self.lines_unpublished >= shape.lines / 4
@@ -632,14 +602,6 @@ impl Consumer {
             self.bytes_left -= bytes;
             return Ok(Arrival::More(self.data_piece(bytes)));
         }
-        if kind == Kind::AtStart as u32
-            && self.bytes_left == 0
-            && bytes > LINE_PAYLOAD_BYTES_MAX
-            && self.spot.data > 0
-        {
-            let span = self.spot.at_start(bytes);
-            return Ok(Arrival::Whole(header, Piece { offset: self.spot.data(span), bytes, span }));
-        }
         Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
     }
 
@@ -693,16 +655,7 @@ enum Kind {
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
-    /// A message in the data area, at the start of it.
-    AtStart = 3 << KIND_SHIFT,
 }
-
-/// So many times on its way through the data area the writer looks whether it may begin again.
-const STRETCHES: u32 = 8;
-/// Where fewer pieces of full length are so far, the area is small enough for the caches as it is.
-const PIECES_A_STRETCH: u32 = 4;
-/// A stretch of the largest area is counted in 16 bits.
-const _: () = assert!(DATA_BYTES_MAX / STRETCHES / UNIT_BYTES <= u16::MAX as u32);
 
 const KIND_SHIFT: u32 = 30;
 const KIND_MASK: u32 = 0b11 << KIND_SHIFT;

@@ -363,11 +363,13 @@ const HEAD_BYTES: usize = 48;
 const IDENTITY_AT: usize = 32;
 const MAGIC: [u8; 8] = *b"weftshm\0";
 /// To be raised with every change of what stands in a segment.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::PAGE;
+    use crate::memory::Use;
 
     fn refusal(file: OwnedFd, seats: u32) -> String {
         match Segment::adopt(file, seats) {
@@ -392,6 +394,33 @@ mod tests {
         assert_ne!(segment.identity(), Segment::adopt(Segment::create(3).unwrap(), 3).unwrap().identity());
         segment.memory().word(1 << 13).store(5, Ordering::Relaxed);
         assert_eq!(twin.memory().word(1 << 13).load(Ordering::Relaxed), 5);
+    }
+
+    /// Minor faults of this thread so far.
+    fn faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, behind_the_name) = stat.rsplit_once(") ").unwrap();
+        behind_the_name.split(' ').nth(7).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn memory_that_is_brought_in_is_touched_without_faults() {
+        for (wanted, most) in [(None, u64::MAX), (Some(Use::Write), 16)] {
+            let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap();
+            let shape = segment.layout().ring;
+            let (at, bytes) =
+                (segment.layout().ring_at(0, 1) + shape.data_at as usize, shape.data_bytes as usize);
+            segment.reserve(at, bytes).unwrap();
+            if let Some(wanted) = wanted {
+                segment.memory().bring_in(at, bytes, wanted);
+            }
+            let before = faults();
+            for page in (0..bytes).step_by(PAGE) {
+                segment.memory().word(at + page).store(1, Ordering::Relaxed);
+            }
+            let after = faults() - before;
+            assert!(after <= most && (wanted.is_some() || after >= 16), "{wanted:?}: {after} faults");
+        }
     }
 
     #[test]

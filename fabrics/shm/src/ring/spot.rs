@@ -2,6 +2,7 @@
 
 use super::Wild;
 use crate::layout::{LINE, RING_LINES, RingShape};
+use crate::memory::{Memory, Use};
 
 /// A position in a ring. Writer and reader each keep one, and both move it by the same rules.
 pub struct Spot {
@@ -27,11 +28,15 @@ pub struct Span {
 }
 
 impl Spot {
-    /// Whether the part of the data area where a message in pieces goes was used before, so that its pages are there.
-    pub fn has_pages_for(&self, bytes: usize) -> bool {
-        // Of the end, less than a piece may be left out each time.
-        let end = self.shape.data_bytes - self.shape.piece_bytes_max;
-        (self.data as usize + bytes).min(end as usize) <= self.reached as usize
+    /// Whether so much of the data area was used that all of it was brought in.
+    pub fn has_pages(&self) -> bool {
+        self.reached >= self.shape.data_bytes / PARTS
+    }
+
+    /// Brings the data area in, which would come page by page otherwise, a microsecond for each.
+    #[cold]
+    fn bring_in(&self, memory: &impl Memory, wanted: Use) {
+        memory.bring_in(self.at + self.shape.data_at as usize, self.shape.data_bytes as usize, wanted);
     }
 
     pub fn new(at: usize, shape: RingShape) -> Spot {
@@ -60,26 +65,28 @@ impl Spot {
         Span { start: 0, units: units(bytes) + units(skipped as usize) }
     }
 
-    /// Where a piece goes that stands at the start though it might go elsewhere.
-    pub fn at_start(&self, bytes: usize) -> Span {
-        Span { start: 0, units: units(bytes) + units((self.shape.data_bytes - self.data) as usize) }
-    }
-
     pub fn data(&self, span: Span) -> usize {
         self.at + (self.shape.data_at + span.start) as usize
     }
 
-    /// Moves the place in the data area behind `span`. A span of no units moves nothing.
+    /// Moves the place in the data area behind `span`. A span of no units moves nothing. Once some of the area was used, all of it
+    /// is going to be.
     #[inline(always)]
-    pub fn pass(&mut self, span: Span) {
+    pub fn pass(&mut self, memory: &impl Memory, span: Span, wanted: Use) {
         if span.units == 0 {
             return;
         }
         let skipped =
             if span.start < self.data { units((self.shape.data_bytes - self.data) as usize) } else { 0 };
         self.data = span.start + (span.units - skipped) * UNIT_BYTES;
-        self.reached = self.reached.max(self.data);
         self.units_passed = self.units_passed.wrapping_add(span.units);
+        if self.data > self.reached {
+            let had_pages = self.has_pages();
+            self.reached = self.data;
+            if !had_pages && self.has_pages() {
+                self.bring_in(memory, wanted);
+            }
+        }
     }
 }
 
@@ -95,5 +102,7 @@ pub fn units(bytes: usize) -> u32 {
     bytes.div_ceil(UNIT_BYTES as usize) as u32
 }
 
+/// A program that uses less than one of so many parts of the data area may never send more.
+const PARTS: u32 = 8;
 /// Data is counted in cache lines, so that no two pieces share one.
 pub const UNIT_BYTES: u32 = LINE as u32;

@@ -185,8 +185,8 @@ impl Incoming {
             }
             Arrival::First(header, bytes, piece) => {
                 self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
-                // Where the ring was never used, its pages are made.
-                if Carrying::concerns(bytes) && self.consumer.has_pages_for(bytes) {
+                // At first, pages of the ring are brought in one by one.
+                if Carrying::concerns(bytes) && self.consumer.has_pages() {
                     self.carrying.get_or_insert_default().begins(Instant::now());
                 }
                 self.land(memory, piece);
