@@ -6,7 +6,7 @@ use fabric::Payload;
 
 use crate::Segment;
 use crate::handout::fuzzing;
-use crate::layout::{MAILBOX_AT, MAILBOX_BYTES};
+use crate::layout::MAILBOX_AT;
 use crate::memory::Memory;
 use crate::share::{End, Share};
 use crate::sync::Ordering;
@@ -31,7 +31,8 @@ pub fn ring(segment: &Segment, from: u32, to: u32) -> Place {
 /// Where the mailbox of a pair stands.
 #[must_use]
 pub fn mailbox(segment: &Segment, lower: u32, higher: u32) -> Place {
-    (segment.layout().ring_at(lower, higher) + MAILBOX_AT, MAILBOX_BYTES)
+    let layout = segment.layout();
+    (layout.ring_at(lower, higher) + MAILBOX_AT, layout.ring.mailbox_bytes())
 }
 
 /// Makes sure that the memory at a place is there.

@@ -42,7 +42,7 @@ fn wild_kinds_and_lengths_are_told_apart() {
     for (what, words, text) in [
         (0x0fff_ffff, [0; 2], "a piece of 268435455 bytes where at most"),
         (2 << 30, [0; 2], "a line of kind 2 with 0 bytes of a message still due"),
-        (3 << 30, [0; 2], "a line of kind 3"),
+        (3 << 30, [0; 2], "a parcel out of turn"),
         (1 << 30, [5, 0], "a message of 5 bytes announced in pieces"),
         (1 << 30, [0, 0x8000_0000], "a message of 9223372036854775808 bytes"),
         (1 << 30 | 7, [1 << 20, 0], "a piece of 7 bytes where at most"),

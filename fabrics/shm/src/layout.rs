@@ -121,6 +121,11 @@ impl Layout {
         self.rings_at() + (from as usize * self.seats as usize + to as usize) * self.ring.bytes()
     }
 
+    /// Where the mailbox of two seats stands.
+    pub fn mailbox_at(&self, one: u32, other: u32) -> usize {
+        self.ring_at(one.min(other), one.max(other)) + MAILBOX_AT
+    }
+
     /// Words of knocks in a seat.
     pub fn knock_words(&self) -> usize {
         self.seats.div_ceil(u32::BITS) as usize
@@ -135,12 +140,29 @@ impl Layout {
 impl RingShape {
     /// A ring whose lines fill a page together with the two lines of control.
     fn with_data(data_bytes: u32) -> RingShape {
-        RingShape {
+        let mut shape = RingShape {
             lines: ((PAGE - RING_LINES) / LINE) as u32,
-            data_at: (MAILBOX_AT + MAILBOX_BYTES) as u32,
+            data_at: 0,
             data_bytes,
             piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4),
-        }
+        };
+        shape.data_at = (MAILBOX_AT + shape.mailbox_bytes()) as u32;
+        shape
+    }
+
+    /// The longest message that goes through the pair's mailbox in pieces; none does where it is 0.
+    pub fn parcel_bytes_max(&self) -> usize {
+        if self.data_bytes >= PARCELS_FROM { self.data_bytes as usize / 4 } else { 0 }
+    }
+
+    /// Size of the mailbox, in whole pages.
+    pub fn mailbox_bytes(&self) -> usize {
+        (PARCEL_AT + self.parcel_bytes_max()).next_multiple_of(PAGE).max(SMALL_MAILBOX_BYTES)
+    }
+
+    /// The longest payload of a letter.
+    pub fn letter_bytes_max(&self) -> usize {
+        self.mailbox_bytes().min(LETTER_BYTES) - LINE_PAYLOAD
     }
 
     /// Size of the whole ring, in whole pages.
@@ -227,10 +249,19 @@ pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
 /// Where the mailbox of a pair stands, from the start of the ring from the lower to the higher seat.
 pub const MAILBOX_AT: usize = PAGE;
-/// Its size, in whole pages.
-pub const MAILBOX_BYTES: usize = 3 * PAGE;
-/// The longest payload that fits into it.
-pub const MAILBOX_PAYLOAD_BYTES_MAX: usize = MAILBOX_BYTES - LINE_PAYLOAD;
+/// Where a parcel stands in it.
+pub const PARCEL_AT: usize = LINE;
+/// The pieces of a parcel. Smaller ones were no quicker, and cost more lines.
+pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
+/// What a letter has of it, where it is no smaller: it is taken out when all of it is there.
+const LETTER_BYTES: usize = 5 * PAGE;
+/// The longest payload of a letter in any mailbox; behind a smaller one stands the ring's data.
+pub const LETTER_PAYLOAD_BYTES_MAX: usize = LETTER_BYTES - LINE_PAYLOAD;
+/// Its size where there are no parcels.
+const SMALL_MAILBOX_BYTES: usize = 3 * PAGE;
+/// Rings with less data have none: there are so many that they would fill the address space.
+const PARCELS_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
+const _: () = assert!(SMALL_MAILBOX_BYTES + SHAPES[SHAPES.len() - 1].1 as usize >= LETTER_BYTES);
 
 /// Larger pieces delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
 /// `examples/pingpong.rs`.

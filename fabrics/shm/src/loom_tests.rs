@@ -20,6 +20,8 @@ use crate::sync::{Ordering, Word};
 
 /// Two lines, so that three messages go round; pieces of a unit, four units of data.
 const RING: RingShape = RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64 };
+/// The least with parcels.
+const PARCELS: RingShape = RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64 };
 /// Lines enough and two units of data, so that three payloads go round.
 const NARROW: RingShape = RingShape { lines: 4, data_at: 384, data_bytes: 128, piece_bytes_max: 64 };
 
@@ -174,7 +176,7 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
         }
         let reader = thread::spawn(move || {
             let mut consumer = Consumer::new(ring_from(0), RING);
-            let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs) else {
+            let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs, None) else {
                 panic!("nothing there")
             };
             let waits = (consumer.release(&*theirs, piece) | consumer.idle(&*theirs)) & WAITING != 0;
@@ -275,7 +277,7 @@ fn try_receive(consumer: &mut Consumer, memory: &Arc<Lines>) -> Option<Vec<u8>> 
         consumer.take_short(&**memory, bytes, |payload| taken = payload.to_vec());
         return Some(taken);
     }
-    let Some(arrival) = consumer.front(&**memory).unwrap() else {
+    let Some(arrival) = consumer.front(&**memory, None).unwrap() else {
         consumer.idle(&**memory);
         return None;
     };
@@ -352,6 +354,65 @@ fn mailbox_and_ring(next: NextOfPair) {
         assert_eq!(heard, [1, 2, 3]);
         first.join().unwrap();
     });
+}
+
+/// A parcel of two pieces, a line behind it, and a letter over the parcel's lines, after which the next parcel comes: each is
+/// whole, and all are in order.
+#[test]
+fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
+    model(|| {
+        let at = PARCELS.bytes();
+        let memory = Lines::shared(at + 4 * LINE);
+        let theirs = memory.clone();
+        let first = thread::spawn(move || {
+            let (mut producer, mut mailbox) = (producer(PARCELS), Mailbox::new(at));
+            mailbox.reserved(2 * LINE);
+            mailbox.accepted();
+            post_parcel(&mut producer, &mut mailbox, &theirs, 1);
+            post(&mut producer, &theirs, &[2; 5]);
+            while mailbox.look(&*theirs) != Look::Ready {
+                thread::yield_now();
+            }
+            mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 70]))).unwrap();
+            post_parcel(&mut producer, &mut mailbox, &theirs, 3);
+        });
+        let (mut consumer, mut mailbox) = (Consumer::new(0, PARCELS), Mailbox::new(at));
+        mailbox.reserved(2 * LINE);
+        mailbox.accept();
+        let (mut heard, mut coming) = (Vec::new(), Vec::new());
+        while heard.len() < 3 {
+            let Some(arrival) = consumer.front(&*memory, mailbox.expected_parcel_at()).unwrap() else {
+                thread::yield_now();
+                continue;
+            };
+            let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
+            coming.extend(memory.read(piece.offset, piece.bytes, |payload| payload.to_vec()));
+            consumer.release(&*memory, piece);
+            if consumer.takes_parcel() {
+                mailbox.took_parcel();
+            }
+            if !consumer.midway() {
+                assert!(coming.iter().all(|byte| *byte == coming[0]), "{coming:?}");
+                heard.push((coming[0], coming.len()));
+                coming.clear();
+            }
+            if heard.len() == 1 && mailbox.is_ours() {
+                mailbox.post(&*memory, &header(9), Payload::from(&[9u8; 70][..]), 0);
+            }
+        }
+        assert_eq!(heard, [(1, 2 * LINE), (2, 5), (3, 2 * LINE)]);
+        first.join().unwrap();
+    });
+}
+
+fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+    let payload = [number; 2 * LINE];
+    while !producer.has_lines_for_parcel(&**memory, payload.len()).unwrap() {
+        thread::yield_now();
+    }
+    assert!(mailbox.is_ours());
+    producer.post_parcel(&**memory, &header(0), Payload::from(&payload[..]), mailbox.parcels_at());
+    mailbox.sent_parcel();
 }
 
 /// Each part of a message that both copy is claimed once, and a stale ticket claims none.

@@ -13,7 +13,9 @@
 
 use fabric::{Header, Payload, UserMemory};
 
-use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_PAYLOAD_BYTES_MAX};
+use crate::layout::{
+    LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, PARCEL_AT,
+};
 use crate::memory::Memory;
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
@@ -99,6 +101,26 @@ impl Mailbox {
         self.turn == Turn::Ours && bytes <= usize::from(self.room)
     }
 
+    /// Where parcels stand.
+    pub fn parcels_at(&self) -> usize {
+        self.at + PARCEL_AT
+    }
+
+    /// A parcel was sent.
+    pub fn sent_parcel(&mut self) {
+        self.turn = Turn::Theirs;
+    }
+
+    /// Where one stands that comes: it is the other's turn.
+    pub fn expected_parcel_at(&self) -> Option<usize> {
+        (self.turn == Turn::Theirs).then(|| self.parcels_at())
+    }
+
+    /// One has come whole: the turn is ours.
+    pub fn took_parcel(&mut self) {
+        self.turn = Turn::Ours;
+    }
+
     /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
     #[inline(always)]
     pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, lines_before: u32) {
@@ -172,7 +194,7 @@ impl Mailbox {
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> Result<Option<R>, Wild> {
         let [what, words @ ..] = memory.take_front(self.at);
-        let (bytes, bytes_max) = ((what & 0xffff) as usize, MAILBOX_PAYLOAD_BYTES_MAX);
+        let (bytes, bytes_max) = ((what & 0xffff) as usize, LETTER_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
@@ -190,4 +212,4 @@ impl Mailbox {
 /// More lines than these are fetched by the processor itself while they are copied.
 const LINES_AHEAD_MAX: usize = 3;
 
-const _: () = assert!(MAILBOX_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");
+const _: () = assert!(LETTER_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");

@@ -15,8 +15,8 @@ mod spot;
 use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
-    RING_WAITING, RingShape, WAITING,
+    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PARCEL_PIECE_BYTES, RING_CONSUMED,
+    RING_MAILED, RING_WAITING, RingShape, WAITING,
 };
 use crate::memory::{Memory, Use};
 use crate::sync::{Ordering, light_barrier};
@@ -46,6 +46,8 @@ pub struct Consumer {
     bytes_left: usize,
     lines_unpublished: u32,
     units_unpublished: u32,
+    /// Where the next piece stands of a parcel that has begun; 0 where none has.
+    parcel: usize,
 }
 
 /// What stands at the front of a ring.
@@ -113,6 +115,9 @@ pub enum Wild {
         /// The lines that came, in the low 16 bits.
         lines_passed: u16,
     },
+    /// A parcel where it was not the writer's turn to put something into the mailbox.
+    #[error("a parcel out of turn")]
+    Turn,
     /// A piece without a beginning, or a beginning before the last message was whole.
     #[error("a line of kind {kind} with {bytes_left} bytes of a message still due")]
     Kind {
@@ -229,6 +234,37 @@ impl Producer {
         }
         self.wait_over(memory);
         Ok(Posted::Sent)
+    }
+
+    /// Whether enough lines are free for a message of so many bytes as a parcel.
+    ///
+    /// # Errors
+    /// As for `post`.
+    pub fn has_lines_for_parcel(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+        let lines = bytes.div_ceil(PARCEL_PIECE_BYTES) as u32;
+        if self.is_whole() && self.lines_free < lines {
+            self.look_for_room(memory)?;
+        }
+        Ok(self.is_whole() && self.lines_free >= lines)
+    }
+
+    /// Sends a message as a parcel that stands at `at`, where it is our turn: more than a piece of it, and
+    /// [lines enough](Producer::has_lines_for_parcel).
+    pub fn post_parcel(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, at: usize) {
+        let bytes = payload.bytes();
+        debug_assert!(PARCEL_PIECE_BYTES < bytes, "not in pieces");
+        let first = payload.part(0, PARCEL_PIECE_BYTES);
+        memory.put(at, first);
+        let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
+        self.publish(memory, Kind::Parcel, first.bytes(), header, Payload::from(total.as_flattened()));
+        let mut done = first.bytes();
+        while done < bytes {
+            let piece = payload.part(done, PARCEL_PIECE_BYTES);
+            memory.put(at + done, piece);
+            self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
+            done += piece.bytes();
+        }
+        self.wait_over(memory);
     }
 
     /// Sends a message of one piece in the data area, which `put` writes there; whole, or not at all.
@@ -425,15 +461,26 @@ impl Consumer {
             bytes_left: 0,
             lines_unpublished: 0,
             units_unpublished: 0,
+            parcel: 0,
         }
     }
 
-    /// What stands at the front, if anything does. It stays there until [`Consumer::release`].
+    /// Whether a parcel has come whole since this was asked.
+    pub fn takes_parcel(&mut self) -> bool {
+        self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0
+    }
+
+    /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at` tells where a parcel
+    /// stands, where it is the writer's turn to send one.
     ///
     /// # Errors
     /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
     #[inline]
-    pub fn front(&mut self, memory: &impl Memory) -> Result<Option<Arrival>, Wild> {
+    pub fn front(
+        &mut self,
+        memory: &impl Memory,
+        parcels_at: Option<usize>,
+    ) -> Result<Option<Arrival>, Wild> {
         match self.look(memory) {
             Look::Ready => {}
             Look::Nothing => return Ok(None),
@@ -441,6 +488,10 @@ impl Consumer {
         }
         let line = self.spot.line();
         let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
+        if what & KIND_MASK == Kind::Parcel as u32 {
+            // It is told of as what comes in pieces; it stands elsewhere.
+            self.parcel = parcels_at.ok_or(Wild::Turn)?;
+        }
         self.decode(memory, line, what, Header { words }).map(Some)
     }
 
@@ -586,23 +637,42 @@ impl Consumer {
         bytes: usize,
         header: Header,
     ) -> Result<Arrival, Wild> {
-        let piece_bytes_max = self.spot.shape.piece_bytes_max as usize;
-        if kind == Kind::First as u32 && self.bytes_left == 0 {
+        let is_first = kind == Kind::First as u32 || kind == Kind::Parcel as u32;
+        if is_first && self.bytes_left == 0 {
             let [low, high] = memory.take_words::<2>(line + LINE_PAYLOAD);
             let total = u64::from(low) | u64::from(high) << 32;
-            if total <= piece_bytes_max as u64 || total > isize::MAX as u64 {
+            let total_max = match self.parcel {
+                0 => isize::MAX as u64,
+                _ => self.spot.shape.parcel_bytes_max() as u64,
+            };
+            if total <= self.piece_bytes_max() as u64 || total > total_max {
                 return Err(Wild::Total { bytes: total });
             }
-            self.expect_piece(bytes, piece_bytes_max)?;
+            self.expect_piece(bytes, self.piece_bytes_max())?;
             self.bytes_left = total as usize - bytes;
-            return Ok(Arrival::First(header, total as usize, self.data_piece(bytes)));
+            return Ok(Arrival::First(header, total as usize, self.streamed_piece(bytes)));
         }
         if kind == Kind::More as u32 && self.bytes_left > 0 {
-            self.expect_piece(bytes, piece_bytes_max.min(self.bytes_left))?;
+            self.expect_piece(bytes, self.piece_bytes_max().min(self.bytes_left))?;
             self.bytes_left -= bytes;
-            return Ok(Arrival::More(self.data_piece(bytes)));
+            return Ok(Arrival::More(self.streamed_piece(bytes)));
         }
         Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
+    }
+
+    /// Of the message that comes in pieces.
+    fn piece_bytes_max(&self) -> usize {
+        if self.parcel != 0 { PARCEL_PIECE_BYTES } else { self.spot.shape.piece_bytes_max as usize }
+    }
+
+    /// The next piece of such a message.
+    fn streamed_piece(&mut self, bytes: usize) -> Piece {
+        if self.parcel == 0 {
+            return self.data_piece(bytes);
+        }
+        let offset = self.parcel;
+        self.parcel += bytes;
+        Piece { offset, bytes, span: Span { start: self.spot.data, units: 0 } }
     }
 
     /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
@@ -655,6 +725,8 @@ enum Kind {
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
+    /// The beginning of a message in pieces that stand in the mailbox.
+    Parcel = 3 << KIND_SHIFT,
 }
 
 const KIND_SHIFT: u32 = 30;

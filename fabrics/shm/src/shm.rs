@@ -13,8 +13,7 @@ use crate::board::Boards;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{
-    LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_AT, MAILBOX_BYTES, MAILBOX_OFFERED,
-    MAILBOX_PAYLOAD_BYTES_MAX, PAGE, WAITING,
+    LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PAGE, PARCEL_PIECE_BYTES, WAITING,
 };
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
@@ -110,6 +109,8 @@ struct Outgoing {
     /// Where in the list of incoming rings the peer's is; [`NOWHERE`] before it has spoken.
     incoming: u32,
     pull: Cell<Pull>,
+    /// What parcels take, once the mailbox has memory for them.
+    parcels: Option<Pace>,
 }
 
 /// Where the two sides of one pair are; [`NOWHERE`] before they are there.
@@ -225,7 +226,7 @@ impl Shm {
         if outgoing.post_letter(self.segment.memory(), header, payload) {
             return Posted::Sent;
         }
-        if self.settings.ways.is_some() && payload.bytes() > self.settings.eager_bytes_max {
+        if payload.bytes() > PARCEL_PIECE_BYTES {
             return self.post_long(lane, header, payload);
         }
         let posted = outgoing.producer.post(self.segment.memory(), header, payload);
@@ -238,9 +239,10 @@ impl Shm {
         let memory = self.segment.memory();
         let outgoing = &mut self.outgoing[lane.index as usize];
         let mailbox = &mut outgoing.mailbox;
-        if mailbox.is_ours() && !mailbox.takes(bytes) && bytes <= MAILBOX_PAYLOAD_BYTES_MAX {
-            if self.segment.reserve(mailbox.at(), MAILBOX_BYTES).is_ok() {
-                mailbox.reserved(MAILBOX_PAYLOAD_BYTES_MAX);
+        let letter_bytes_max = self.segment.layout().ring.letter_bytes_max();
+        if mailbox.is_ours() && !mailbox.takes(bytes) && bytes <= letter_bytes_max {
+            if self.segment.reserve(mailbox.at(), LINE_PAYLOAD + letter_bytes_max).is_ok() {
+                mailbox.reserved(letter_bytes_max);
             }
         } else if mailbox.is_offered() && outgoing.producer.is_mailed(memory) {
             mailbox.accepted();
@@ -530,16 +532,16 @@ impl Fabric for Shm {
         let index = match self.pairs[seat_number as usize].outgoing {
             NOWHERE => {
                 let layout = self.segment.layout();
-                let (lower, higher) = (self.here.min(seat_number), self.here.max(seat_number));
                 self.outgoing.push(Outgoing {
                     peer,
                     seat_number,
                     seat: Seat::at(layout.seat_at(seat_number)),
                     producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
                     opened: Opened::Nothing,
-                    mailbox: Mailbox::new(layout.ring_at(lower, higher) + MAILBOX_AT),
+                    mailbox: Mailbox::new(layout.mailbox_at(self.here, seat_number)),
                     incoming: NOWHERE,
                     pull: Cell::new(Pull::Untried),
+                    parcels: None,
                 });
                 let index = self.outgoing.len() as u32 - 1;
                 self.pairs[seat_number as usize].outgoing = index;
@@ -763,7 +765,7 @@ fn random() -> Result<u64, SegmentError> {
 const NOWHERE: u32 = u32::MAX;
 
 /// A peer that has spoken both ways costs this much private memory beside what long messages took, and a silent one nothing.
-const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 264);
+const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 280);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };

@@ -241,7 +241,7 @@ impl Wire {
             return Some(message);
         }
         loop {
-            let Some(arrival) = self.consumer.front(&*self.memory).unwrap() else {
+            let Some(arrival) = self.consumer.front(&*self.memory, None).unwrap() else {
                 self.consumer.idle(&*self.memory);
                 return None;
             };

@@ -5,7 +5,8 @@ use std::time::Instant;
 use fabric::{Header, Payload, Posted};
 
 use super::incoming::Incoming;
-use super::{Opened, Pull, Shm, ShmLane};
+use super::{Opened, Outgoing, Pull, Shm, ShmLane};
+use crate::memory::{Memory, Use};
 use crate::pace::{Pace, Ways};
 
 impl Shm {
@@ -22,16 +23,51 @@ impl Shm {
         {
             return false;
         }
-        let (bytes, memory) = (payload.bytes(), self.segment.memory());
-        let outgoing = &mut self.outgoing[lane.index as usize];
+        let bytes = payload.bytes();
+        if let Some(pace) = self.parcels_for(lane, bytes) {
+            return pace.prefers_copies(&ways.beside_reads(), bytes);
+        }
         // A ring that is wild is found so by the post that follows. Of who has never spoken nothing is known.
-        outgoing.producer.has_room_for(memory, bytes).unwrap_or(false)
+        let producer = &mut self.outgoing[lane.index as usize].producer;
+        producer.has_room_for(self.segment.memory(), bytes).unwrap_or(false)
             && self.pace(lane).is_some_and(|pace| pace.prefers_copies(&ways, bytes))
     }
 
-    /// Posts what was found to be better sent at once; some of it is timed.
+    /// What parcels to that peer take, where a message of so many bytes can go as one now.
+    fn parcels_for(&mut self, lane: ShmLane, bytes: usize) -> Option<&mut Pace> {
+        let shape = &self.segment.layout().ring;
+        let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+        let memory = self.segment.memory();
+        if bytes > shape.parcel_bytes_max()
+            || !mailbox.is_ours()
+            || !producer.has_lines_for_parcel(memory, bytes).unwrap_or(false)
+        {
+            return None;
+        }
+        if parcels.is_none() && self.segment.reserve(mailbox.at(), shape.mailbox_bytes()).is_ok() {
+            memory.bring_in(mailbox.at(), shape.mailbox_bytes(), Use::Write);
+            mailbox.reserved(shape.letter_bytes_max());
+            *parcels = Some(Pace::default());
+        }
+        parcels.as_mut()
+    }
+
+    /// Posts what is longer than a piece, as a parcel or through the ring; some of what was found to be better sent at once is
+    /// timed.
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
-        let is_timed = self.pace(lane).is_some_and(Pace::times_next);
+        let bytes = payload.bytes();
+        let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
+        if let Some(pace) = self.parcels_for(lane, bytes) {
+            let since = (is_at_once && pace.times_next()).then(Instant::now);
+            let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+            producer.post_parcel(self.segment.memory(), header, payload, mailbox.parcels_at());
+            mailbox.sent_parcel();
+            if let (Some(since), Some(pace)) = (since, parcels) {
+                pace.timed(bytes, since.elapsed().as_nanos() as f64);
+            }
+            return self.posted(lane, Ok(Posted::Sent));
+        }
+        let is_timed = is_at_once && self.pace(lane).is_some_and(Pace::times_next);
         let producer = &mut self.outgoing[lane.index as usize].producer;
         // At first, pages of the ring are brought in one by one.
         let since = (is_timed && producer.has_pages()).then(Instant::now);
@@ -39,7 +75,7 @@ impl Shm {
         if let (Some(since), Ok(Posted::Sent)) = (since, &posted) {
             let ns = since.elapsed().as_nanos() as f64;
             if let Some(pace) = self.pace(lane) {
-                pace.timed(payload.bytes(), ns);
+                pace.timed(bytes, ns);
             }
         }
         self.posted(lane, posted)
@@ -164,5 +200,130 @@ pub(super) mod tests {
             hear(&mut ends[1], LONG);
         }
         assert!((said(&ends[0]) - Ways::COPIES.copied_byte_ns).abs() > 1e-9, "it was not timed");
+    }
+
+    /// Keeps what comes, by its first bytes and its length.
+    struct Kept(Vec<Vec<u8>>, Heap);
+
+    impl Sink for Kept {
+        fn message(&mut self, _: Peer, _: &Header, payload: Payload<'_>) {
+            self.0.push(payload.to_vec());
+        }
+        fn arriving(&mut self, _: Peer, _: &Header, bytes: usize) -> UserMemory {
+            self.1 = Heap::new(bytes);
+            self.1.memory()
+        }
+        fn landed(&mut self, _: Peer) {
+            self.0.push(self.1.payload().to_vec());
+        }
+        fn lost(&mut self, _: Peer, error: FabricError) {
+            panic!("{error}");
+        }
+    }
+
+    /// Two ends that have a mailbox, and whose turn it is.
+    fn mailed(seats: u32) -> Option<([Shm; 2], [ShmLane; 2])> {
+        let (mut ends, lanes) = pair(seats, Some(Ways::COPIES))?;
+        let mut kept = Kept(Vec::new(), Heap::new(0));
+        while !ends.iter().zip(lanes).any(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours()) {
+            for at in [0, 1] {
+                assert_eq!(ends[at].post(lanes[at], &Header::default(), Payload::EMPTY), Posted::Sent);
+                while ends[1 - at].poll(&mut kept, 64) > 0 {}
+            }
+            assert!(kept.0.len() < 1000, "nobody gets a mailbox");
+        }
+        Some((ends, lanes))
+    }
+
+    #[test]
+    fn who_answers_sends_parcels_and_the_ring_stays_untouched() {
+        let Some((mut ends, lanes)) = mailed(4) else { return };
+        let first = ends
+            .iter()
+            .zip(lanes)
+            .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+        let mut from = first.unwrap();
+        for number in 0..20_u8 {
+            let bytes = [20 << 10, 32 << 10, 100_001, Ways::COPIED_BYTES_MAX][usize::from(number) % 4];
+            let payload = vec![number; bytes];
+            assert!(ends[from].takes_at_once(lanes[from], Payload::from(&payload[..])));
+            let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
+            assert_eq!(post, Posted::Sent);
+            let outgoing = &ends[from].outgoing[lanes[from].index as usize];
+            assert!(
+                !outgoing.mailbox.is_ours() && !outgoing.producer.has_pages(),
+                "{bytes} went through the ring"
+            );
+            let mut kept = Kept(Vec::new(), Heap::new(0));
+            while ends[1 - from].poll(&mut kept, 3) > 0 {}
+            assert!(kept.0 == [payload], "{bytes} bytes came otherwise");
+            from = 1 - from;
+        }
+        // Nobody answers: the next goes through the ring.
+        let payload = [1; 40 << 10];
+        for is_parcel in [true, false] {
+            let before = ends[from].outgoing[lanes[from].index as usize].mailbox.is_ours();
+            assert_eq!(before, is_parcel);
+            let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
+            assert_eq!(post, Posted::Sent);
+        }
+        hear(&mut ends[1 - from], 2 * payload.len());
+    }
+
+    #[test]
+    fn many_on_a_node_have_shorter_parcels_or_none() {
+        for (seats, bytes) in [(4, 256 << 10), (16, 64 << 10), (64, 32 << 10), (65, 0)] {
+            let Some((mut ends, lanes)) = mailed(seats) else { return };
+            let from = ends
+                .iter()
+                .zip(lanes)
+                .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+            let from = from.unwrap();
+            assert!(ends[from].parcels_for(lanes[from], bytes + 1).is_none(), "{seats} seats");
+            assert_eq!(
+                ends[from].parcels_for(lanes[from], bytes.max(1)).is_some(),
+                bytes > 0,
+                "{seats} seats"
+            );
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
+
+        /// Lines, letters, parcels and what goes through the ring keep the order of the pair, whoever sends and listens when.
+        #[test]
+        fn all_ways_keep_one_order(steps in proptest::collection::vec((0..2_usize, 0..5_usize, 0..300_usize), 1..80)) {
+            let Some((mut ends, lanes)) = mailed(4) else { return Ok(()) };
+            let (mut sent, mut kept) = ([vec![], vec![]], [0, 1].map(|_| Kept(Vec::new(), Heap::new(0))));
+            for (number, (from, size, more)) in steps.into_iter().enumerate() {
+                let bytes = more + [1, 500, 15 << 10, 24 << 10, 180 << 10][size];
+                let payload = vec![number as u8; bytes];
+                let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
+                match post {
+                    Posted::Sent => sent[from].push(payload),
+                    Posted::Busy => {}
+                    Posted::Partly(done) => {
+                        let mut done = done;
+                        while done < bytes {
+                            ends[1 - from].poll(&mut kept[1 - from], 64);
+                            match ends[from].resume(lanes[from], Payload::from(&payload[done..])) {
+                                Posted::Sent => done = bytes,
+                                Posted::Partly(more) => done += more,
+                                Posted::Busy => {}
+                            }
+                        }
+                        sent[from].push(payload);
+                    }
+                }
+                if more % 3 == 0 {
+                    ends[1 - from].poll(&mut kept[1 - from], 1 + more % 7);
+                }
+            }
+            for at in [0, 1] {
+                while ends[at].poll(&mut kept[at], 64) > 0 {}
+                proptest::prop_assert!(kept[at].0 == sent[1 - at], "what came is not what was sent");
+            }
+        }
     }
 }

@@ -71,7 +71,7 @@ impl Incoming {
                             sink.message(peer, &header, payload);
                         });
                     }
-                    None => match self.listen_to_pieces(memory, sink) {
+                    None => match self.listen_to_pieces(memory, mailbox.as_deref_mut(), sink) {
                         Ok(said) => says |= said,
                         Err(wild) => return (done, says, Err(wild)),
                     },
@@ -94,11 +94,21 @@ impl Incoming {
 
     /// A line that is not a whole message by itself.
     #[inline(never)]
-    fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, Wild> {
-        Ok(match self.consumer.front(memory)? {
-            Some(arrival) => self.take(memory, sink, arrival),
-            None => 0,
-        })
+    fn listen_to_pieces(
+        &mut self,
+        memory: &Mapped,
+        mailbox: Option<&mut Mailbox>,
+        sink: &mut impl Sink,
+    ) -> Result<u32, Wild> {
+        let parcels_at = mailbox.as_ref().and_then(|mailbox| mailbox.expected_parcel_at());
+        let Some(arrival) = self.consumer.front(memory, parcels_at)? else { return Ok(0) };
+        let says = self.take(memory, sink, arrival);
+        if self.consumer.takes_parcel()
+            && let Some(mailbox) = mailbox
+        {
+            mailbox.took_parcel();
+        }
+        Ok(says)
     }
 
     /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the writer
