@@ -91,7 +91,7 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         None => command.env_remove(REBUILT),
     };
     let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
-    let ledger = shared.ledger.as_ref().map(LedgerWriter::file);
+    let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
     let pulses = shared.pulses.as_deref().map(Pulses::file);
     let descriptors = std::iter::once(&theirs)
         .chain(&shared.segment)

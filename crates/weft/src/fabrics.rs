@@ -15,10 +15,11 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory, crash,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
+use shm::{HandoutError, NoSignals, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
 
 mod bell;
 mod cards;
+mod lookout;
 mod measuring;
 mod memory;
 mod one_sided;
@@ -31,12 +32,14 @@ pub use libfabric::{
     PciAddress, Survey as LibfabricSurvey, Version,
 };
 pub(crate) use measuring::{measure_first, measure_second};
-pub(crate) use memory::{CommonOffer, begin_pulse, fetch_common, inherited_ledger, segment_for_threads};
+pub(crate) use memory::{
+    CommonOffer, begin_pulse, fetch_common, inherited_ledger, inherited_pipe, segment_for_threads,
+};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
 pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Pulse, Ways, is_before, is_room, same_user};
 pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
-use tcp::Tcp;
+use tcp::{Lookout as TcpLookout, Tcp};
 
 use crate::card::{Card, Token};
 use crate::config::{Config, FabricName};
@@ -533,10 +536,12 @@ impl Fabric for Fabrics {
         if self.tcp.is_some() || self.libfabric.is_some() {
             // A look at a network is a system call. Where shm is there too, they are looked at now and then, and in any
             // case: others that always have something must not keep them waiting for ever.
-            let is_due = self.shm.is_none() || self.networks_rest == 0;
+            let is_slept_on = self.tcp.as_ref().is_some_and(Tcp::is_slept_on);
+            let is_due = self.shm.is_none() || self.networks_rest == 0 || is_slept_on;
             if is_due || self.libfabric.as_ref().is_some_and(Libfabric::is_hasty) {
                 happened += self.poll_networks(sink, events);
-                self.networks_rest = TURNS_BETWEEN_NETWORKS;
+                // Who has slept looks at once.
+                self.networks_rest = if is_slept_on { 0 } else { TURNS_BETWEEN_NETWORKS };
             } else {
                 self.networks_rest -= 1;
             }
@@ -587,11 +592,7 @@ impl Fabric for Fabrics {
     }
 
     fn bell(&self) -> FabricsBell {
-        FabricsBell {
-            shm: self.shm.as_ref().map(Fabric::bell),
-            tcp: self.tcp.as_ref().map(Fabric::bell),
-            libfabric: self.libfabric.as_ref().map(Fabric::bell),
-        }
+        FabricsBell::new(self.shm.as_ref(), self.tcp.as_ref(), self.libfabric.as_ref())
     }
 
     fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
