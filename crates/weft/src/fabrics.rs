@@ -72,6 +72,7 @@ pub struct Fabrics {
     all_share: bool,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
+    networks_rests: u32,
     /// Turns of networks until tcp is polled again, where nobody was reached over it.
     tcp_rests: u32,
     /// Messages in the loopback that were not polled yet.
@@ -158,6 +159,7 @@ impl Fabrics {
             stillness: Stillness::default(),
             all_share: true,
             networks_rest: 0,
+            networks_rests: 0,
             tcp_rests: 0,
             to_oneself: 0,
             attached: HashMap::new(),
@@ -280,11 +282,13 @@ impl Fabrics {
             crate::tell(format_args!("weft: {warning}"));
         }
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
-        // Both sides copy at once only where neither waits for the other's core.
-        let ways = match Policy::choose(place.config.wait, cores) {
-            Policy::OwnCore => found.constants.ways(),
-            Policy::SharedCore | Policy::Crowd => None,
+        // Both sides copy at once only where neither waits for the other's core. Where cores are shared, others have them
+        // between two turns.
+        let (ways, rests) = match Policy::choose(place.config.wait, cores) {
+            Policy::OwnCore => (found.constants.ways(), TURNS_BETWEEN_NETWORKS),
+            Policy::SharedCore | Policy::Crowd => (None, 0),
         };
+        self.networks_rests = rests;
         let settings = shm::Settings {
             pull: place.config.pull,
             eager_bytes_max: found.constants.eager_bytes_max(),
@@ -541,7 +545,7 @@ impl Fabric for Fabrics {
             if is_due || self.libfabric.as_ref().is_some_and(Libfabric::is_hasty) {
                 happened += self.poll_networks(sink, events);
                 // Who has slept looks at once.
-                self.networks_rest = if is_slept_on { 0 } else { TURNS_BETWEEN_NETWORKS };
+                self.networks_rest = if is_slept_on { 0 } else { self.networks_rests };
             } else {
                 self.networks_rest -= 1;
             }

@@ -115,7 +115,9 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::exchange::Exchange;
-    use crate::fabrics::{Fabrics, LedgerWriter, Opened, Place, anew, create_segment, tcp_settings};
+    use crate::fabrics::{
+        Fabrics, LedgerWriter, Opened, Place, TURNS_BETWEEN_NETWORKS, anew, create_segment, tcp_settings,
+    };
     use crate::lifelines::tests::Heard;
 
     /// Process 0, with process 1 on its node and process 2 elsewhere.
@@ -126,7 +128,7 @@ mod tests {
     }
 
     impl Three {
-        fn open() -> Three {
+        fn open(cores: Cores) -> Three {
             let (config, file) = (Config::default(), create_segment(2).expect("memory"));
             let on_node = |peer| {
                 let place = Place { here: Peer(peer), ranks: 1, peers: 1, config: &config };
@@ -134,7 +136,7 @@ mod tests {
                 let Opened { mut fabrics, .. } = Fabrics::open(&place, exchange).expect("a process alone");
                 let segment = anew(file.as_raw_fd()).expect("the file");
                 let peers = vec![Peer(0), Peer(1)];
-                fabrics.open_shm(&place, segment, peers, Cores::Own).expect("a seat");
+                fabrics.open_shm(&place, segment, peers, cores).expect("a seat");
                 fabrics
             };
             let tcp = |peer| Tcp::open(Peer(peer), tcp_settings(&config, 3)).expect("sockets");
@@ -182,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_message_by_either_fabric_ends_a_sleep() {
-        let mut three = Three::open();
+        let mut three = Three::open(Cores::Own);
         for round in 0..3 {
             assert!(three.is_woken_by(Three::say_far), "round {round}: slept through a message over tcp");
             assert!(three.is_woken_by(Three::say_near), "round {round}: slept through a message by memory");
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_the_launcher_writes_ends_a_sleep() {
-        let mut three = Three::open();
+        let mut three = Three::open(Cores::Own);
         let mut writer = LedgerWriter::create(8, None).expect("a ledger");
         let pipe = writer.files().last().expect("a pipe").as_raw_fd();
         assert!(three.here.bell().hear(anew(pipe).expect("the pipe")));
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn who_hears_nothing_sleeps_as_long_as_it_may() {
-        let mut three = Three::open();
+        let mut three = Three::open(Cores::Own);
         let bell = three.here.bell();
         let armed = bell.arm();
         three.here.poll(&mut Heard::default(), 8);
@@ -212,6 +214,19 @@ mod tests {
         bell.sleep(armed, Duration::from_millis(30));
         bell.disarm();
         assert!(since.elapsed() >= Duration::from_millis(30), "it took a nap");
+    }
+
+    /// Between two of its turns all others may have theirs.
+    #[test]
+    fn who_shares_a_core_looks_at_networks_with_each_turn() {
+        for (cores, turns) in [(Cores::Own, TURNS_BETWEEN_NETWORKS), (Cores::Shared, 0)] {
+            let mut three = Three::open(cores);
+            while three.here.networks_rest > 0 {
+                three.here.poll(&mut Heard::default(), 8);
+            }
+            three.here.poll(&mut Heard::default(), 8);
+            assert_eq!(three.here.networks_rest, turns, "{cores:?}");
+        }
     }
 
     /// Far more than any machine needs; only a hang takes so long.
