@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use weft::launch::{Action, Fault, Server, Standing};
 
 use crate::descendants::Ending;
@@ -37,6 +37,8 @@ pub struct Job {
     told: usize,
     /// The last signal that the ranks were sent on behalf of whoever sent it to the launcher.
     passed_on: Option<i32>,
+    /// The last of them that asks for the end.
+    asked_to_end: Option<i32>,
 }
 
 /// A rank's process.
@@ -93,6 +95,7 @@ impl Job {
             vanished: 0,
             told: 0,
             passed_on: None,
+            asked_to_end: None,
         }
     }
 
@@ -199,6 +202,10 @@ impl Job {
         }
         let finalized = self.server.standing(rank) == Standing::Finalized;
         if self.survives && self.is_engaged(rank) && self.cause.is_none() {
+            let meant = self.passed_on.filter(|signal| ending == Ending::Signal(*signal));
+            if let Some(signal) = meant.or(self.asked_to_end) {
+                return self.end(Cause::PassedOn { signal });
+            }
             self.failed.push((rank, ending));
             return self.end_without_a_start();
         }
@@ -214,6 +221,14 @@ impl Job {
     /// Notes a signal that is passed on to the ranks.
     pub fn passes_on(&mut self, signal: i32) {
         self.passed_on = Some(signal);
+        if [Signal::TERM, Signal::INT].map(Signal::as_raw).contains(&signal) {
+            self.asked_to_end = Some(signal);
+        }
+    }
+
+    /// Whether somebody has asked for the job's end: who ends from then on in the middle of it has not failed, and the job ends.
+    pub fn is_asked_to_end(&self) -> bool {
+        self.asked_to_end.is_some()
     }
 
     /// Ends the job, unless it is ending already.
@@ -509,6 +524,30 @@ mod tests {
         job.ended(0, Ending::Signal(15));
         assert_eq!((job.exit_status(), job.culprit()), (143, None));
         assert_eq!(job.message("n1").unwrap(), "the job was ended by SIGTERM");
+    }
+
+    #[test]
+    fn who_ends_as_asked_is_no_failure_of_a_job_that_goes_on_without_the_failed() {
+        for (signal, ending, status) in [
+            (15, Ending::Signal(15), Some(143)),
+            (15, Ending::Code(3), Some(143)),
+            (2, Ending::Signal(9), Some(130)),
+            (10, Ending::Signal(10), Some(138)),
+            (10, Ending::Signal(9), None),
+        ] {
+            let mut job = started(Job::new(2, 4, "space", true), 2);
+            for rank in 0..2 {
+                say(&mut job, rank, &[INIT]);
+            }
+            job.passes_on(signal);
+            job.ended(1, ending);
+            assert_eq!(job.cause().is_some(), status.is_some(), "{signal} {ending:?}");
+            if let Some(status) = status {
+                assert_eq!((job.exit_status(), job.take_failures()), (status, Vec::new()));
+                let name = signals::name(signal);
+                assert_eq!(job.message("n1").unwrap(), format!("the job was ended by {name}"));
+            }
+        }
     }
 
     #[test]

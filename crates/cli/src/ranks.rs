@@ -91,7 +91,7 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         None => command.env_remove(REBUILT),
     };
     let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
-    let ledger = shared.ledger.as_ref().map(LedgerWriter::file);
+    let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
     let pulses = shared.pulses.as_deref().map(Pulses::file);
     let descriptors = std::iter::once(&theirs)
         .chain(&shared.segment)
@@ -126,19 +126,22 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
     let node = rank / plan.ranks_per_node;
     let first = node * plan.ranks_per_node;
+    let here = plan.ranks_per_node.min(plan.ranks - first);
     for (name, value) in [
         ("PMI_FD", i64::from(manager)),
         ("PMI_RANK", i64::from(rank)),
         ("PMI_SIZE", i64::from(plan.ranks)),
         // Scripts use these to choose a device for each rank of a node.
         ("MPI_LOCALRANKID", i64::from(rank - first)),
-        ("MPI_LOCALNRANKS", i64::from(plan.ranks_per_node.min(plan.ranks - first))),
+        ("MPI_LOCALNRANKS", i64::from(here)),
         ("WEFT_LAUNCHER", i64::from(plan.launcher.as_raw_pid())),
     ] {
         command.env(name, value.to_string());
     }
     if let Some(cpus) = plan.cpus {
-        command.env("WEFT_CPUS", cpus.to_string());
+        // The parts of a node share its cpus, and their ranks know of none but their own part.
+        let share = u64::from(cpus.hundredths) * u64::from(here) / u64::from(plan.ranks);
+        command.env("WEFT_CPUS", weft::CpuTime { hundredths: share as u32 }.to_string());
     }
     if let Some(segment) = &shared.segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
@@ -236,12 +239,13 @@ mod tests {
 
     #[test]
     fn a_rank_knows_its_part_of_the_node() {
-        let known = r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS" = "0 2 3""#;
+        let known = r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "0 2 3 1.12""#;
         let shared =
             Shared { segment: None, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
-        for (rank, known) in
-            [(2, known), (3, r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS" = "1 0 1""#)]
-        {
+        for (rank, known) in [
+            (2, known),
+            (3, r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "1 0 1 0.37""#),
+        ] {
             let rank = start(&Plan { ranks_per_node: 3, ..plan(known) }, rank, &shared, None).unwrap();
             let (_, ended) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
             assert_eq!(ended.exit_status(), Some(0));

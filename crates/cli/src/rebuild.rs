@@ -90,6 +90,11 @@ impl Rebuilding {
         steps
     }
 
+    /// Nobody is started any more.
+    pub fn start_no_more(&mut self) {
+        self.restarts_left = 0;
+    }
+
     /// A new process can be reached.
     pub fn ready(&mut self, number: u32) -> Vec<Step> {
         let Some(request) = &mut self.under_way else { return Vec::new() };

@@ -156,8 +156,9 @@ impl<'a> Supervisor<'a> {
             descendants::kill_all();
             return Ok(true);
         }
-        self.fence_ended();
+        // Who has ended may have had the same signal.
         self.pass_on_signals()?;
+        self.fence_ended();
         let reaped = descendants::reap();
         for &place in &ready.managers {
             self.serve(place);
@@ -256,6 +257,9 @@ impl<'a> Supervisor<'a> {
             self.group_signals.push((signal, now));
         }
         self.job.passes_on(signal.as_raw());
+        if self.job.is_asked_to_end() {
+            self.rebuilding.start_no_more();
+        }
         match signal {
             Signal::TSTP => {
                 // Where no shell does job control the kernel drops a SIGTSTP that nobody handles. Those who do
@@ -338,9 +342,17 @@ impl<'a> Supervisor<'a> {
             let _ = kill_process(pid, Signal::KILL);
             // It may have said that the job is to end.
             self.serve(number as usize);
-            if let Some(ledger) = self.shared.ledger.as_mut().filter(|_| self.job.cause().is_none()) {
-                ledger.write(weft::Peer(number));
+            // How it has ended is known when it is reaped; if it did as it was asked to, so shall all others.
+            if !self.job.is_asked_to_end() {
+                self.write_down(number);
             }
+        }
+    }
+
+    /// Tells the others that a process has ended, unless they are to end as well.
+    fn write_down(&mut self, number: u32) {
+        if let Some(ledger) = self.shared.ledger.as_mut().filter(|_| self.job.cause().is_none()) {
+            ledger.write(weft::Peer(number));
         }
     }
 
@@ -358,6 +370,10 @@ impl<'a> Supervisor<'a> {
             self.serve(rank as usize);
             match self.rebuilding.ended(rank) {
                 None => self.job.ended(rank, ending),
+                // It was to come into the place of another, and ends as the others do.
+                Some(steps) if !steps.is_empty() && self.job.is_asked_to_end() => {
+                    self.job.ended(rank, ending);
+                }
                 Some(steps) => {
                     let message = self.job.vanished(rank, ending, &self.plan.host);
                     self.drain(rank as usize);
@@ -367,9 +383,7 @@ impl<'a> Supervisor<'a> {
             }
             self.output_waits_until = None;
             // Also who has left in good order answers nobody any more.
-            if let Some(ledger) = &mut self.shared.ledger {
-                ledger.write(weft::Peer(rank));
-            }
+            self.write_down(rank);
             self.tell_failures();
         }
         if self.output_waits_until.is_some_and(|time| time <= Instant::now()) {

@@ -15,10 +15,11 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory, crash,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
+use shm::{HandoutError, NoSignals, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
 
 mod bell;
 mod cards;
+mod lookout;
 mod measuring;
 mod memory;
 mod one_sided;
@@ -31,12 +32,14 @@ pub use libfabric::{
     PciAddress, Survey as LibfabricSurvey, Version,
 };
 pub(crate) use measuring::{measure_first, measure_second};
-pub(crate) use memory::{CommonOffer, begin_pulse, fetch_common, inherited_ledger, segment_for_threads};
+pub(crate) use memory::{
+    CommonOffer, begin_pulse, fetch_common, inherited_ledger, inherited_pipe, segment_for_threads,
+};
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
 pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Pulse, Ways, is_before, is_room, same_user};
 pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
-use tcp::Tcp;
+use tcp::{Lookout as TcpLookout, Tcp};
 
 use crate::card::{Card, Token};
 use crate::config::{Config, FabricName};
@@ -69,6 +72,7 @@ pub struct Fabrics {
     all_share: bool,
     /// Turns until networks are polled again, where shm is there as well.
     networks_rest: u32,
+    networks_rests: u32,
     /// Turns of networks until tcp is polled again, where nobody was reached over it.
     tcp_rests: u32,
     /// Messages in the loopback that were not polled yet.
@@ -155,6 +159,7 @@ impl Fabrics {
             stillness: Stillness::default(),
             all_share: true,
             networks_rest: 0,
+            networks_rests: 0,
             tcp_rests: 0,
             to_oneself: 0,
             attached: HashMap::new(),
@@ -277,11 +282,13 @@ impl Fabrics {
             crate::tell(format_args!("weft: {warning}"));
         }
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
-        // Both sides copy at once only where neither waits for the other's core.
-        let ways = match Policy::choose(place.config.wait, cores) {
-            Policy::OwnCore => found.constants.ways(),
-            Policy::SharedCore | Policy::Crowd => None,
+        // Both sides copy at once only where neither waits for the other's core. Where cores are shared, others have them
+        // between two turns.
+        let (ways, rests) = match Policy::choose(place.config.wait, cores) {
+            Policy::OwnCore => (found.constants.ways(), TURNS_BETWEEN_NETWORKS),
+            Policy::SharedCore | Policy::Crowd => (None, 0),
         };
+        self.networks_rests = rests;
         let settings = shm::Settings {
             pull: place.config.pull,
             eager_bytes_max: found.constants.eager_bytes_max(),
@@ -533,10 +540,12 @@ impl Fabric for Fabrics {
         if self.tcp.is_some() || self.libfabric.is_some() {
             // A look at a network is a system call. Where shm is there too, they are looked at now and then, and in any
             // case: others that always have something must not keep them waiting for ever.
-            let is_due = self.shm.is_none() || self.networks_rest == 0;
+            let is_slept_on = self.tcp.as_ref().is_some_and(Tcp::is_slept_on);
+            let is_due = self.shm.is_none() || self.networks_rest == 0 || is_slept_on;
             if is_due || self.libfabric.as_ref().is_some_and(Libfabric::is_hasty) {
                 happened += self.poll_networks(sink, events);
-                self.networks_rest = TURNS_BETWEEN_NETWORKS;
+                // Who has slept looks at once.
+                self.networks_rest = if is_slept_on { 0 } else { self.networks_rests };
             } else {
                 self.networks_rest -= 1;
             }
@@ -587,11 +596,7 @@ impl Fabric for Fabrics {
     }
 
     fn bell(&self) -> FabricsBell {
-        FabricsBell {
-            shm: self.shm.as_ref().map(Fabric::bell),
-            tcp: self.tcp.as_ref().map(Fabric::bell),
-            libfabric: self.libfabric.as_ref().map(Fabric::bell),
-        }
+        FabricsBell::new(self.shm.as_ref(), self.tcp.as_ref(), self.libfabric.as_ref())
     }
 
     fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {

@@ -55,6 +55,8 @@ pub struct Process {
     exchange: Mutex<Exchange>,
     /// Where a launcher writes who has failed, and how much of it was read.
     ledger: Option<Ledger>,
+    /// Whether the launcher wakes who sleeps when it has written there.
+    is_rung: bool,
     /// By what the launcher sees when this process ends.
     pulse: Mutex<Option<Pulse>>,
     read: AtomicU32,
@@ -108,6 +110,7 @@ impl Process {
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
             ledger: None,
+            is_rung: false,
             pulse: Mutex::new(None),
             read: AtomicU32::new(0),
             restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },

@@ -97,7 +97,7 @@ impl Session {
         let is_of_threads = matches!(exchange, Exchange::Board(_));
         let mut process = Process::new(here, peers, engine, exchange, threads, ways);
         if let Some(number) = config.ledger {
-            process.read_from(fabrics::inherited_ledger(number, peers)?);
+            process.read_from(fabrics::inherited_ledger(number, peers)?)?;
         } else if !is_of_threads {
             process.act(|engine| engine.tell_of_failures(here));
         }

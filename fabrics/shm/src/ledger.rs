@@ -7,17 +7,20 @@
 //! ```text
 //! word 0      how many have ended
 //! word 1      how many words of answers there are
-//! word 2 ..   the numbers of those who have ended, in the order in which they have
-//! word 2 + p  the answers, one behind the other; p is how many numbers of processes there are
+//! word 2      of what form this is
+//! word 3      the descriptor that the launcher writes to with each news, in those who inherit it; 0 where it rings bells instead
+//! word 4 ..   the numbers of those who have ended, in the order in which they have
+//! word 4 + p  the answers, one behind the other; p is how many numbers of processes there are
 //!
 //! answer      what was asked 8 | whether it was done 4 | processes 4 | for each: its rank 4, its number 4 |
 //! ```
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use fabric::Peer;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::SealFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::bell;
 use crate::layout::PAGE;
@@ -36,8 +39,15 @@ pub struct Ledger {
 pub struct LedgerWriter {
     ledger: Ledger,
     file: OwnedFd,
-    /// The seats of those who share memory, whose bells are rung.
-    segment: Option<Segment>,
+    rings: Rings,
+}
+
+/// How those who sleep hear that something was written.
+enum Rings {
+    /// They share memory, and their bells are rung.
+    Seats(Segment),
+    /// They watch a pipe, which nobody but the launcher reads.
+    Pipe { reader: OwnedFd, writer: OwnedFd },
 }
 
 impl Ledger {
@@ -64,6 +74,14 @@ impl Ledger {
             return Err(foreign("the launcher is of another version of weft than this library".into()));
         }
         Ok(Ledger { memory, peers })
+    }
+
+    /// The descriptor that the launcher hands down, to which it writes with each news; none where it rings the bells of shared
+    /// memory.
+    #[must_use]
+    pub fn pipe(&self) -> Option<i32> {
+        let number = self.memory.word(PIPE_AT).load(Ordering::Relaxed);
+        i32::try_from(number).ok().filter(|number| *number > 0)
     }
 
     /// How many have ended.
@@ -123,7 +141,8 @@ impl Ledger {
 pub type Answer = Option<Vec<(u32, Peer)>>;
 
 impl LedgerWriter {
-    /// Makes the ledger of a job of so many processes. Those who share `segment` are woken by what is written.
+    /// Makes the ledger of a job of so many processes. Those who share `segment` are woken by what is written; where there is
+    /// none, those who watch the pipe.
     ///
     /// # Errors
     /// [`SegmentError::Resources`], [`SegmentError::System`].
@@ -140,16 +159,31 @@ impl LedgerWriter {
         rustix::fs::fcntl_add_seals(&file, shut | SealFlags::FUTURE_WRITE)
             .or_else(|_| rustix::fs::fcntl_add_seals(&file, shut))
             .map_err(|errno| segment::system("sealing the ledger of failures", errno))?;
-        let segment = segment.map(|file| Segment::adopt(file, peers)).transpose()?;
+        let rings = match segment {
+            Some(file) => Rings::Seats(Segment::adopt(file, peers)?),
+            None => Rings::pipe()?,
+        };
         let memory = Mapped::new(mapping);
         memory.word(FORM_AT).store(FORM, Ordering::Relaxed);
-        Ok(LedgerWriter { ledger: Ledger { memory, peers }, file, segment })
+        if let Rings::Pipe { reader, .. } = &rings {
+            memory.word(PIPE_AT).store(reader.as_raw_fd().unsigned_abs(), Ordering::Relaxed);
+        }
+        Ok(LedgerWriter { ledger: Ledger { memory, peers }, file, rings })
     }
 
-    /// The descriptor, to be handed to the ranks.
+    /// The ledger's descriptor, whose number the ranks are told.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// All descriptors that are to be handed to the ranks, under the numbers that they have here.
+    pub fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let pipe = match &self.rings {
+            Rings::Seats(_) => None,
+            Rings::Pipe { reader, .. } => Some(reader.as_fd()),
+        };
+        std::iter::once(self.file()).chain(pipe)
     }
 
     /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written again.
@@ -188,12 +222,28 @@ impl LedgerWriter {
     }
 
     fn wake_all(&self) {
-        let Some(segment) = &self.segment else { return };
-        for number in 0..segment.seats() {
-            let seat = Seat::at(segment.layout().seat_at(number));
-            seat.strike(segment.memory());
-            bell::wake(segment.memory(), seat);
+        match &self.rings {
+            Rings::Seats(segment) => {
+                for number in 0..segment.seats() {
+                    let seat = Seat::at(segment.layout().seat_at(number));
+                    seat.strike(segment.memory());
+                    bell::wake(segment.memory(), seat);
+                }
+            }
+            Rings::Pipe { reader, writer } => {
+                // Each write is news to all who watch, also to an empty pipe; it must only never be full.
+                let _ = rustix::io::read(reader, &mut [0; 64]);
+                let _ = rustix::io::write(writer, &[0]);
+            }
         }
+    }
+}
+
+impl Rings {
+    fn pipe() -> Result<Rings, SegmentError> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|errno| segment::exhausted("making the pipe of the ledger of failures", 0, errno))?;
+        Ok(Rings::Pipe { reader, writer })
     }
 }
 
@@ -217,10 +267,11 @@ fn answers_words_max(peers: u32) -> usize {
 }
 
 /// The word of the first that has ended.
-const FIRST_ENDED: usize = 3;
+const FIRST_ENDED: usize = 4;
 /// The third word, by its place in bytes, says that it is of this form, and no other.
 const FORM_AT: usize = 8;
-const FORM: u32 = 0x7766_0002;
+const FORM: u32 = 0x7766_0003;
+const PIPE_AT: usize = 12;
 /// Words of an answer before its ranks.
 const ANSWER_WORDS: usize = 4;
 
@@ -233,7 +284,6 @@ mod tests {
     use super::*;
     use crate::segment::anew;
     use crate::{Settings, Shm};
-    use std::os::fd::AsRawFd;
 
     fn readers(writer: &LedgerWriter, peers: u32) -> Result<Ledger, SegmentError> {
         Ledger::adopt(&writer.file().try_clone_to_owned().unwrap(), peers)
@@ -276,6 +326,26 @@ mod tests {
                 MmapOptions::new().len(PAGE).map_raw(&writer.file().try_clone_to_owned().unwrap()).is_err()
             );
         }
+    }
+
+    #[test]
+    fn a_pipe_says_that_there_is_news_where_no_memory_is_shared() {
+        let mut writer = LedgerWriter::create(3, None).unwrap();
+        let number = readers(&writer, 3).unwrap().pipe().unwrap();
+        assert!(writer.files().any(|file| file.as_raw_fd() == number));
+        let reader = anew(number).unwrap();
+        let mut waiting = [rustix::event::PollFd::new(&reader, rustix::event::PollFlags::IN)];
+        let mut polled =
+            || rustix::event::poll(&mut waiting, Some(&rustix::event::Timespec::default())).unwrap();
+        assert_eq!(polled(), 0);
+        writer.write(Peer(1));
+        assert_eq!(polled(), 1);
+        for _ in 0..100_000 {
+            writer.wake_all();
+        }
+        assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Ok(1), "it is never full");
+        let shared = LedgerWriter::create(3, Some(Segment::create(3).unwrap())).unwrap();
+        assert_eq!((readers(&shared, 3).unwrap().pipe(), shared.files().count()), (None, 1));
     }
 
     #[test]

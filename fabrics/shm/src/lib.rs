@@ -78,5 +78,5 @@ pub use crate::{
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
-    system::{be_prompt, same_user},
+    system::{NoSignals, be_prompt, same_user},
 };

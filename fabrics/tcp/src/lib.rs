@@ -24,6 +24,7 @@ mod handshake;
 mod host;
 mod knock;
 mod link;
+mod lookout;
 mod memory;
 mod opening;
 mod poller;
@@ -32,5 +33,6 @@ mod system;
 mod tcp;
 mod trouble;
 
+pub use lookout::Lookout;
 pub use poller::TcpBell;
 pub use tcp::{Lane, Settings, Tcp};

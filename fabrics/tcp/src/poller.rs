@@ -23,6 +23,20 @@ impl TcpBell {
     pub(crate) fn new(poller: Arc<Poller>) -> TcpBell {
         TcpBell { poller }
     }
+
+    pub(crate) fn poller(&self) -> &Arc<Poller> {
+        &self.poller
+    }
+
+    /// From now on sleepers wake also when something is written to this, which nobody reads: each write wakes once.
+    ///
+    /// # Errors
+    /// What the system says where it cannot be watched.
+    pub fn hear(&self, writes: OwnedFd) -> Result<(), Errno> {
+        self.poller.add(&writes, Token::Wake, Interest::Writes)?;
+        self.poller.heard.lock().unwrap_or_else(PoisonError::into_inner).push(writes);
+        Ok(())
+    }
 }
 
 impl fabric::Bell for TcpBell {
@@ -58,6 +72,8 @@ pub(crate) struct Poller {
     began: Instant,
     /// When something is due though nothing comes, in nanoseconds since `began`; `u64::MAX` is never.
     due_ns: AtomicU64,
+    /// What is watched beside, kept open.
+    heard: Mutex<Vec<OwnedFd>>,
 }
 
 impl Poller {
@@ -71,9 +87,15 @@ impl Poller {
             leader_left: Condvar::new(),
             began: Instant::now(),
             due_ns: AtomicU64::new(u64::MAX),
+            heard: Mutex::default(),
         };
         poller.add(&poller.wake, Token::Wake, Interest::Read)?;
         Ok(poller)
+    }
+
+    /// The set, to be watched by another one.
+    pub(crate) fn set(&self) -> &OwnedFd {
+        &self.set
     }
 
     /// Whether a thread is about to sleep or sleeps.
@@ -141,15 +163,21 @@ impl Poller {
 
     /// Waits for the set as its leader.
     fn watch(&self, until: Instant) {
-        let due = self.due_ns.load(Ordering::SeqCst);
-        let due = self.began.checked_add(Duration::from_nanos(due)).unwrap_or(until);
-        let left = until.min(due).saturating_duration_since(Instant::now());
+        let left = self.until_due(until.saturating_duration_since(Instant::now()));
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut first = [MaybeUninit::uninit(); 1];
         // Whatever ended the wait, also a signal, is for the caller to look at.
         let _ = epoll::wait(&self.set, &mut first[..], Some(&left));
         // Empty is fine: then no ring was the reason.
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+
+    /// So long at most, and not longer than until something is due.
+    pub(crate) fn until_due(&self, at_most: Duration) -> Duration {
+        let due = Duration::from_nanos(self.due_ns.load(Ordering::SeqCst));
+        self.began
+            .checked_add(due)
+            .map_or(at_most, |due| at_most.min(due.saturating_duration_since(Instant::now())))
     }
 
     fn ring(&self) {
@@ -213,6 +241,8 @@ pub(crate) enum Interest {
     /// Until a connection is made.
     Write,
     Both,
+    /// Each write to it, whether what was written before is still there or not.
+    Writes,
     /// Stays registered, and silent.
     Nothing,
 }
@@ -223,6 +253,7 @@ impl Interest {
             Interest::Read => epoll::EventFlags::IN,
             Interest::Write => epoll::EventFlags::OUT,
             Interest::Both => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            Interest::Writes => epoll::EventFlags::IN | epoll::EventFlags::ET,
             Interest::Nothing => epoll::EventFlags::empty(),
         }
     }
@@ -315,6 +346,27 @@ mod tests {
         let (armed, began) = (bell.arm(), Instant::now());
         bell.sleep(armed, LONG);
         assert!(began.elapsed() < LONG, "slept past what was due");
+        bell.disarm();
+    }
+
+    #[test]
+    fn each_write_to_what_is_heard_ends_a_sleep_of_everybody() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let bells = [(); 2].map(|()| TcpBell::new(Arc::new(Poller::new().expect("a poller"))));
+        for bell in &bells {
+            bell.hear(reader.try_clone().expect("a descriptor").into()).expect("a pipe can be watched");
+        }
+        for _ in 0..3 {
+            rustix::io::write(&writer, &[1]).expect("room in the pipe");
+            for bell in &bells {
+                let (armed, began) = (bell.arm(), Instant::now());
+                bell.sleep(armed, LONG);
+                assert!(began.elapsed() < LONG, "slept through a write");
+                bell.disarm();
+            }
+        }
+        let bell = &bells[0];
+        bell.sleep(bell.arm(), Duration::from_millis(5));
         bell.disarm();
     }
 

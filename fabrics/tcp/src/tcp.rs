@@ -350,6 +350,13 @@ impl Fabric for Tcp {
 
 /// Reading and reporting.
 impl Tcp {
+    /// Whether somebody has armed the bell, and so counts on the poller's knowing what comes: a poll sees to that.
+    #[inline]
+    #[must_use]
+    pub fn is_slept_on(&self) -> bool {
+        self.poller.has_sleepers()
+    }
+
     /// Whether the peer has ended its part of the job in good order, as far as its connection tells.
     #[must_use]
     pub fn has_ended(&self, peer: Peer) -> bool {

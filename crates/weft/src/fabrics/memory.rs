@@ -44,6 +44,17 @@ pub(crate) fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
     Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
+/// The pipe that the launcher writes to when it has written into that ledger, by the descriptor that it left open for us.
+pub(crate) fn inherited_pipe(number: i32) -> Result<OwnedFd> {
+    anew(number).map_err(|errno| {
+        Error::new(
+            Class::Other,
+            format!("descriptor {number} of the ledger of failures cannot be opened: {errno}"),
+        )
+        .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+    })
+}
+
 /// The launcher sees from now on when this process ends, by the descriptor that it left open for us.
 pub(crate) fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
     let file = anew(number).map_err(|errno| {

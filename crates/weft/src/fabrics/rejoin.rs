@@ -21,9 +21,9 @@ impl Fabrics {
         exchange.put_card(place.here, &card.encode())?;
         let (_, guide) = card.agree(place.here, exchange.card(FIRST)?.as_deref())?;
         let cores = if exchange.is_announced(CORES_SHARED)? { Cores::Shared } else { Cores::Own };
-        let cores_here = wait::cores(place.ranks, wait::cpus(place.config));
         // On a part of the node it has come too late for the memory that the others share: it is alone there.
         let is_alone = place.config.node.is_some();
+        let cores_here = if is_alone { cores } else { wait::cores(place.ranks, wait::cpus(place.config)) };
         let node = if is_alone { Group::of([place.here]) } else { Group::world(place.peers) };
         Ok(((cores_here, cores), node, guide::of_card(guide.as_deref())?))
     }

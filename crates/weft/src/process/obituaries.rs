@@ -6,15 +6,20 @@ use fabric::{FabricError, Fault, Peer};
 use messaging::{Engine, Failure, Failures};
 
 use super::Process;
-use crate::error::Class;
-use crate::fabrics::{Fabrics, Ledger, Pulse};
+use crate::error::{Class, Result};
+use crate::fabrics::{Fabrics, Ledger, Pulse, inherited_pipe};
 use crate::group::Group;
 use crate::lock::lock;
 
 impl Process {
-    /// From now on the launcher's ledger is looked at by who waits.
-    pub(crate) fn read_from(&mut self, ledger: Ledger) {
+    /// From now on the launcher's ledger is looked at by who waits, and who sleeps is woken for it if that can be.
+    pub(crate) fn read_from(&mut self, ledger: Ledger) -> Result<()> {
+        self.is_rung = match ledger.pipe() {
+            None => self.heap.is_some(),
+            Some(number) => self.bell.hear(inherited_pipe(number)?),
+        };
         self.ledger = Some(ledger);
+        Ok(())
     }
 
     /// From now on the launcher sees when this process ends.

@@ -207,9 +207,8 @@ impl Process {
         engine
     }
 
-    /// The launcher's ledger rings the bells of shared memory only.
     fn sleep_max(&self) -> Duration {
-        if self.ledger.is_some() && self.heap.is_none() { NAP } else { SLEEP_MAX }
+        if self.ledger.is_some() && !self.is_rung { NAP } else { SLEEP_MAX }
     }
 
     #[cold]
