@@ -8,6 +8,8 @@ mod beside;
 mod elsewhere;
 mod pairs;
 mod plan;
+#[cfg(test)]
+mod switches_tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
