@@ -294,10 +294,16 @@ impl Execution {
         failed: Failed,
         is_elsewhere: &dyn Fn(Rank) -> bool,
     ) {
-        for pending in &mut self.pending {
-            pending.in_vain = is_elsewhere(pending.with);
-        }
+        self.expect_nothing_of(is_elsewhere);
         self.fail(engine, failed);
+    }
+
+    /// Takes note that those ranks receive nothing of it any more: [`Execution::abandon`] takes back what no receive of theirs has
+    /// matched.
+    pub fn expect_nothing_of(&mut self, is_elsewhere: &dyn Fn(Rank) -> bool) {
+        for pending in &mut self.pending {
+            pending.in_vain |= is_elsewhere(pending.with);
+        }
     }
 
     /// The ranks whose messages it waits for.

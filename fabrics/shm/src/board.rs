@@ -206,6 +206,20 @@ impl Board {
         }
     }
 
+    /// Says that this member has given up the last operation of so many that it has begun elsewhere: it sends and takes nothing
+    /// more for it. Of those that were given up, the last few are known.
+    pub fn give_up(&self, begun: u32) {
+        if self.has_left.load(Ordering::Relaxed) == 0 {
+            self.places.give_up(self.segment.memory(), begun);
+        }
+    }
+
+    /// Whether the member at that place has [given up](Board::give_up) that operation.
+    #[must_use]
+    pub fn has_given_up(&self, place: u32, begun: u32) -> bool {
+        self.places.has_given_up(self.segment.memory(), place, begun)
+    }
+
     /// Says, before it begins anything that follows, that this member has still to write an entry: until it
     /// [owes no more](Board::owe_no_more) so many, nobody concludes from where it is that one will not come.
     pub fn owe(&self) {
@@ -365,6 +379,27 @@ mod tests {
         assert!(other.owes() && !one.owes() && !one.will_not_write(1, second, 13), "it may write it yet");
         other.owe_no_more();
         assert!(!other.owes() && one.will_not_write(1, second, 13));
+    }
+
+    #[test]
+    fn members_say_what_they_have_given_up() {
+        let boards = boards(2);
+        let members = all(&boards, 2);
+        let asked = |begun: u32| members[0].has_given_up(1, begun);
+        let around = || (0..20u32).chain((0..20).map(|back| u32::MAX - back));
+        assert!(around().all(|begun| !asked(begun)), "nothing is given up at first, wherever numbers are");
+        members[1].give_up(3);
+        members[1].give_up(4);
+        assert!(around().all(|begun| asked(begun) == (begun == 3 || begun == 4)));
+        assert!(
+            !members[1].has_given_up(0, 3) && !members[0].has_given_up(2, 3),
+            "that one, and nobody else"
+        );
+        members[1].give_up(11);
+        assert!(asked(11) && asked(4) && !asked(3), "the last few");
+        members[1].leave(&[]);
+        members[1].give_up(5);
+        assert!(!asked(5), "who has left says nothing on what may be others' board");
     }
 
     /// What somebody said half a round ago does not come true by itself.

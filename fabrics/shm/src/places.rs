@@ -8,9 +8,9 @@
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_LEFT, BOARD_LEFT_WORDS,
-    BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_STANDS,
-    BOARD_WAITING, LINE,
+    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS,
+    BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
+    BOARD_PLACES, BOARD_STANDS, BOARD_WAITING, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, light_barrier};
@@ -48,6 +48,10 @@ impl Places {
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
             places.say_elsewhere(memory, 0);
             places.owed(memory, here).store(0, Ordering::Relaxed);
+            for word in 0..BOARD_GIVEN_UP_WORDS {
+                // A number that belongs into another word.
+                places.given_up(memory, here, word).store(word.wrapping_add(1), Ordering::Relaxed);
+            }
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
         memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
@@ -192,6 +196,23 @@ impl Places {
     /// What the member at that place has said so.
     fn elsewhere(&self, memory: &impl Memory, place: u32) -> u32 {
         memory.word(self.through_at(place) + BOARD_ELSEWHERE).load(Ordering::Acquire)
+    }
+
+    /// Says that this member has given up the operation that was so manieth of those it has begun elsewhere: it sends and takes
+    /// nothing more for it.
+    pub fn give_up(&self, memory: &impl Memory, begun: u32) {
+        self.given_up(memory, self.here, begun).store(begun, Ordering::Release);
+    }
+
+    /// Whether the member at that place has said so of this operation, and of none since whose word is the same.
+    pub fn has_given_up(&self, memory: &impl Memory, place: u32, begun: u32) -> bool {
+        place < self.members && self.given_up(memory, place, begun).load(Ordering::Acquire) == begun
+    }
+
+    /// Where a member says that it has given that operation up.
+    fn given_up<'a>(&self, memory: &'a impl Memory, place: u32, begun: u32) -> &'a Word {
+        let word = (begun % BOARD_GIVEN_UP_WORDS) as usize;
+        memory.word(self.through_at(place) + BOARD_GIVEN_UP + 4 * word)
     }
 
     /// Says that this member writes one entry more later than others of it, or never; before anything of what follows is begun.

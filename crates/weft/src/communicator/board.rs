@@ -8,6 +8,8 @@ mod beside;
 mod elsewhere;
 mod pairs;
 mod plan;
+#[cfg(test)]
+mod switches_tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -135,8 +137,12 @@ impl Communicator {
     ) -> Result<()> {
         let goes_on = exchanged.as_ref().err().is_none_or(|error| error.class == Class::Truncated);
         let Some(rest) = pairs.rest().filter(|_| goes_on) else {
-            if self.size() > 2 {
+            let is_given_up = exchanged.as_ref().is_err_and(|error| error.class == Class::NotSame);
+            if self.size() > 2 || is_given_up {
                 self.next_tag();
+            }
+            if is_given_up {
+                self.say_last_given_up();
             }
             return exchanged;
         };

@@ -261,9 +261,15 @@ impl Operation for Underway {
                 }
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {
+                    if let Some(watch) = &self.watch {
+                        watch.tell_of(&self.of, &failed);
+                    }
                     self.failure = Some(self.of.told(&failed));
                 }
             }
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.look_back(&self.of, execution);
         }
         execution.abandon(engine);
         if !execution.is_settled() {

@@ -7,6 +7,7 @@ use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 
+use super::board::Watch;
 use super::{Communicator, Reduce, TAGS, nodes};
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
@@ -235,11 +236,25 @@ fn finish(
             end => Some(end),
         }
     });
-    settle(process, unwound.execution);
     match end {
-        Advance::Failed(failed) => Err(failed),
-        Advance::Done | Advance::Pending => Ok(()),
+        Advance::Failed(failed) => Err(give_up(of, unwound.execution, watch, failed)),
+        Advance::Done | Advance::Pending => {
+            settle(process, unwound.execution);
+            Ok(())
+        }
     }
+}
+
+/// Ends an operation that has failed: tells the other members, and waits until nothing uses its buffers.
+#[cold]
+fn give_up(of: &Communicator, execution: &mut Execution, watch: Option<Watch>, failed: Failed) -> Failed {
+    let mut watch = watch.unwrap_or_else(|| of.watch());
+    watch.tell_of(of, &failed);
+    of.inner.process.until(|engine| {
+        watch.look_back(of, execution);
+        execution.abandon(engine);
+        execution.is_settled().then_some(failed.clone())
+    })
 }
 
 /// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the

@@ -86,6 +86,27 @@ fn what_is_begun_elsewhere_has_its_place_among_entries() {
     });
 }
 
+/// Who sees that an operation elsewhere is given up sees what its member has written before, and nothing is given up before it
+/// has begun.
+#[test]
+fn what_is_given_up_was_begun() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
+        let first = Course::default().next();
+        let writing = thread::spawn(move || {
+            writer.put(&*theirs, first, [Payload::EMPTY; 2]);
+            writer.say_elsewhere(&*theirs, 1);
+            writer.give_up(&*theirs, 1);
+        });
+        if reader.has_given_up(&*memory, 0, 1) {
+            assert!(reader.has(&*memory, 0, first), "it was there before");
+            assert!(!reader.has_passed_over(&*memory, (0, first.wrapping_sub(1)), 1), "it has begun it");
+        }
+        writing.join().unwrap();
+    });
+}
+
 /// One thread of a member writes an entry that was owed while another one goes on: nothing is concluded from what they say
 /// that is not so.
 #[test]

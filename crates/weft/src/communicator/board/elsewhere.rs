@@ -4,6 +4,9 @@
 //! on the board, when it has to wait long. All members begin all operations in one order, and what one has begun before
 //! it is seen by who sees what it does later. So who waits for somebody finds out that this one has gone past, or has
 //! passed over, what both should be doing; and nobody else has to do anything for that.
+//!
+//! Who finds that out in an operation by messages gives it up, and so does who gets a message of another length. It says so in its
+//! place as well, since others wait for messages that it would have sent later: these give up in their turn.
 
 use std::sync::atomic::Ordering;
 
@@ -74,7 +77,7 @@ impl Communicator {
         if engine.closed(self.collective_context()).is_some() {
             return;
         }
-        let is_elsewhere = |rank| bulletin.has_passed_over(rank, stage);
+        let is_elsewhere = |rank| bulletin.takes_no_part(rank, stage);
         let found = execution.partners().find(|(_, with)| is_elsewhere(*with));
         // What was left may be others' by now, and its words are theirs then: whoever sees one of them sees this.
         if bulletin.begun.no_more.load(Ordering::Relaxed) {
@@ -82,6 +85,26 @@ impl Communicator {
         }
         if let Some((activity, with)) = found {
             execution.give_up(engine, Failed { with, activity, cause: Cause::Elsewhere }, &is_elsewhere);
+        }
+    }
+
+    /// Says that an operation by messages is given up, which was the last of so many.
+    #[cold]
+    fn say_given_up(&self, by_messages: u32) {
+        if let Some(bulletin) = self.bulletin()
+            && !self.inner.standing.is_closed()
+            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+        {
+            bulletin.board.give_up(by_messages);
+            bulletin.board.wake();
+        }
+    }
+
+    /// The same of the one that was begun last.
+    #[cold]
+    pub(super) fn say_last_given_up(&self) {
+        if let Some(bulletin) = self.bulletin() {
+            self.say_given_up(self.by_messages(bulletin));
         }
     }
 
@@ -108,9 +131,36 @@ impl Watch {
             of.give_up_if_elsewhere(stage, execution, engine);
         }
     }
+
+    /// The operation has failed. Where its members do not mean the same, those who wait for this one are told so.
+    #[cold]
+    pub(in crate::communicator) fn tell_of(&self, of: &Communicator, failed: &Failed) {
+        let is_mismatch = matches!(failed.cause, Cause::Mismatch { .. } | Cause::Elsewhere);
+        if let Some(stage) = self.stage.filter(|_| is_mismatch) {
+            of.say_given_up(stage.by_messages);
+        }
+    }
+
+    /// What has failed waits until nothing of it is under way any more: looks, once in a few times, for messages that nobody will
+    /// receive.
+    #[cold]
+    pub(in crate::communicator) fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(LOOKS_PER_WATCH)
+            && let (Some(stage), Some(bulletin)) = (self.stage, of.bulletin())
+            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+        {
+            execution.expect_nothing_of(&|rank| bulletin.takes_no_part(rank, stage));
+        }
+    }
 }
 
 impl Bulletin {
+    /// Whether a member sends and takes nothing more for the last operation by messages.
+    fn takes_no_part(&self, rank: Rank, stage: Stage) -> bool {
+        self.has_passed_over(rank, stage) || self.board.has_given_up(rank.0, stage.by_messages)
+    }
+
     /// Whether a member is in a later operation on the board, and has not begun the last one by messages.
     fn has_passed_over(&self, rank: Rank, stage: Stage) -> bool {
         self.board.has_passed_over(rank.0, stage.number, stage.by_messages)
