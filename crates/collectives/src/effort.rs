@@ -116,9 +116,13 @@ impl<'a> Terrain<'a> {
         self.between().best::<W>(asked).map(|(_, effort)| effort).unwrap_or_default()
     }
 
+    fn has_own_cores(&self) -> bool {
+        self.cores == Cores::Own || self.together <= SHARED_CORES
+    }
+
     /// The time of an effort.
     pub(crate) fn ns(&self, effort: Effort) -> f64 {
-        if self.cores == Cores::Own || self.together <= SHARED_CORES {
+        if self.has_own_cores() {
             return effort.path;
         }
         let share = f64::from(self.together) / f64::from(self.size);
@@ -337,7 +341,13 @@ impl<'a> Terrain<'a> {
 
     /// What a core does for a message, at both ends.
     fn handling(&self, bytes: usize) -> f64 {
-        2.0 * self.costs.step_ns + self.costs.node.moving_ns(bytes)
+        2.0 * self.costs.step_ns + self.costs.node.moving_alone_ns(bytes)
+    }
+
+    /// How often a rank waits for a message so long: where it is asked for, its sender waits for the answer as well, and its core has gone
+    /// to somebody else where cores are shared.
+    fn waits(&self, bytes: usize) -> f64 {
+        if self.costs.node.is_eager(bytes) { 1.0 } else { 2.0 }
     }
 
     /// One message between ranks so far apart, while `others` more leave the same node and go the same way.
@@ -354,7 +364,8 @@ impl<'a> Terrain<'a> {
         let more = (f64::from(crossing) * f64::from(self.beside) - 1.0).max(0.0)
             * bytes as f64
             * self.per_byte(link, bytes);
-        2.0 * self.costs.step_ns + link.way_ns(bytes) + asks + more
+        let moving = if crossing == 0 { self.moving(bytes) } else { link.moving_ns(bytes) };
+        2.0 * self.costs.step_ns + link.latency_ns + moving + asks + more
     }
 
     fn per_byte(&self, link: &Link, bytes: usize) -> f64 {
@@ -363,12 +374,23 @@ impl<'a> Terrain<'a> {
 
     /// All ranks send to the rank so far ahead, and receive from the one so far back.
     fn everybody(&self, bytes: usize, distance: u32) -> Effort {
-        let crossing = match self.nodes {
+        self.at_once(bytes, self.crossing(distance))
+    }
+
+    /// The same where each rank either sends or receives.
+    fn every_other(&self, bytes: usize, distance: u32) -> Effort {
+        let crossing = self.crossing(distance);
+        let path = self.crowded(bytes, 0).max(self.crowded(bytes, crossing));
+        Effort { path, ..self.at_once(bytes, crossing) }
+    }
+
+    /// How many messages leave each node, where all send to the rank so far ahead.
+    fn crossing(&self, distance: u32) -> u32 {
+        match self.nodes {
             _ if self.together == self.size => 0,
             Nodes::Mixed => self.together,
             Nodes::Plain | Nodes::InOrder => distance.min(self.together),
-        };
-        self.at_once(bytes, crossing)
+        }
     }
 
     /// All ranks exchange with the rank whose number differs in one bit.
@@ -384,9 +406,21 @@ impl<'a> Terrain<'a> {
 
     /// Everybody sends and receives, and so many messages leave each node.
     fn at_once(&self, bytes: usize, crossing: u32) -> Effort {
-        let near = self.crowded(bytes, 0);
+        let near = self.crowded_both_ways(bytes);
         let path = if crossing == 0 { near } else { near.max(self.crowded(bytes, crossing)) };
-        Effort { path, work: self.handling(bytes) * f64::from(self.size), waits: 1.0 }
+        Effort { path, work: self.handling(bytes) * f64::from(self.size), waits: self.waits(bytes) }
+    }
+
+    /// What the bytes add to the way of a message within a node whose sender has nothing else to do. Where cores are shared it has
+    /// no core meanwhile, and does not help.
+    fn moving(&self, bytes: usize) -> f64 {
+        let node = &self.costs.node;
+        if self.has_own_cores() { node.moving_ns(bytes) } else { node.moving_alone_ns(bytes) }
+    }
+
+    /// A message within a node whose sender takes one as well, and does not help.
+    fn crowded_both_ways(&self, bytes: usize) -> f64 {
+        self.crowded(bytes, 0) + self.costs.node.moving_alone_ns(bytes) - self.moving(bytes)
     }
 
     /// Every block goes round all ranks, and something is done with it at each.
@@ -399,7 +433,7 @@ impl<'a> Terrain<'a> {
         let far = self.crowded(block, 1) + then_ns;
         let path = if network.is_eager(block) && self.together > 1 && self.nodes != Nodes::Mixed {
             // A block leaves a node while others are on their way; it passes the border of each node once.
-            let chain = around.path + f64::from(nodes - 1) * (far - self.crowded(block, 0) - then_ns);
+            let chain = around.path + f64::from(nodes - 1) * (far - self.crowded_both_ways(block) - then_ns);
             let stream = f64::from(self.size - 1) * (self.costs.step_ns + network.moving_ns(block)) + far;
             chain.max(stream)
         } else {
@@ -436,12 +470,15 @@ impl<'a> Terrain<'a> {
         let depth = log2(self.size);
         let count = self.costs.pieces(self.link(), bytes, depth);
         let piece = bytes.div_ceil(count);
-        let (mut skip, mut phase) = (self.size, Effort::default());
+        // The first piece finds ranks that have nothing to do yet.
+        let (mut skip, mut first, mut phase) = (self.size, Effort::default(), Effort::default());
         while skip > 1 {
             skip = skip.div_ceil(2);
-            phase = phase + self.everybody(piece, skip) + self.all_do(then.of_ns(piece));
+            let then = self.all_do(then.of_ns(piece));
+            first = first + self.every_other(piece, skip) + then;
+            phase = phase + self.everybody(piece, skip) + then;
         }
-        phase * ((count - 1 + depth) as f64 / depth.max(1) as f64)
+        first + phase * ((count - 1) as f64 / depth.max(1) as f64)
     }
 
     /// Rounds of a piece down a binary tree: in each a rank sends two.
@@ -478,7 +515,8 @@ impl<'a> Terrain<'a> {
         // Where p is no power of two, the top has one child more than the tree is deep.
         let wait = f64::from(self.levels().end - depth) * (self.holding(bytes) + then_ns);
         let others = f64::from(self.size - 1);
-        Effort { path: chain + wait, work: (self.handling(bytes) + then_ns) * others, waits: 1.0 }
+        let work = (self.handling(bytes) + then_ns) * others;
+        Effort { path: chain + wait, work, waits: self.waits(bytes) }
     }
 
     /// How long a message keeps its sender from the next one.
@@ -487,7 +525,7 @@ impl<'a> Terrain<'a> {
         match (self.together < self.size, link.is_eager(bytes)) {
             (true, _) => self.costs.step_ns + bytes as f64 * self.per_byte(link, bytes),
             (false, true) => self.costs.step_ns + link.moving_ns(bytes) / 2.0,
-            (false, false) => link.moving_ns(bytes),
+            (false, false) => self.moving(bytes),
         }
     }
 
@@ -503,28 +541,28 @@ impl<'a> Terrain<'a> {
         // Where p is no power of two, the top has one child more than the tree is deep.
         let beyond = f64::from(self.levels().end - self.size.ilog2());
         let saved = beyond * (self.message(0, self.size / 2) - self.costs.step_ns);
-        Effort { path: edges.path - saved, waits: 1.0, ..edges }
+        Effort { path: edges.path - saved, waits: self.waits(block), ..edges }
     }
 
     /// One rank sends to all others, or receives from them.
     fn fan(&self, bytes: usize) -> Effort {
         let node = &self.costs.node;
         let (near, far) = (self.together - 1, self.size - self.together);
-        let each = if node.is_eager(bytes) { node.moving_ns(bytes) / 2.0 } else { node.moving_ns(bytes) };
+        let each = if node.is_eager(bytes) { node.moving_ns(bytes) / 2.0 } else { self.moving(bytes) };
         let network = bytes as f64 * self.per_byte(&self.costs.network, bytes);
         let steps = self.costs.step_ns * f64::from(self.size.saturating_sub(2));
         let moved = (each * f64::from(near.max(1) - 1)).max(network * f64::from(far.max(1) - 1));
         let one = if far > 0 { self.crowded(bytes, 1) } else { self.crowded(bytes, 0) };
         let work = self.handling(bytes) * f64::from(self.size - 1);
-        Effort { path: steps + moved + one, work, waits: 1.0 }
+        Effort { path: steps + moved + one, work, waits: self.waits(bytes) }
     }
 
     /// Everybody sends to everybody.
     fn each_to_all(&self, bytes: usize) -> Effort {
         let (others, far) = (self.size - 1, self.size - self.together);
         let node = &self.costs.node;
-        let each = 2.0 * self.costs.step_ns + node.moving_ns(bytes);
-        let here = each * f64::from(others.max(1) - 1) + self.crowded(bytes, 0);
+        let each = 2.0 * self.costs.step_ns + node.moving_alone_ns(bytes);
+        let here = each * f64::from(others.max(1) - 1) + self.crowded_both_ways(bytes);
         let crossing = f64::from(far) * f64::from(self.together);
         let network = bytes as f64 * self.per_byte(&self.costs.network, bytes) * (crossing - 1.0).max(0.0);
         let there = if far > 0 {
@@ -533,7 +571,7 @@ impl<'a> Terrain<'a> {
             0.0
         };
         let work = self.handling(bytes) * f64::from(self.size) * f64::from(others);
-        Effort { path: here.max(there), work, waits: 1.0 }
+        Effort { path: here.max(there), work, waits: self.waits(bytes) }
     }
 
     /// The ranks beyond a power of two give what they have, and get the result.
@@ -564,6 +602,6 @@ impl<'a> Terrain<'a> {
 impl Effort {
     /// As the second half of something whose first half is waited for already.
     fn without_wait(self) -> Effort {
-        Effort { waits: 0.0, ..self }
+        Effort { waits: (self.waits - 1.0).max(0.0), ..self }
     }
 }

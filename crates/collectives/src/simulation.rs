@@ -111,6 +111,8 @@ struct Member {
     here: VecDeque<usize>,
     /// When the rank can send and get a long message on its node again.
     port: [Time; 2],
+    /// How long it is at work on the last long message that it gets.
+    reads_until: Time,
     ended: Option<Time>,
 }
 
@@ -349,6 +351,13 @@ impl<'a> Simulation<'a> {
         self.rouse(to);
     }
 
+    /// Whether a rank has nothing to do but to get rid of what it sends.
+    fn helps(&self, rank: usize) -> bool {
+        let (member, node) = (&self.ranks[rank], self.shape.node_of(rank as u32));
+        let has_own_core = !self.nodes[node as usize].are_cores_shared;
+        has_own_core && member.awaited == 0 && member.reads_until <= self.now
+    }
+
     /// Takes in a message, or asks for it. The core is at work meanwhile, unless the network is.
     fn take(&mut self, rank: u32, number: usize) {
         let message = self.messages[number];
@@ -360,9 +369,11 @@ impl<'a> Simulation<'a> {
             (Stage::Question, true) => {
                 let (from, to) = (message.from as usize, rank as usize);
                 let begin = stepped.max(self.ranks[from].port[OUT]).max(self.ranks[to].port[IN]);
-                let end = begin + time(link.moving_ns(message.bytes));
+                let moving = if self.helps(from) { Link::moving_ns } else { Link::moving_alone_ns };
+                let end = begin + time(moving(link, message.bytes));
                 self.ranks[from].port[OUT] = end;
                 self.ranks[to].port[IN] = end;
+                self.ranks[to].reads_until = end;
                 self.note(end + time(link.latency_ns), Event::Sent(message.from));
                 end
             }
