@@ -120,7 +120,7 @@ pub unsafe extern "C" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on; the place is not null when it is read.
         let (place, mine) = unsafe { (Place::new(flag, "flag")?, flag.read()) };
-        let agreed = object.comm.agree(mine as u32);
+        let agreed = object.comm.agree(mine as u32)?;
         place.set(agreed.flags as c_int);
         if agreed.is_acknowledged {
             return Ok(());
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn MPIX_Comm_agree_failed(comm: MPI_Comm, failed: *mut MPI
         let object = runtime.comm(comm)?;
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(failed, "failed")? };
-        place.set(adopt(runtime, object.comm.agree_failed(), object.session)?);
+        place.set(adopt(runtime, object.comm.agree_failed()?, object.session)?);
         Ok(())
     })
 }

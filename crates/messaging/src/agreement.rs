@@ -25,6 +25,16 @@ pub struct Contribution {
     pub count: u64,
 }
 
+/// A bit that whoever has not given up brings to each agreement: a decision without it says that somebody has.
+pub const GOES_ON: u64 = 1 << 61;
+
+impl Contribution {
+    /// That of a member that has given up.
+    pub(crate) fn nothing() -> Contribution {
+        Contribution { flags: 0, acknowledged: BTreeSet::new(), count: 0 }
+    }
+}
+
 /// What was decided; the same at all who stay alive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Decision {

@@ -231,10 +231,12 @@ impl<L> Core<L> {
             }
             self.requests.complete(request, Outcome::failed(Failure::Lost(error.clone())));
         }
+        let is_news = !self.failures.knows(peer);
         let mut concerned = self.failures.note(peer, &error);
         self.tell_others();
-        for standing in self.failures.revoked_by(peer) {
-            self.revoke(&standing);
+        // Whoever hears of it again has acknowledged it, or has recovered from it since.
+        if is_news {
+            self.failures.revoked_by(peer).iter().for_each(|standing| self.revoke(standing));
         }
         let mut letters = Vec::new();
         if self.councils.lose(peer, &mut letters) {
@@ -247,6 +249,7 @@ impl<L> Core<L> {
             concerned.retain(|context| !is_collective(*context));
             self.tell_of_failure(&concerned, &failure);
             self.shut_strict(&concerned, &failure);
+            self.give_up();
         }
     }
 

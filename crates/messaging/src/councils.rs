@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use fabric::Peer;
 
-use crate::agreement::{Agreement, Contribution, Decision, Outbox, Word};
+use crate::agreement::{Agreement, Contribution, Decision, GOES_ON, Outbox, Word};
 use crate::envelope::Rank;
 use crate::failures::{Members, Standing};
 
@@ -59,6 +59,10 @@ struct Council {
     outcomes: Vec<(u32, Decision)>,
     /// Words for the agreement behind the current one.
     early: Vec<(u32, Word)>,
+    /// Somebody has given up: a decision was without [`GOES_ON`].
+    is_given_up: bool,
+    /// Agreements to come to which this process brings nothing.
+    passed: BTreeSet<u32>,
 }
 
 /// A revocation that is known here, and whom this process has told. It outlives the communicator for a while: somebody whom it
@@ -93,6 +97,31 @@ impl Councils {
         council.mail(identity, number, out, letters);
         council.go_on(identity, letters);
         number
+    }
+
+    /// This process gives up: to the agreement that is next, or under way and without its part, it brings nothing, so that nobody
+    /// waits for it there. Once somebody has, nobody needs to any more.
+    pub(crate) fn give_up(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
+        let identity = standing.identity();
+        if !self.all.contains_key(&identity) {
+            self.open(standing, failed, letters);
+        }
+        if let Some(council) = self.all.get_mut(&identity).filter(|council| !council.is_given_up) {
+            council.pass(identity, council.number, letters);
+        }
+    }
+
+    /// This process brings nothing to the agreement with that number, if it has brought nothing yet, and does not ask for its decision.
+    pub(crate) fn pass(&mut self, standing: &Standing, number: u32, letters: &mut Vec<Letter>) {
+        let identity = standing.identity();
+        if let Some(council) = self.all.get_mut(&identity) {
+            council.pass(identity, number, letters);
+        }
+    }
+
+    /// Whether somebody has given up, as far as it is decided.
+    pub(crate) fn is_given_up(&self, standing: &Standing) -> bool {
+        self.all.get(&standing.identity()).is_some_and(|council| council.is_given_up)
     }
 
     /// How an agreement ended, if it did; it is told once.
@@ -216,6 +245,8 @@ impl Councils {
             last: None,
             outcomes: Vec::new(),
             early: Vec::new(),
+            is_given_up: false,
+            passed: BTreeSet::new(),
             members,
         };
         let mut out = Outbox::new();
@@ -284,6 +315,7 @@ impl Council {
     fn go_on(&mut self, identity: u64, letters: &mut Vec<Letter>) {
         while let Some(decision) = self.current.decision() {
             let (before, failed) = (decision.failed.clone(), self.current.failed().clone());
+            self.is_given_up |= decision.flags & GOES_ON == 0;
             self.outcomes.push((self.number, decision.clone()));
             let next = Agreement::new(self.members.size(), self.here, before);
             self.last = Some(std::mem::replace(&mut self.current, next));
@@ -293,7 +325,27 @@ impl Council {
             for (from, word) in std::mem::take(&mut self.early) {
                 self.current.hear(from, word, &mut out);
             }
+            let gives_up = || self.of.upgrade().is_some_and(|of| of.gives_up()) && !self.is_given_up;
+            if self.passed.remove(&self.number) || gives_up() {
+                self.current.contribute(Contribution::nothing(), &mut out);
+            }
             self.mail(identity, self.number, out, letters);
+        }
+    }
+
+    fn pass(&mut self, identity: u64, number: u32, letters: &mut Vec<Letter>) {
+        // Numbers come again after 2^32 of them.
+        match number.wrapping_sub(self.number) {
+            0 => {
+                let mut out = Outbox::new();
+                self.current.contribute(Contribution::nothing(), &mut out);
+                self.mail(identity, number, out, letters);
+                self.go_on(identity, letters);
+            }
+            ahead if ahead < u32::MAX / 2 => {
+                self.passed.insert(number);
+            }
+            _ => self.outcomes.retain(|(known, _)| *known != number),
         }
     }
 

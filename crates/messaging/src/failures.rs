@@ -44,6 +44,8 @@ pub struct Standing {
     is_strict: AtomicBool,
     /// Another one has come into its place.
     is_retired: AtomicBool,
+    /// Its members agree behind each operation of all of them.
+    is_atomic: AtomicBool,
     /// Which failures revoke it.
     range: AtomicU8,
 }
@@ -64,6 +66,7 @@ impl Standing {
             is_revoked: AtomicBool::new(false),
             is_strict: AtomicBool::new(false),
             is_retired: AtomicBool::new(false),
+            is_atomic: AtomicBool::new(false),
             range: AtomicU8::new(ErrorRange::Local as u8),
         }
     }
@@ -133,6 +136,12 @@ impl Standing {
         self.is_retired.store(true, Ordering::Relaxed);
     }
 
+    /// Whether this process has given up what its members agree on behind each operation: none can succeed here any more.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.is_atomic.load(Ordering::Relaxed)
+            && (self.is_revoked() || self.is_retired() || self.is_broken.load(Ordering::Relaxed))
+    }
+
     fn set_broken(&self, is_broken: bool) {
         self.is_broken.store(is_broken, Ordering::Relaxed);
         if is_broken {
@@ -177,6 +186,8 @@ impl Standing {
 #[derive(Clone, Default)]
 pub struct Failures {
     book: Arc<Mutex<Book>>,
+    /// There may be something new that this process has given up.
+    any_given_up: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -217,10 +228,40 @@ impl Failures {
         standing
     }
 
+    /// Says whether the members of a communicator agree behind each operation; all say the same. Where one of them can not go on, the
+    /// others shall not wait there: from now on it brings nothing to the agreement once it knows of that ([`crate::GOES_ON`]).
+    pub fn set_atomic(&self, standing: &Standing, is_atomic: bool) {
+        standing.is_atomic.store(is_atomic, Ordering::Relaxed);
+        if standing.gives_up() {
+            self.any_given_up.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether to look at [`Failures::given_up`] since something was made, or has become so, that was broken before.
+    pub(crate) fn take_any_given_up(&self) -> bool {
+        self.any_given_up.load(Ordering::Relaxed) && self.any_given_up.swap(false, Ordering::Relaxed)
+    }
+
+    /// The communicators in which this process has given up what their members agree on behind each operation, in the order of their
+    /// contexts.
+    pub(crate) fn given_up(&self) -> Vec<Arc<Standing>> {
+        let book = self.hold();
+        let standings = book.watched.values().filter_map(|watch| watch.standing.upgrade());
+        let mut given_up: Vec<_> = standings.filter(|standing| standing.gives_up()).collect();
+        // Tables have no order, and what happens has one.
+        given_up.sort_unstable_by_key(|standing| standing.context);
+        given_up
+    }
+
     /// All that this process knows of, in the order in which it has learned of them.
     #[must_use]
     pub fn all(&self) -> Vec<Peer> {
         self.hold().failed.iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// Whether it is known that this process has failed.
+    pub(crate) fn knows(&self, peer: Peer) -> bool {
+        self.hold().failed.iter().any(|(known, _)| *known == peer)
     }
 
     /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach of this process alone,

@@ -23,7 +23,7 @@ mod queues;
 mod request;
 mod scattered;
 
-pub use agreement::{Contribution, Counts, Decision};
+pub use agreement::{Contribution, Counts, Decision, GOES_ON};
 pub use awaited::Ticket;
 pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};

@@ -21,6 +21,7 @@ mod reach;
 mod rebuild;
 mod recorded;
 mod recovery;
+mod refusals;
 mod repairs;
 mod split;
 mod strangers;

@@ -325,13 +325,15 @@ impl Window {
     }
 
     /// Returns when all operations with a member, or with all, are over (MPI 5.0 §12.5.4). There are loads and stores
-    /// only, so that this orders those.
+    /// only, so that this orders those. With a blank rank there are none.
     ///
     /// # Errors
-    /// [`Class::Rank`]; [`Class::RmaSync`] outside of such an epoch.
+    /// [`Class::Rank`], also for a blank one where that is an error for messages ([`crate::BlankPartner::Error`]);
+    /// [`Class::RmaSync`] outside of such an epoch.
     pub fn flush(&self, rank: Option<Rank>) -> Result<()> {
         if let Some(rank) = rank {
             self.check_rank(rank)?;
+            self.comm.is_with_nobody(rank)?;
         }
         if !self.all_locked.load(Ordering::Acquire) {
             return Err(self.out_of_epoch(NOT_LOCKED));
@@ -362,13 +364,13 @@ impl Window {
     }
 
     /// The same for one that others hold, too: waits for all members, after which nobody reaches the others' memory
-    /// any more; that of this process goes with the last holder. Of members that a recovery has taken out nobody waits.
+    /// any more; that of this process goes with the last holder. Nobody waits for members that have failed.
     ///
     /// # Errors
-    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
     pub fn leave(&self) -> Result<()> {
         self.check_unlocked("it is locked and cannot be freed")?;
-        self.comm.latest().barrier()
+        self.comm.latest().part()
     }
 }
 

@@ -70,6 +70,21 @@ impl<L> Core<L> {
         }
     }
 
+    /// Says so to those who may wait behind operations that this process has given up (decision 0043).
+    #[cold]
+    pub(crate) fn give_up(&mut self) {
+        let given_up = self.failures.given_up();
+        if given_up.is_empty() {
+            return;
+        }
+        let (failed, mut letters) = (self.failures.all(), Vec::new());
+        for standing in given_up {
+            self.councils.give_up(&standing, &failed, &mut letters);
+        }
+        self.requests.completions += 1;
+        self.post(letters);
+    }
+
     fn shut(&mut self, standing: &Standing, failure: &Failure) {
         self.set_guard(true);
         let own = standing.context();
@@ -96,6 +111,7 @@ impl<L> Core<L> {
         self.requests.completions += 1;
         standing.retire();
         self.is_troubled = true;
+        self.give_up();
         for message in self.matching.whole_in(|context| context & !1 == own) {
             self.matching.take(message);
         }
@@ -148,6 +164,7 @@ impl<L> Core<L> {
         if !standing.is_retired() {
             self.shut(standing, &Failure::Revoked);
         }
+        self.give_up();
     }
 
     /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are

@@ -127,6 +127,21 @@ impl<F: Fabric> Engine<F> {
         number
     }
 
+    /// To the agreement with that number this process brings nothing, if it has not brought anything yet; nobody asks how it ends.
+    pub fn pass_agreement(&mut self, standing: &Standing, number: u32) {
+        let mut letters = Vec::new();
+        self.core.councils.pass(standing, number, &mut letters);
+        self.core.post(letters);
+        self.act_on_notes();
+    }
+
+    /// Whether a member has given up: it has brought nothing to an agreement that is decided, so that no operation of these members
+    /// can succeed behind which they agree.
+    #[must_use]
+    pub fn is_given_up(&self, standing: &Standing) -> bool {
+        self.core.councils.is_given_up(standing)
+    }
+
     /// How the agreement with that number ended, if it did; it is told once.
     pub fn take_decision(&mut self, standing: &Standing, number: u32) -> Option<Decision> {
         self.core.councils.take_decision(standing, number)
@@ -295,5 +310,28 @@ mod tests {
         for fault in [Fault::Resources, Fault::System, Fault::Unreachable] {
             assert_eq!(loses(fault), (vec![3], vec![]));
         }
+    }
+
+    #[test]
+    fn a_failure_that_is_known_revokes_nothing() {
+        let network = Network::new(4, Weather::fair());
+        let mut engine =
+            Engine::new(network.endpoint(Peer(0)), 4, Box::new(EveryoneHere), Settings::default());
+        let failures = engine.failures().clone();
+        let watch = |context: u32, members: &[u32]| {
+            let members = Arc::new(crate::conformance::Listed(members.to_vec()));
+            failures.watch(context, context.into(), Rank(0), members)
+        };
+        let died = |who| FabricError { fabric: "test", fault: Fault::Died, what: format!("{who} died") };
+        let (universe, group) = (watch(4, &[0, 1]), watch(6, &[0, 2]));
+        engine.core.lose(Peer(2), died(2), Told::Here);
+        universe.set_range(crate::ErrorRange::Universe);
+        group.set_range(crate::ErrorRange::Group);
+        // Somebody else tells it, or another way has ended.
+        engine.core.lose(Peer(2), died(2), Told::ByFabric);
+        engine.bury(Peer(2), died(2));
+        assert!(!universe.is_revoked() && !group.is_revoked());
+        engine.core.lose(Peer(3), died(3), Told::Here);
+        assert!(universe.is_revoked() && !group.is_revoked());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use messaging::{Decision, Engine};
+use messaging::{Decision, Engine, GOES_ON};
 
 use super::Communicator;
 use super::failures::Deciding;
@@ -49,12 +49,25 @@ impl Communicator {
         self.inner.standing.is_closed() && self.ft_modes().collectives == CollectiveMode::Atomic
     }
 
+    /// Whether a member has given up what they agree on behind each operation: nobody waits for anybody there any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.process().with_engine(|engine| engine.is_given_up(&self.inner.standing))
+    }
+
     /// What all learn of an operation that has ended so here.
     #[cold]
     pub(super) fn conclude_with_all(&self, ended: Result<()>) -> Result<()> {
-        let decision = self.decide(bits(&ended), self.next_agreement(), 0);
-        self.process().learn(&self.members_of(&decision.failed));
-        self.verdict(ended, &decision)
+        if self.is_given_up() {
+            return self.ended_among_few(ended);
+        }
+        let mut concluding = Concluding::new(self, self.next_agreement(), ended);
+        self.process().until(|engine| concluding.advance(engine))
+    }
+
+    /// Where a member has given up, no operation succeeds.
+    #[cold]
+    pub(super) fn ended_among_few(&self, ended: Result<()>) -> Result<()> {
+        ended.and_then(|()| Err(self.failed_elsewhere()))
     }
 
     fn verdict(&self, ended: Result<()>, decision: &Decision) -> Result<()> {
@@ -77,32 +90,84 @@ pub(super) struct Concluding {
 }
 
 impl Concluding {
-    /// `number` is that of the agreement, which was taken when the operation began, as it was at the others.
+    /// `number` is that of the agreement; what goes on by itself has taken it when it began, as the others have.
     pub(super) fn new(of: &Communicator, number: u32, ended: Result<()>) -> Concluding {
         Concluding { deciding: of.deciding(bits(&ended), number, 0), ended: Some(ended) }
     }
 
     /// Goes as far as it can without waiting.
     pub(super) fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Result<()>> {
+        if self.deciding.is_to_come() && engine.is_given_up(&self.deciding.of.inner.standing) {
+            self.deciding.pass(engine);
+            let ended = self.take_end();
+            return Some(self.deciding.of.ended_among_few(ended));
+        }
         let decision = self.deciding.advance(engine)?;
+        let ended = self.take_end();
         let of = &self.deciding.of;
         of.process().learn_at(engine, &of.members_of(&decision.failed));
-        Some(of.verdict(self.ended.take().unwrap_or(Ok(())), &decision))
+        Some(of.verdict(ended, &decision))
+    }
+
+    fn take_end(&mut self) -> Result<()> {
+        self.ended.take().unwrap_or(Ok(()))
     }
 }
 
 fn bits(ended: &Result<()>) -> u64 {
-    OF_OPERATIONS | if ended.is_ok() { GOOD } else { 0 }
+    GOES_ON | OF_OPERATIONS | if ended.is_ok() { GOOD } else { 0 }
 }
 
-/// Whether all who took part in an agreement had called for one. Otherwise it was the end of an operation, which has failed, and
-/// another one follows in which they all meet.
-pub(super) fn is_of_calls(decision: &Decision) -> bool {
-    decision.flags & OF_CALLS != 0
+/// What the members of a communicator call that is an agreement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Call {
+    Agree,
+    AgreeFailed,
+    Shrink,
+    Recover,
 }
 
-/// Each member says one of the two, so that what all have said tells whether they were in the same.
-pub(super) const OF_CALLS: u64 = 1 << 63;
+impl Call {
+    /// What a member brings that has called it, beside what the call is about.
+    pub(super) fn bits(self) -> u64 {
+        OF_CALLS | GOES_ON | self.own()
+    }
+
+    /// Whether all who took part have called it. None where somebody had not called for an agreement at all, but was at the end of an
+    /// operation, which has failed, or has given up: another agreement follows in which they all meet.
+    ///
+    /// # Errors
+    /// [`Class::Argument`] where some have called something else; at all alike.
+    pub(super) fn heard(self, of: &Communicator, decision: &Decision) -> Option<Result<()>> {
+        match decision.flags {
+            flags if flags & OF_CALLS == 0 => None,
+            flags if flags & self.own() == 0 => Some(Err(self.not_the_same(of))),
+            _ => Some(Ok(())),
+        }
+    }
+
+    /// Each has its own, above what the calls are about.
+    fn own(self) -> u64 {
+        1 << (32 + self as u32)
+    }
+
+    #[cold]
+    fn not_the_same(self, of: &Communicator) -> Error {
+        let called = match self {
+            Call::Agree => "MPIX_Comm_agree",
+            Call::AgreeFailed => "MPIX_Comm_agree_failed",
+            Call::Shrink => "MPIX_Comm_shrink",
+            Call::Recover => "MPIX_Comm_recover",
+        };
+        let what = format!("{}: {called} here, and something else at other members", of.place());
+        Error::new(Class::Argument, what).remedy(
+            "all who live agree, shrink and recover in the same order; each of them has got this error, and nothing has changed",
+        )
+    }
+}
+
+/// Each member says one of the two, so that what all have said tells whether they were in the same. Who has given up says neither.
+const OF_CALLS: u64 = 1 << 63;
 const OF_OPERATIONS: u64 = 1 << 62;
 /// The operation has ended well.
 const GOOD: u64 = 1;

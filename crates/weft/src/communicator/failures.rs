@@ -8,7 +8,7 @@ use fabric::{Payload, UserMemory, crash};
 use messaging::{Contribution, Decision, Engine, Rank, RequestId};
 
 use super::agree::attempt_of;
-use super::atomic::{OF_CALLS, is_of_calls};
+use super::atomic::Call;
 use super::duplicate::Duplicating;
 use super::ongoing::Ongoing;
 use super::{Communicator, Label};
@@ -82,19 +82,25 @@ impl Communicator {
 
     /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;
     /// all who live get the same answer. Collective.
-    #[must_use]
-    pub fn agree(&self, flags: u32) -> Agreed {
+    ///
+    /// # Errors
+    /// [`Class::Argument`] where some members shrink or recover it instead, or agree on something else; at all alike.
+    pub fn agree(&self, flags: u32) -> Result<Agreed> {
+        self.agree_as(Call::Agree, flags)
+    }
+
+    pub(super) fn agree_as(&self, call: Call, flags: u32) -> Result<Agreed> {
         let of = self.among_living();
-        let (decision, failed) = loop {
-            let decision = of.decide(u64::from(flags) | OF_CALLS, of.next_agreement(), 0);
+        loop {
+            let decision = of.decide(u64::from(flags) | call.bits(), of.next_agreement(), 0);
             let failed = of.members_of(&decision.failed);
             // Otherwise a member that never spoke to them could not acknowledge what is asked of it.
             self.process().learn(&failed);
-            if is_of_calls(&decision) {
-                break (decision, failed);
+            let (flags, is_acknowledged) = (decision.flags as u32, decision.is_acknowledged);
+            if let Some(heard) = call.heard(self, &decision) {
+                return heard.map(|()| Agreed { flags, failed, is_acknowledged });
             }
-        };
-        Agreed { flags: decision.flags as u32, failed, is_acknowledged: decision.is_acknowledged }
+        }
     }
 
     /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and in a revoked
@@ -102,7 +108,8 @@ impl Communicator {
     /// Collective.
     ///
     /// # Errors
-    /// [`Class::Internal`] where this process is not among those who live.
+    /// [`Class::Internal`] where this process is not among those who live; [`Class::Argument`] where some members do something else,
+    /// at all alike.
     pub fn shrink(&self) -> Result<Communicator> {
         let of = self.among_living();
         loop {
@@ -153,7 +160,7 @@ impl Communicator {
         let mut mine = [0; 4];
         giving(&flags).copy_to(&mut mine);
         let of = self.among_living();
-        let bits = u64::from(u32::from_ne_bytes(mine)) | OF_CALLS;
+        let bits = u64::from(u32::from_ne_bytes(mine)) | Call::Agree.bits();
         let deciding = of.deciding(bits, of.next_agreement(), 0);
         let process = self.process();
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
@@ -176,7 +183,7 @@ impl Communicator {
         // How many communicators a member has made before its failure was noticed differs; this does not.
         let seed = mix(self.inner.identity ^ mix(SHRUNK ^ u64::from(number)));
         let proposal = process.contexts().propose(attempt_of(seed, 0));
-        let flags = u64::from(proposal.free) | OF_CALLS;
+        let flags = u64::from(proposal.free) | Call::Shrink.bits();
         Go { deciding: self.deciding(flags, number, 0), proposal, seed }
     }
 
@@ -221,11 +228,28 @@ pub(super) struct Deciding {
 }
 
 impl Deciding {
+    /// Whether this process has brought nothing yet.
+    pub(super) fn is_to_come(&self) -> bool {
+        self.mine.is_some()
+    }
+
+    /// Brings nothing, and waits for nobody.
+    pub(super) fn pass(&mut self, engine: &mut Engine<Fabrics>) {
+        self.mine = None;
+        engine.pass_agreement(&self.of.inner.standing, self.number);
+    }
+
     /// Goes as far as it can without waiting.
     pub(super) fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Decision> {
         let standing = &self.of.inner.standing;
-        if self.mine.is_some() && engine.current_agreement(standing) != self.number {
-            return None;
+        if self.mine.is_some() {
+            let ahead = self.number.wrapping_sub(engine.current_agreement(standing));
+            match ahead {
+                0 => {}
+                ahead if ahead < u32::MAX / 2 => return None,
+                // It was decided while this process brought nothing to it.
+                _ => self.mine = None,
+            }
         }
         if let Some(mine) = self.mine.take() {
             engine.agree(standing, mine);
@@ -246,22 +270,24 @@ struct Agreeing {
 
 impl Operation for Agreeing {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let decision = loop {
+        let (decision, heard) = loop {
             let Some(decision) = self.deciding.advance(engine) else { return false };
-            if is_of_calls(&decision) {
-                break decision;
-            }
             let of = &self.deciding.of;
+            if let Some(heard) = Call::Agree.heard(of, &decision) {
+                break (decision, heard);
+            }
             self.deciding = of.deciding(self.bits, of.next_agreement(), 0);
         };
-        self.flags.write_at(0, Payload::from(&(decision.flags as u32).to_ne_bytes()[..]));
         let of = &self.deciding.of;
         let failed = of.members_of(&decision.failed);
         of.process().learn_at(engine, &failed);
-        let ended = match decision.is_acknowledged {
+        if heard.is_ok() {
+            self.flags.write_at(0, Payload::from(&(decision.flags as u32).to_ne_bytes()[..]));
+        }
+        let ended = heard.and_then(|()| match decision.is_acknowledged {
             true => Ok(()),
             false => Err(of.not_acknowledged(&failed)),
-        };
+        });
         *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);
         true
@@ -286,8 +312,12 @@ impl Go {
         // Otherwise a member whom nobody else tells would go on to wait for them in what it has begun.
         process.learn_at(engine, &failed);
         crash::point();
-        let free = if is_of_calls(&decision) { decision.flags as u8 } else { 0 };
+        let heard = Call::Shrink.heard(of, &decision);
+        let free = if let Some(Ok(())) = heard { decision.flags as u8 } else { 0 };
         let settled = process.contexts().settle(&self.proposal, free);
+        if let Some(Err(error)) = heard {
+            return Some(Some(Err(error)));
+        }
         Some(settled.map(|context| {
             let lease = Lease::new(Arc::clone(process), context);
             let label = of.label_of_child("survivors of ");

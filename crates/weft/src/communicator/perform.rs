@@ -171,8 +171,12 @@ impl Communicator {
     }
 
     pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
+        let is_atomic = self.is_atomic();
+        if is_atomic && self.is_given_up() {
+            return self.ended_among_few(Ok(()));
+        }
         let ended = finish(self, execution, reduce).map_err(|failed| self.told(&failed));
-        if self.is_atomic() { self.conclude_with_all(ended) } else { ended }
+        if is_atomic { self.conclude_with_all(ended) } else { ended }
     }
 
     /// One more is completed, if it is.

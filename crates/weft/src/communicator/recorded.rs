@@ -1,6 +1,6 @@
 //! An agreement on who has failed: the group that all living members go on from.
 //!
-//! It is the agreement of [`Communicator::agree`], of which the flags are left out: what is decided there names all whom a member
+//! It is an agreement without flags: what is decided there names all whom a member
 //! knew to have failed when it came, and all who have not come.
 
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use messaging::{Engine, RequestId};
 
 use super::Communicator;
-use super::atomic::{OF_CALLS, is_of_calls};
+use super::atomic::Call;
 use super::failures::Deciding;
 use super::ongoing::{Ended, Ongoing};
 use crate::background::Operation;
@@ -21,10 +21,12 @@ impl Communicator {
     /// Agrees with all living members on who has failed: the same group, in the same order, at all who live. In it are those whom any
     /// of them knew to have failed when it came here, and those who are blank; [`Communicator::failed`] has them all afterwards. It
     /// succeeds whoever fails, and in a revoked communicator; nothing is acknowledged by it. Collective.
-    #[must_use]
-    pub fn agree_failed(&self) -> Group {
-        let agreed = self.agree(u32::MAX);
-        self.all_failed(&agreed.failed)
+    ///
+    /// # Errors
+    /// As [`Communicator::agree`].
+    pub fn agree_failed(&self) -> Result<Group> {
+        let agreed = self.agree_as(Call::AgreeFailed, 0)?;
+        Ok(self.all_failed(&agreed.failed))
     }
 
     /// Begins the same; it goes on with whatever this process does next.
@@ -33,7 +35,7 @@ impl Communicator {
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
         let failed = Arc::new(Mutex::new(Group::empty()));
         process.entrust(Box::new(Agreeing {
-            deciding: of.deciding(NO_FLAGS, of.next_agreement(), 0),
+            deciding: of.deciding(Call::AgreeFailed.bits(), of.next_agreement(), 0),
             of: self.clone(),
             id,
             ended: Arc::clone(&ended),
@@ -79,7 +81,7 @@ impl AgreeingFailed {
     /// Waits for the group.
     ///
     /// # Errors
-    /// None is known.
+    /// As [`Communicator::agree`].
     pub fn wait(self) -> Result<Group> {
         self.communicator().wait(self.request());
         self.take()
@@ -88,7 +90,7 @@ impl AgreeingFailed {
     /// The group, when its request has been ended by other means.
     ///
     /// # Errors
-    /// [`Class::Pending`](crate::Class::Pending) when it is not over.
+    /// As [`Communicator::agree`]; [`Class::Pending`](crate::Class::Pending) when it is not over.
     pub fn take(&self) -> Result<Group> {
         self.ongoing.take()?;
         Ok(lock(&self.failed).clone())
@@ -106,22 +108,19 @@ struct Agreeing {
 
 impl Operation for Agreeing {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let decision = loop {
+        let (decision, heard) = loop {
             let Some(decision) = self.deciding.advance(engine) else { return false };
-            if is_of_calls(&decision) {
-                break decision;
+            if let Some(heard) = Call::AgreeFailed.heard(&self.of, &decision) {
+                break (decision, heard);
             }
             let among = &self.deciding.of;
-            self.deciding = among.deciding(NO_FLAGS, among.next_agreement(), 0);
+            self.deciding = among.deciding(Call::AgreeFailed.bits(), among.next_agreement(), 0);
         };
         let decided = self.deciding.of.members_of(&decision.failed);
         self.of.process().learn_at(engine, &decided);
         *lock(&self.failed) = self.of.all_failed(&decided);
-        *lock(&self.ended) = Some(Ok(()));
+        *lock(&self.ended) = Some(heard);
         engine.fulfil(self.id);
         true
     }
 }
-
-/// What a member brings that says nothing but that it is there.
-const NO_FLAGS: u64 = u32::MAX as u64 | OF_CALLS;

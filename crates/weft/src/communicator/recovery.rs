@@ -12,10 +12,10 @@ use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
 use fabric::{Heap, Payload, UserMemory, crash};
 use messaging::{Rank, Standing};
 
-use super::atomic::{OF_CALLS, is_of_calls};
+use super::atomic::Call;
 use super::ongoing::{Combine, Ongoing};
 use super::rebuild::World;
-use super::repairs::{Numbers, Verdict};
+use super::repairs::{Calling, Numbers, Verdict};
 use super::succession::Succession;
 use super::topologies::Arranged;
 use super::{Called, Communicator, Kept, Label, Reduce};
@@ -236,7 +236,11 @@ impl Said {
     fn encode(&self) -> u64 {
         let asked = u64::from(self.asked & 0xff);
         // What all say alike comes out as said, and its opposite as that.
-        u64::from(self.free) | asked << 8 | (!asked & 0xff) << 16 | u64::from(self.keeps) << 24 | OF_CALLS
+        u64::from(self.free)
+            | asked << 8
+            | (!asked & 0xff) << 16
+            | u64::from(self.keeps) << 24
+            | Call::Recover.bits()
     }
 
     /// What all have said; none where they have not asked for the same.
@@ -276,7 +280,11 @@ impl Communicator {
     pub fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
         self.inner.standing.set_strict(modes.is_strict());
-        if modes.collectives == CollectiveMode::Atomic {
+        let is_atomic = modes.collectives == CollectiveMode::Atomic;
+        if !self.is_inter() && self.last_recovered().is_none() {
+            self.process().failures().set_atomic(&self.inner.standing, is_atomic);
+        }
+        if is_atomic {
             // No short way asks for the others' opinion.
             self.inner.standing.close();
         }
@@ -456,19 +464,25 @@ impl Communicator {
             return latest.recover_with(flags);
         }
         // What is refused here is refused everywhere, and calls nobody away from what is under way.
-        if flags.all && self.refusal(true, self.ft_modes(), flags).is_none() {
-            self.call_everybody();
-        }
+        let calls = flags.all && self.refusal(true, self.ft_modes(), flags).is_none();
+        let mut calling = calls.then(|| Calling::new(self));
         loop {
-            if let Some(recovered) = self.try_to_recover(flags) {
+            if let Some(recovered) = self.try_to_recover(flags, calling.as_mut()) {
                 return recovered;
             }
         }
     }
 
     /// One agreement, and what follows from it; none where no context number was free at all members.
-    fn try_to_recover(&self, flags: RecoverFlags) -> Option<Result<Recovery>> {
+    fn try_to_recover(
+        &self,
+        flags: RecoverFlags,
+        mut calling: Option<&mut Calling>,
+    ) -> Option<Result<Recovery>> {
         let (process, modes) = (self.process(), self.ft_modes());
+        if let Some(calling) = &mut calling {
+            process.act(|engine| calling.look(engine));
+        }
         let current = self.among_living();
         let number = current.next_agreement();
         let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
@@ -478,14 +492,20 @@ impl Communicator {
             asked: modes.encode() | flags.encode(),
             keeps: !self.is_revoked_anywhere() && numbers.keep(),
         };
-        let decision = current.decide(said.encode(), number, self.completed());
+        let mut deciding = current.deciding(said.encode(), number, self.completed());
+        let decision = process.until(|engine| {
+            if let Some(calling) = &mut calling {
+                calling.look(engine);
+            }
+            deciding.advance(engine)
+        });
         let failed = current.members_of(&decision.failed);
         crash::point();
         process.learn(&failed);
         crash::point();
-        if !is_of_calls(&decision) {
-            // It was the end of a collective operation of others, who come here next.
-            return None;
+        // None where it was the end of a collective operation of others, who come here next.
+        if let Err(error) = Call::Recover.heard(self, &decision)? {
+            return Some(Err(error));
         }
         let agreed = Said::agreed(decision.flags);
         let refused = self.refusal(agreed.is_some(), modes, flags);
@@ -518,21 +538,6 @@ impl Communicator {
             numbers.carry_out(&verdict)?;
             Ok(recovery)
         }))
-    }
-
-    /// Why a recovery comes to nothing; the same at all members.
-    fn refusal(&self, is_agreed: bool, modes: FtModes, flags: RecoverFlags) -> Option<Error> {
-        match modes.comm {
-            _ if !is_agreed => Some(self.modes_differ()),
-            FtMode::None => Some(self.no_mode()),
-            FtMode::Rebuild if !self.is_world() => Some(self.only_the_world()),
-            FtMode::Shrink if flags.all && !flags.in_place => Some(self.all_would_shrink()),
-            FtMode::Shrink if flags.in_place && modes.messages == MessageMode::Continue => {
-                Some(self.ranks_would_change())
-            }
-            _ if flags.all && !self.is_world() => Some(self.not_all_by_this()),
-            _ => None,
-        }
     }
 
     /// What the last recovery has come to, by which this communicator is as it is; none where there was none. A process that was
@@ -692,49 +697,6 @@ impl Communicator {
         };
         let buffers = Buffers { input, output: buffers.output };
         living.start_keeping(schedule, buffers, (combine, tag, called), packed)
-    }
-
-    #[cold]
-    fn modes_differ(&self) -> Error {
-        let what = format!("{}: not all members want to recover by the same modes", self.place());
-        Error::new(Class::Argument, what)
-            .remedy("give the same to MPIX_Comm_set_ft_mode everywhere; nothing has changed")
-    }
-
-    #[cold]
-    fn no_mode(&self) -> Error {
-        let what = format!("{}: its mode is that nothing is done by itself", self.place());
-        Error::new(Class::Argument, what)
-            .remedy("say what is to be done by MPIX_Comm_set_ft_mode, or shrink it")
-    }
-
-    #[cold]
-    fn only_the_world(&self) -> Error {
-        let what = format!("{}: only MPI_COMM_WORLD can be rebuilt", self.place());
-        Error::new(Class::Communicator, what)
-            .remedy("recover that, and make this one from it again; or choose another mode for it")
-    }
-
-    #[cold]
-    fn not_all_by_this(&self) -> Error {
-        let what =
-            format!("{}: everything recovers with MPI_COMM_WORLD, and with nothing else", self.place());
-        Error::new(Class::Communicator, what).remedy("give that, or no MPIX_RECOVER_ALL")
-    }
-
-    #[cold]
-    fn all_would_shrink(&self) -> Error {
-        let what = format!("{}: what was made from it can shrink with it in place only", self.place());
-        Error::new(Class::Argument, what)
-            .remedy("give MPIX_RECOVER_IN_PLACE, too, or recover all by MPIX_FT_MODE_BLANK or _REBUILD")
-    }
-
-    #[cold]
-    fn ranks_would_change(&self) -> Error {
-        let what = format!("{}: it cannot shrink in place while messages are to go on", self.place());
-        Error::new(Class::Argument, what).remedy(
-            "give MPIX_FT_MSG_RESET, or no MPIX_RECOVER_IN_PLACE: the one before has what is still to be received",
-        )
     }
 }
 

@@ -3,11 +3,14 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use messaging::Engine;
+
 use super::agree::attempt_of;
 use super::recovery::{Found, FtMode, FtModes, MessageMode};
 use super::{Communicator, Inner};
 use crate::contexts::{self, Lease, Proposal, mix};
 use crate::error::Result;
+use crate::fabrics::Fabrics;
 use crate::group::Group;
 use crate::lock::lock;
 use crate::process::Process;
@@ -152,20 +155,43 @@ impl Communicator {
         }
     }
 
-    /// Whoever waits in something that the program has made is to come and recover, too: also where nobody has failed whom
-    /// that needs. Where messages are to stay, they are not disturbed.
-    pub(super) fn call_everybody(&self) {
-        if self.ft_modes().messages != MessageMode::Reset {
+    fn has_trouble(&self, engine: &mut Engine<Fabrics>) -> bool {
+        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        let any_failed = !self.process().failures().of(living).is_empty();
+        any_failed || engine.is_revoked(living) || engine.is_revoked(&messages)
+    }
+}
+
+/// Whoever recovers everything from something calls the others: who waits in something that the program has made is to come and
+/// recover, too, also where nobody has failed whom that needs. Where messages are to stay, they are not disturbed.
+pub(super) struct Calling {
+    /// The world, and what was made from it; nothing once they are called.
+    all: Vec<Communicator>,
+    /// What had come about at the last look.
+    seen: Option<u64>,
+}
+
+impl Calling {
+    pub(super) fn new(world: &Communicator) -> Calling {
+        if world.ft_modes().messages != MessageMode::Reset {
+            return Calling { all: Vec::new(), seen: None };
+        }
+        world.process().notice_failures();
+        let all = world.process().registry().living().into_iter().chain([world.clone()]).collect();
+        Calling { all, seen: None }
+    }
+
+    /// Calls them if this process knows of something by now. Whoever came here without knowing may be waited for by one whom nobody
+    /// else calls.
+    pub(super) fn look(&mut self, engine: &mut Engine<Fabrics>) {
+        if self.all.is_empty() || self.seen.replace(engine.completions()) == Some(engine.completions()) {
             return;
         }
-        let process = self.process();
-        process.notice_failures();
-        let all = process.registry().living();
-        let has_trouble =
-            |of: &Communicator| of.is_revoked_anywhere() || !of.among_living().failed().is_empty();
-        if has_trouble(self) || all.iter().any(has_trouble) {
-            self.revoke();
-            all.iter().for_each(Communicator::revoke);
+        if self.all.iter().any(|of| of.has_trouble(engine)) {
+            for of in std::mem::take(&mut self.all) {
+                engine.revoke(&of.among_living().inner.standing);
+                engine.revoke(&of.standing_of_messages());
+            }
         }
     }
 }

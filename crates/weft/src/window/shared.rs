@@ -47,10 +47,10 @@ impl Window {
     }
 }
 
-/// Whether all members are processes of this node. The answer is the same at all of them: who is not on this node sees
+/// Whether all members who live are processes of this node. The answer is the same at all of them: who is not on this node sees
 /// others that are not on its own.
 fn check_node(comm: &Communicator) -> Result<()> {
-    match far(comm.group(), comm.process().node()) {
+    match far(comm.live(), comm.process().node()) {
         Some(Peer(peer)) if !comm.is_inter() => {
             let what = format!("{}: process {peer} of the job is on another node", comm.place());
             Err(Error::new(Class::RmaShared, what).remedy(
@@ -72,23 +72,26 @@ impl Founding {
         let mine = i64::from(placement == SharedPlacement::Apart);
         let apart = self.comm.all_reduce(&[mine], Operator::Min)?[0] == 1;
         let alignment = if apart { PAGE_BYTES } else { 1 };
-        let places = match alike {
+        let places = match alike.filter(|_| !self.comm.has_blanks()) {
             Some(extent) => Places::even(self.comm.size(), extent, alignment),
             None => {
-                let all = self.comm.all_gather(&[extent.bytes as u64, extent.unit as u64])?;
-                let extents =
-                    all.chunks_exact(2).map(|two| Extent { bytes: two[0] as usize, unit: two[1] as usize });
-                Places::listed(extents, alignment)
+                let all = self.comm.all_gather_segments(&[extent.bytes as u64, extent.unit as u64])?;
+                // Nobody is at a blank rank, who would have brought anything.
+                let extent = |rank| match all.of(rank) {
+                    Some(two) => Extent { bytes: two[0] as usize, unit: two[1] as usize },
+                    None => Extent { bytes: 0, unit: 1 },
+                };
+                Places::listed((0..self.comm.size()).map(Rank).map(extent), alignment)
             }
         };
         let what = || format!("{}: all parts together are more than can be addressed", self.comm.place());
         places.ok_or_else(|| Error::new(Class::NoMemory, what()))
     }
 
-    /// Memory of all members: rank 0 makes it, the others fetch it from there.
+    /// Memory of all members: the first of those who live makes it, the others fetch it from there.
     fn common(&self, bytes: usize) -> Result<Common> {
-        let others = self.comm.size() as usize - 1;
-        let mapped = if self.comm.rank() == Rank(0) {
+        let others = self.comm.live().size() as usize - 1;
+        let mapped = if self.comm.rank() == self.first() {
             let offer = CommonOffer::open(bytes);
             let card = offer.as_ref().map_or_else(|_| Vec::new(), |(_, card)| card.clone());
             self.tell_card(&card)?;
@@ -105,7 +108,13 @@ impl Founding {
         mapped
     }
 
-    /// Rank 0's card at all members; empty where it has none.
+    /// The lowest rank that is not blank.
+    fn first(&self) -> Rank {
+        let first = (0..self.comm.size()).map(Rank).find(|rank| !self.comm.is_blank(*rank));
+        first.unwrap_or(self.comm.rank())
+    }
+
+    /// The card of the first at all members; empty where it has none.
     fn tell_card(&self, mine: &[u8]) -> Result<Vec<u8>> {
         let mut told = [0u8; CARD_ROOM_BYTES];
         let fits = mine.len() < CARD_ROOM_BYTES;
@@ -113,7 +122,7 @@ impl Founding {
             told[0] = mine.len() as u8;
             told[1..=mine.len()].copy_from_slice(mine);
         }
-        self.comm.broadcast(&mut told, Rank(0))?;
+        self.comm.broadcast(&mut told, self.first())?;
         // Whoever serves does not look after messages meanwhile.
         self.comm.process().flush();
         Ok(told[1..].iter().copied().take(usize::from(told[0])).collect())
@@ -121,8 +130,9 @@ impl Founding {
 
     #[cold]
     fn trouble_at_first(&self) -> Error {
-        let what = format!("{}: rank 0 cannot make memory to share", self.comm.place());
-        Error::new(Class::NoMemory, what).remedy("the message of rank 0 says more")
+        let (place, Rank(first)) = (self.comm.place(), self.first());
+        let what = format!("{place}: rank {first} cannot make memory to share");
+        Error::new(Class::NoMemory, what).remedy(format!("the message of rank {first} says more"))
     }
 }
 
@@ -174,6 +184,7 @@ impl<T: Shareable> SharedWindow<T> {
         let unit = size_of::<T>();
         let other = (0..self.group().size())
             .map(Rank)
+            .filter(|&rank| !self.comm.is_blank(rank))
             .find(|&rank| places.of(rank).is_some_and(|place| place.extent.unit != unit));
         let what = |rank: Rank| format!("{}: rank {} shares values of another size", self.place(), rank.0);
         other.map_or(Ok(()), |rank| Err(Error::new(Class::Type, what(rank))))
