@@ -3,22 +3,16 @@
 // Few bytes go by lines that all ranks of a node see, and many by messages. Where calls do not fit together, so that some ranks go
 // the one way and some the other, nobody waits for ever: whoever waits for what cannot come any more is told so, without
 // WEFT_CHECK, whichever way it went. (docs/decisions/0029)
-#include "check.h"
+#include "lined.h"
 
 enum { FEW = 1, MANY = 1 << 11, LONG = 1 << 18, RANKS_MAX = 4 };
 
 static double mine[LONG], all[RANKS_MAX * MANY];
 static MPI_Comm comm;
 
-/* A communicator whose few bytes go by lines already. */
 static void fresh(const char *name) {
     section(name);
-    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    for (int round = 0; round < 4; round++) {
-        OK(MPI_Barrier(comm));
-        OK(MPI_Allreduce(mine, all, MANY, MPI_DOUBLE, MPI_SUM, comm));
-    }
+    comm = lined(mine, all, MANY);
 }
 
 /* What `is_told` says of this rank; none of the others hangs either. */

@@ -5,7 +5,7 @@
 // between. So everybody ends, without WEFT_CHECK, and whoever cannot have what it has asked for ends with an error.
 // (docs/decisions/0048)
 #define CHECK_WATCHDOG_SECONDS 20
-#include "check.h"
+#include "lined.h"
 
 enum { FEW = 1, MANY = 1 << 11, LONG = 1 << 17, RANKS_MAX = 5, LENGTHS = 2 };
 
@@ -14,16 +14,10 @@ static double mine[RANKS_MAX * LONG], all[RANKS_MAX * LONG];
 static MPI_Comm comm;
 static char name[200];
 
-/* A communicator whose few bytes go by lines already. */
 static void fresh(const char *what, int many, int odd_one) {
     snprintf(name, sizeof name, "%s, %d numbers, the odd one is rank %d", what, many, odd_one);
     section(name);
-    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    for (int round = 0; round < 4; round++) {
-        OK(MPI_Barrier(comm));
-        OK(MPI_Allreduce(mine, all, MANY, MPI_DOUBLE, MPI_SUM, comm));
-    }
+    comm = lined(mine, all, MANY);
 }
 
 /* Some ranks must fail; the others may. */
