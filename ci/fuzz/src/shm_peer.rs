@@ -333,7 +333,7 @@ pub fn guest_seeds() -> Vec<(&'static str, Vec<u8>)> {
 const VICTIM: Peer = Peer(10);
 const VANDAL: Peer = Peer(11);
 const HONEST: Peer = Peer(12);
-/// The least number of seats with the smallest rings.
+/// The least number of seats with the smallest rings; parcels, which these do not have, are tested in the fabric itself.
 const SEATS: u32 = 1025;
 /// Where the first line of a ring stands, and the knocks of a seat.
 const LINES_AT: u16 = 128;

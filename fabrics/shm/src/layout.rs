@@ -260,7 +260,7 @@ pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 const LETTER_BYTES: usize = 5 * PAGE;
 /// The longest payload of a letter in any mailbox; behind a smaller one stands the ring's data.
 pub const LETTER_PAYLOAD_BYTES_MAX: usize = LETTER_BYTES - LINE_PAYLOAD;
-/// Its size where there are no parcels.
+/// The size of a mailbox without parcels.
 const SMALL_MAILBOX_BYTES: usize = 3 * PAGE;
 /// Rings with less data have none: there are so many that they would fill the address space.
 const PARCELS_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
@@ -314,6 +314,12 @@ mod tests {
             assert!(layout.seat_at(seats - 1).is_multiple_of(2 * LINE));
             assert!(layout.ring.piece_bytes_max <= layout.ring.data_bytes / 2);
             assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
+            if layout.ring.parcel_bytes_max() > 0 {
+                assert!(layout.ring.piece_bytes_max as usize >= PARCEL_PIECE_BYTES, "it would be refused");
+                assert!(
+                    layout.ring.parcel_bytes_max().div_ceil(PARCEL_PIECE_BYTES) < layout.ring.lines as usize
+                );
+            }
         }
     }
 

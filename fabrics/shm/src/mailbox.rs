@@ -8,8 +8,9 @@
 //! ```text
 //! mailbox | number 4 | bytes and lines before 4 | header 24 | payload ...
 //! ```
-//! The number counts the messages of both sides; like the number of a ring's line, it is what makes the message
-//! visible. The process on the lower seat opens the mailbox, and has the first turn.
+//! The number counts the letters of both sides; like the number of a ring's line, it is what makes the letter visible.
+//! Longer messages stand here as parcels, behind the line of the number and over what was there: lines of the sender's ring announce
+//! their pieces, and so they give the turn away without a number of their own (decision 0050). The process on the lower seat opens the mailbox, and has the first turn.
 
 use fabric::{Header, Payload, UserMemory};
 

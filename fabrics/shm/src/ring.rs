@@ -1,7 +1,7 @@
 //! The ring from one process to another: one writes, one reads, and neither ever waits for the other.
 //!
 //! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
-//! A longer payload stands in the ring's data area, and one that exceeds a piece comes as several lines, each
+//! A longer payload stands in the ring's data area (that of a parcel in the mailbox), and one that exceeds a piece comes as several lines, each
 //! announcing the next piece. The line's sequence number is its flag: no shared head or tail is read on the fast
 //! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
 //! be free is used up.
@@ -260,6 +260,7 @@ impl Producer {
         let mut done = first.bytes();
         while done < bytes {
             let piece = payload.part(done, PARCEL_PIECE_BYTES);
+            crash::point();
             memory.put(at + done, piece);
             self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
             done += piece.bytes();

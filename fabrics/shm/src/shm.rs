@@ -34,6 +34,7 @@ mod roll;
 mod shared;
 mod trouble;
 
+use at_once::Parcels;
 use incoming::Incoming;
 use trouble::{not_here, wild_writer};
 
@@ -109,8 +110,7 @@ struct Outgoing {
     /// Where in the list of incoming rings the peer's is; [`NOWHERE`] before it has spoken.
     incoming: u32,
     pull: Cell<Pull>,
-    /// What parcels take, once the mailbox has memory for them.
-    parcels: Option<Pace>,
+    parcels: Parcels,
 }
 
 /// Where the two sides of one pair are; [`NOWHERE`] before they are there.
@@ -541,7 +541,7 @@ impl Fabric for Shm {
                     mailbox: Mailbox::new(layout.mailbox_at(self.here, seat_number)),
                     incoming: NOWHERE,
                     pull: Cell::new(Pull::Untried),
-                    parcels: None,
+                    parcels: Parcels::default(),
                 });
                 let index = self.outgoing.len() as u32 - 1;
                 self.pairs[seat_number as usize].outgoing = index;

@@ -1,4 +1,4 @@
-//! Whether a long message is sent at once, through the ring, where its receiver could read it.
+//! Whether a long message is sent at once, as a parcel or through the ring, where its receiver could read it.
 
 use std::time::Instant;
 
@@ -6,8 +6,26 @@ use fabric::{Header, Payload, Posted};
 
 use super::incoming::Incoming;
 use super::{Opened, Outgoing, Pull, Shm, ShmLane};
+use crate::layout::PARCEL_PIECE_BYTES;
 use crate::memory::{Memory, Use};
 use crate::pace::{Pace, Ways};
+
+/// Of the parcels to a peer.
+#[derive(Default)]
+pub(super) struct Parcels {
+    /// What they take.
+    pace: Pace,
+    memory: ParcelMemory,
+}
+
+/// Whether the mailbox has memory for parcels.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum ParcelMemory {
+    #[default]
+    Untried,
+    There,
+    Refused,
+}
 
 impl Shm {
     /// See [`fabric::Fabric::takes_at_once`].
@@ -24,8 +42,14 @@ impl Shm {
             return false;
         }
         let bytes = payload.bytes();
-        if let Some(pace) = self.parcels_for(lane, bytes) {
-            return pace.prefers_copies(&ways.beside_reads(), bytes);
+        if self.parcel_fits(lane, bytes) {
+            let pace = &mut self.outgoing[lane.index as usize].parcels.pace;
+            if !pace.prefers_copies(&ways.beside_reads(), bytes) {
+                return false;
+            }
+            if self.parcels_have_memory(lane) {
+                return true;
+            }
         }
         // A ring that is wild is found so by the post that follows. Of who has never spoken nothing is known.
         let producer = &mut self.outgoing[lane.index as usize].producer;
@@ -33,23 +57,31 @@ impl Shm {
             && self.pace(lane).is_some_and(|pace| pace.prefers_copies(&ways, bytes))
     }
 
-    /// What parcels to that peer take, where a message of so many bytes can go as one now.
-    fn parcels_for(&mut self, lane: ShmLane, bytes: usize) -> Option<&mut Pace> {
-        let shape = &self.segment.layout().ring;
+    /// Whether a message of so many bytes can go as a parcel now, if there is memory for it.
+    fn parcel_fits(&mut self, lane: ShmLane, bytes: usize) -> bool {
         let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
-        let memory = self.segment.memory();
-        if bytes > shape.parcel_bytes_max()
-            || !mailbox.is_ours()
-            || !producer.has_lines_for_parcel(memory, bytes).unwrap_or(false)
-        {
-            return None;
+        PARCEL_PIECE_BYTES < bytes
+            && bytes <= self.segment.layout().ring.parcel_bytes_max()
+            && mailbox.is_ours()
+            && parcels.memory != ParcelMemory::Refused
+            && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false)
+    }
+
+    /// Takes it with the first parcel. Where there is none, nobody asks again.
+    fn parcels_have_memory(&mut self, lane: ShmLane) -> bool {
+        let shape = &self.segment.layout().ring;
+        let Outgoing { mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+        if parcels.memory == ParcelMemory::Untried {
+            parcels.memory = match self.segment.reserve(mailbox.at(), shape.mailbox_bytes()) {
+                Ok(()) => {
+                    self.segment.memory().bring_in(mailbox.at(), shape.mailbox_bytes(), Use::Write);
+                    mailbox.reserved(shape.letter_bytes_max());
+                    ParcelMemory::There
+                }
+                Err(_) => ParcelMemory::Refused,
+            };
         }
-        if parcels.is_none() && self.segment.reserve(mailbox.at(), shape.mailbox_bytes()).is_ok() {
-            memory.bring_in(mailbox.at(), shape.mailbox_bytes(), Use::Write);
-            mailbox.reserved(shape.letter_bytes_max());
-            *parcels = Some(Pace::default());
-        }
-        parcels.as_mut()
+        parcels.memory == ParcelMemory::There
     }
 
     /// Posts what is longer than a piece, as a parcel or through the ring; some of what was found to be better sent at once is
@@ -57,13 +89,13 @@ impl Shm {
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = payload.bytes();
         let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
-        if let Some(pace) = self.parcels_for(lane, bytes) {
-            let since = (is_at_once && pace.times_next()).then(Instant::now);
+        if self.parcel_fits(lane, bytes) && self.parcels_have_memory(lane) {
             let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+            let since = (is_at_once && parcels.pace.times_next()).then(Instant::now);
             producer.post_parcel(self.segment.memory(), header, payload, mailbox.parcels_at());
             mailbox.sent_parcel();
-            if let (Some(since), Some(pace)) = (since, parcels) {
-                pace.timed(bytes, since.elapsed().as_nanos() as f64);
+            if let Some(since) = since {
+                parcels.pace.timed(bytes, since.elapsed().as_nanos() as f64);
             }
             return self.posted(lane, Ok(Posted::Sent));
         }
@@ -102,8 +134,10 @@ pub(super) mod tests {
     use fabric::{Fabric, FabricError, Heap, Peer, Sink, UserMemory};
 
     use super::*;
+    use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, RING_LINES};
     use crate::segment::Segment;
     use crate::shm::Settings;
+    use crate::sync::Ordering;
 
     const LONG: usize = 128 << 10;
 
@@ -270,6 +304,68 @@ pub(super) mod tests {
         hear(&mut ends[1 - from], 2 * payload.len());
     }
 
+    /// What the receiver of these lines says, which no sane peer writes: of each the kind and bytes, and the first words of its payload.
+    fn wild(is_in_turn: bool, lines: &[(u32, [u32; 2])]) -> Option<String> {
+        let (mut ends, lanes) = mailed(64)?;
+        let ours = ends
+            .iter()
+            .zip(lanes)
+            .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+        let from = if is_in_turn { ours.unwrap() } else { 1 - ours.unwrap() };
+        let (layout, victim) = (*ends[0].segment.layout(), &mut ends[1 - from]);
+        for (what, words) in lines {
+            let passed = victim.incoming[0].consumer.lines_passed();
+            let line = layout.ring_at(from as u32, 1 - from as u32)
+                + RING_LINES
+                + (passed % layout.ring.lines) as usize * LINE;
+            let memory = victim.segment.memory();
+            memory.put_words(line + LINE_FRONT, [*what]);
+            memory.put_words(line + LINE_PAYLOAD, *words);
+            memory.word(line).store(passed.wrapping_add(1), Ordering::Release);
+            let mut losses = Losses(Vec::new(), Heap::new(1 << 20));
+            while victim.poll(&mut losses, 64) > 0 {}
+            if let Some(error) = losses.0.pop() {
+                return Some(error.what);
+            }
+        }
+        panic!("{lines:?} were believed");
+    }
+
+    struct Losses(Vec<FabricError>, Heap);
+
+    impl Sink for Losses {
+        fn message(&mut self, _: Peer, _: &Header, _: Payload<'_>) {}
+        fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
+            self.1.memory()
+        }
+        fn landed(&mut self, _: Peer) {}
+        fn lost(&mut self, _: Peer, error: FabricError) {
+            self.0.push(error);
+        }
+    }
+
+    #[test]
+    fn parcels_that_no_sane_peer_sends_end_it() {
+        const PARCEL: u32 = 3 << 30;
+        const MORE: u32 = 2 << 30;
+        let (piece, longest) = (PARCEL_PIECE_BYTES as u32, 32 << 10);
+        let begun = (PARCEL | piece, [longest, 0]);
+        for (is_in_turn, lines, text) in [
+            (false, vec![begun], "a parcel out of turn"),
+            (true, vec![(PARCEL | piece, [longest + 1, 0])], "a message of 32769 bytes announced in pieces"),
+            (true, vec![(PARCEL | piece, [longest, 1])], "a message of 4295000064 bytes announced"),
+            (true, vec![(PARCEL | piece, [piece, 0])], "a message of 16384 bytes announced"),
+            (true, vec![(PARCEL | 7, [longest, 0])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![begun, (MORE | 7, [0; 2])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![begun, begun], "a line of kind 3 with 16384 bytes of a message still due"),
+            (true, vec![begun, (5, [0; 2])], "a line of kind 0 with 16384 bytes of a message still due"),
+            (true, vec![begun, (MORE | piece, [0; 2]), begun], "a parcel out of turn"),
+        ] {
+            let Some(said) = wild(is_in_turn, &lines) else { return };
+            assert!(said.contains(text), "{said}, and not {text}");
+        }
+    }
+
     #[test]
     fn many_on_a_node_have_shorter_parcels_or_none() {
         for (seats, bytes) in [(4, 256 << 10), (16, 64 << 10), (64, 32 << 10), (65, 0)] {
@@ -279,12 +375,8 @@ pub(super) mod tests {
                 .zip(lanes)
                 .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
             let from = from.unwrap();
-            assert!(ends[from].parcels_for(lanes[from], bytes + 1).is_none(), "{seats} seats");
-            assert_eq!(
-                ends[from].parcels_for(lanes[from], bytes.max(1)).is_some(),
-                bytes > 0,
-                "{seats} seats"
-            );
+            assert!(!ends[from].parcel_fits(lanes[from], bytes + 1), "{seats} seats");
+            assert_eq!(ends[from].parcel_fits(lanes[from], bytes), bytes > 0, "{seats} seats");
         }
     }
 
