@@ -152,7 +152,7 @@ impl RingShape {
 
     /// The longest message that goes through the pair's mailbox in pieces; none does where it is 0.
     pub fn parcel_bytes_max(&self) -> usize {
-        if self.data_bytes >= PARCELS_FROM { self.data_bytes as usize / 4 } else { 0 }
+        if self.data_bytes >= PARCELS_FROM { PARCEL_AREAS * self.data_bytes as usize } else { 0 }
     }
 
     /// Size of the mailbox, in whole pages.
@@ -254,8 +254,22 @@ pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 pub const MAILBOX_AT: usize = PAGE;
 /// Where a parcel stands in it.
 pub const PARCEL_AT: usize = LINE;
-/// The pieces of a parcel. Smaller ones were no quicker, and cost more lines.
+/// The pieces of a short parcel. Smaller ones were no quicker, and cost more lines.
 pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
+
+/// The pieces of a parcel of so many bytes: there are 32 at most, since a ring has not many more lines.
+#[inline]
+pub fn parcel_piece_bytes(bytes: usize) -> usize {
+    PARCEL_PIECE_BYTES.max(bytes.div_ceil(PARCEL_PIECES).next_multiple_of(if cfg!(loom) {
+        LINE
+    } else {
+        PAGE
+    }))
+}
+
+const PARCEL_PIECES: usize = 32;
+/// The longest parcel, by the data of a ring.
+const PARCEL_AREAS: usize = if cfg!(loom) { 1 } else { 4 };
 /// What a letter has of it, where it is no smaller: it is taken out when all of it is there.
 const LETTER_BYTES: usize = 5 * PAGE;
 /// The longest payload of a letter in any mailbox; behind a smaller one stands the ring's data.
@@ -315,10 +329,11 @@ mod tests {
             assert!(layout.ring.piece_bytes_max <= layout.ring.data_bytes / 2);
             assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
             if layout.ring.parcel_bytes_max() > 0 {
-                assert!(layout.ring.piece_bytes_max as usize >= PARCEL_PIECE_BYTES, "it would be refused");
-                assert!(
-                    layout.ring.parcel_bytes_max().div_ceil(PARCEL_PIECE_BYTES) < layout.ring.lines as usize
-                );
+                let longest = layout.ring.parcel_bytes_max();
+                for bytes in (1..=longest).step_by(4093).chain([longest]) {
+                    assert!(bytes.div_ceil(parcel_piece_bytes(bytes)) <= PARCEL_PIECES, "{bytes}");
+                }
+                assert!(PARCEL_PIECES < layout.ring.lines as usize);
             }
         }
     }

@@ -15,9 +15,9 @@
 use fabric::{Header, Payload, UserMemory};
 
 use crate::layout::{
-    LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, PARCEL_AT,
+    LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_AT,
 };
-use crate::memory::Memory;
+use crate::memory::{Memory, Use};
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
 
@@ -29,6 +29,9 @@ pub struct Mailbox {
     turn: Turn,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
+    /// The same of all of it, for parcels, in pages; and how many of these were brought in.
+    pages: u16,
+    pages_in: u16,
     /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
     /// its lines come at the same time where they are asked for at the same time.
     ahead: u8,
@@ -47,7 +50,7 @@ enum Turn {
 impl Mailbox {
     /// The mailbox at `at`, not in use yet.
     pub fn new(at: usize) -> Mailbox {
-        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0, ahead: 0 }
+        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0, pages: 0, pages_in: 0, ahead: 0 }
     }
 
     /// Whether nothing has been said about it.
@@ -100,6 +103,25 @@ impl Mailbox {
     #[inline(always)]
     pub fn takes(&self, bytes: usize) -> bool {
         self.turn == Turn::Ours && bytes <= usize::from(self.room)
+    }
+
+    /// Whether there is memory for so much of it.
+    pub fn has_memory(&self, bytes: usize) -> bool {
+        bytes <= usize::from(self.pages) * PAGE
+    }
+
+    /// There is memory for so many bytes of it.
+    pub fn got_memory(&mut self, bytes: usize) {
+        self.pages = self.pages.max(bytes.div_ceil(PAGE) as u16);
+    }
+
+    /// Has the system bring so much of it in, unless that was done.
+    pub fn bring_in(&mut self, memory: &impl Memory, bytes: usize) {
+        let pages = bytes.div_ceil(PAGE) as u16;
+        if pages > self.pages_in {
+            self.pages_in = pages;
+            memory.bring_in(self.at, usize::from(pages) * PAGE, Use::Write);
+        }
     }
 
     /// Where parcels stand.

@@ -15,8 +15,8 @@ mod spot;
 use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PARCEL_PIECE_BYTES, RING_CONSUMED,
-    RING_MAILED, RING_WAITING, RingShape, WAITING,
+    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
+    RING_WAITING, RingShape, WAITING, parcel_piece_bytes,
 };
 use crate::memory::{Memory, Use};
 use crate::sync::{Ordering, light_barrier};
@@ -48,6 +48,8 @@ pub struct Consumer {
     units_unpublished: u32,
     /// Where the next piece stands of a parcel that has begun; 0 where none has.
     parcel: usize,
+    /// How long its pieces are.
+    parcel_piece_bytes: u32,
 }
 
 /// What stands at the front of a ring.
@@ -241,7 +243,7 @@ impl Producer {
     /// # Errors
     /// As for `post`.
     pub fn has_lines_for_parcel(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
-        let lines = bytes.div_ceil(PARCEL_PIECE_BYTES) as u32;
+        let lines = bytes.div_ceil(parcel_piece_bytes(bytes)) as u32;
         if self.is_whole() && self.lines_free < lines {
             self.look_for_room(memory)?;
         }
@@ -252,14 +254,15 @@ impl Producer {
     /// [lines enough](Producer::has_lines_for_parcel).
     pub fn post_parcel(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, at: usize) {
         let bytes = payload.bytes();
-        debug_assert!(PARCEL_PIECE_BYTES < bytes, "not in pieces");
-        let first = payload.part(0, PARCEL_PIECE_BYTES);
+        let piece_bytes = parcel_piece_bytes(bytes);
+        debug_assert!(piece_bytes < bytes, "not in pieces");
+        let first = payload.part(0, piece_bytes);
         memory.put(at, first);
         let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
         self.publish(memory, Kind::Parcel, first.bytes(), header, Payload::from(total.as_flattened()));
         let mut done = first.bytes();
         while done < bytes {
-            let piece = payload.part(done, PARCEL_PIECE_BYTES);
+            let piece = payload.part(done, piece_bytes);
             crash::point();
             memory.put(at + done, piece);
             self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
@@ -463,7 +466,13 @@ impl Consumer {
             lines_unpublished: 0,
             units_unpublished: 0,
             parcel: 0,
+            parcel_piece_bytes: 0,
         }
+    }
+
+    /// Up to where the parcel stands whose first piece is at the front; 0 where it is none.
+    pub fn parcel_end(&self) -> usize {
+        if self.parcel == 0 { 0 } else { self.parcel + self.bytes_left }
     }
 
     /// Whether a parcel has come whole since this was asked.
@@ -620,7 +629,7 @@ impl Consumer {
     ) -> Result<Arrival, Wild> {
         let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
         let bytes_max = self.spot.shape.piece_bytes_max as usize;
-        if bytes > bytes_max {
+        if bytes > bytes_max && self.parcel == 0 {
             return Err(Wild::Length { bytes, bytes_max });
         }
         if kind == Kind::Whole as u32 && self.bytes_left == 0 {
@@ -646,6 +655,9 @@ impl Consumer {
                 0 => isize::MAX as u64,
                 _ => self.spot.shape.parcel_bytes_max() as u64,
             };
+            if self.parcel != 0 {
+                self.parcel_piece_bytes = parcel_piece_bytes(total.min(total_max) as usize) as u32;
+            }
             if total <= self.piece_bytes_max() as u64 || total > total_max {
                 return Err(Wild::Total { bytes: total });
             }
@@ -663,7 +675,10 @@ impl Consumer {
 
     /// Of the message that comes in pieces.
     fn piece_bytes_max(&self) -> usize {
-        if self.parcel != 0 { PARCEL_PIECE_BYTES } else { self.spot.shape.piece_bytes_max as usize }
+        match self.parcel {
+            0 => self.spot.shape.piece_bytes_max as usize,
+            _ => self.parcel_piece_bytes as usize,
+        }
     }
 
     /// The next piece of such a message.

@@ -765,7 +765,7 @@ fn random() -> Result<u64, SegmentError> {
 const NOWHERE: u32 = u32::MAX;
 
 /// A peer that has spoken both ways costs this much private memory beside what long messages took, and a silent one nothing.
-const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 280);
+const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 296);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };

@@ -6,8 +6,7 @@ use fabric::{Header, Payload, Posted};
 
 use super::incoming::Incoming;
 use super::{Opened, Outgoing, Pull, Shm, ShmLane};
-use crate::layout::PARCEL_PIECE_BYTES;
-use crate::memory::{Memory, Use};
+use crate::layout::{PARCEL_AT, PARCEL_PIECE_BYTES};
 use crate::pace::{Pace, Ways};
 
 /// Of the parcels to a peer.
@@ -15,16 +14,8 @@ use crate::pace::{Pace, Ways};
 pub(super) struct Parcels {
     /// What they take.
     pace: Pace,
-    memory: ParcelMemory,
-}
-
-/// Whether the mailbox has memory for parcels.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum ParcelMemory {
-    #[default]
-    Untried,
-    There,
-    Refused,
+    /// There was no memory for one; nobody asks again.
+    refused: bool,
 }
 
 impl Shm {
@@ -47,7 +38,7 @@ impl Shm {
             if !pace.prefers_copies(&ways.beside_reads(), bytes) {
                 return false;
             }
-            if self.parcels_have_memory(lane) {
+            if self.parcel_has_memory(lane, bytes) {
                 return true;
             }
         }
@@ -63,25 +54,26 @@ impl Shm {
         PARCEL_PIECE_BYTES < bytes
             && bytes <= self.segment.layout().ring.parcel_bytes_max()
             && mailbox.is_ours()
-            && parcels.memory != ParcelMemory::Refused
+            && (!parcels.refused || mailbox.has_memory(PARCEL_AT + bytes))
             && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false)
     }
 
-    /// Takes it with the first parcel. Where there is none, nobody asks again.
-    fn parcels_have_memory(&mut self, lane: ShmLane) -> bool {
+    /// Takes memory for it, twice as much as before or more.
+    fn parcel_has_memory(&mut self, lane: ShmLane, bytes: usize) -> bool {
         let shape = &self.segment.layout().ring;
         let Outgoing { mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
-        if parcels.memory == ParcelMemory::Untried {
-            parcels.memory = match self.segment.reserve(mailbox.at(), shape.mailbox_bytes()) {
-                Ok(()) => {
-                    self.segment.memory().bring_in(mailbox.at(), shape.mailbox_bytes(), Use::Write);
-                    mailbox.reserved(shape.letter_bytes_max());
-                    ParcelMemory::There
-                }
-                Err(_) => ParcelMemory::Refused,
-            };
+        let needed = PARCEL_AT + bytes;
+        if !mailbox.has_memory(needed) {
+            let all = (PARCEL_AT + bytes.next_power_of_two()).min(shape.mailbox_bytes());
+            parcels.refused = self.segment.reserve(mailbox.at(), all).is_err();
+            if parcels.refused {
+                return false;
+            }
+            mailbox.got_memory(all);
+            mailbox.reserved(shape.letter_bytes_max());
         }
-        parcels.memory == ParcelMemory::There
+        mailbox.bring_in(self.segment.memory(), needed);
+        true
     }
 
     /// Posts what is longer than a piece, as a parcel or through the ring; some of what was found to be better sent at once is
@@ -89,7 +81,7 @@ impl Shm {
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = payload.bytes();
         let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
-        if self.parcel_fits(lane, bytes) && self.parcels_have_memory(lane) {
+        if self.parcel_fits(lane, bytes) && self.parcel_has_memory(lane, bytes) {
             let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
             let since = (is_at_once && parcels.pace.times_next()).then(Instant::now);
             producer.post_parcel(self.segment.memory(), header, payload, mailbox.parcels_at());
@@ -135,6 +127,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, RING_LINES};
+    use crate::memory::Memory;
     use crate::segment::Segment;
     use crate::shm::Settings;
     use crate::sync::Ordering;
@@ -348,12 +341,12 @@ pub(super) mod tests {
     fn parcels_that_no_sane_peer_sends_end_it() {
         const PARCEL: u32 = 3 << 30;
         const MORE: u32 = 2 << 30;
-        let (piece, longest) = (PARCEL_PIECE_BYTES as u32, 32 << 10);
-        let begun = (PARCEL | piece, [longest, 0]);
+        let (piece, longest) = (PARCEL_PIECE_BYTES as u32, 512 << 10);
+        let begun = (PARCEL | piece, [2 * piece, 0]);
         for (is_in_turn, lines, text) in [
             (false, vec![begun], "a parcel out of turn"),
-            (true, vec![(PARCEL | piece, [longest + 1, 0])], "a message of 32769 bytes announced in pieces"),
-            (true, vec![(PARCEL | piece, [longest, 1])], "a message of 4295000064 bytes announced"),
+            (true, vec![(PARCEL | piece, [longest + 1, 0])], "a message of 524289 bytes announced in pieces"),
+            (true, vec![(PARCEL | piece, [longest, 1])], "a message of 4295491584 bytes announced"),
             (true, vec![(PARCEL | piece, [piece, 0])], "a message of 16384 bytes announced"),
             (true, vec![(PARCEL | 7, [longest, 0])], "a piece of 7 bytes where at most 16384"),
             (true, vec![begun, (MORE | 7, [0; 2])], "a piece of 7 bytes where at most 16384"),
@@ -368,7 +361,7 @@ pub(super) mod tests {
 
     #[test]
     fn many_on_a_node_have_shorter_parcels_or_none() {
-        for (seats, bytes) in [(4, 256 << 10), (16, 64 << 10), (64, 32 << 10), (65, 0)] {
+        for (seats, bytes) in [(4, 4 << 20), (16, 1 << 20), (64, 512 << 10), (65, 0)] {
             let Some((mut ends, lanes)) = mailed(seats) else { return };
             let from = ends
                 .iter()
@@ -385,11 +378,11 @@ pub(super) mod tests {
 
         /// Lines, letters, parcels and what goes through the ring keep the order of the pair, whoever sends and listens when.
         #[test]
-        fn all_ways_keep_one_order(steps in proptest::collection::vec((0..2_usize, 0..5_usize, 0..300_usize), 1..80)) {
+        fn all_ways_keep_one_order(steps in proptest::collection::vec((0..2_usize, 0..6_usize, 0..300_usize), 1..80)) {
             let Some((mut ends, lanes)) = mailed(4) else { return Ok(()) };
             let (mut sent, mut kept) = ([vec![], vec![]], [0, 1].map(|_| Kept(Vec::new(), Heap::new(0))));
             for (number, (from, size, more)) in steps.into_iter().enumerate() {
-                let bytes = more + [1, 500, 15 << 10, 24 << 10, 180 << 10][size];
+                let bytes = more + [1, 500, 15 << 10, 24 << 10, 180 << 10, 1500 << 10][size];
                 let payload = vec![number as u8; bytes];
                 let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
                 match post {

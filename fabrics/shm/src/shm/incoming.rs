@@ -97,11 +97,14 @@ impl Incoming {
     fn listen_to_pieces(
         &mut self,
         memory: &Mapped,
-        mailbox: Option<&mut Mailbox>,
+        mut mailbox: Option<&mut Mailbox>,
         sink: &mut impl Sink,
     ) -> Result<u32, Wild> {
         let parcels_at = mailbox.as_ref().and_then(|mailbox| mailbox.expected_parcel_at());
         let Some(arrival) = self.consumer.front(memory, parcels_at)? else { return Ok(0) };
+        if let (Arrival::First(..), Some(mailbox)) = (&arrival, mailbox.as_deref_mut()) {
+            mailbox.bring_in(memory, self.consumer.parcel_end().saturating_sub(mailbox.at()));
+        }
         let says = self.take(memory, sink, arrival);
         if self.consumer.takes_parcel()
             && let Some(mailbox) = mailbox
