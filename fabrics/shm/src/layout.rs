@@ -260,16 +260,12 @@ pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 /// The pieces of a parcel of so many bytes: there are 32 at most, since a ring has not many more lines.
 #[inline]
 pub fn parcel_piece_bytes(bytes: usize) -> usize {
-    PARCEL_PIECE_BYTES.max(bytes.div_ceil(PARCEL_PIECES).next_multiple_of(if cfg!(loom) {
-        LINE
-    } else {
-        PAGE
-    }))
+    bytes.div_ceil(PARCEL_PIECES).next_multiple_of(PARCEL_PIECE_BYTES).max(PARCEL_PIECE_BYTES)
 }
 
 const PARCEL_PIECES: usize = 32;
 /// The longest parcel, by the data of a ring.
-const PARCEL_AREAS: usize = if cfg!(loom) { 1 } else { 4 };
+const PARCEL_AREAS: usize = 4;
 /// What a letter has of it, where it is no smaller: it is taken out when all of it is there.
 const LETTER_BYTES: usize = 5 * PAGE;
 /// The longest payload of a letter in any mailbox; behind a smaller one stands the ring's data.

@@ -229,8 +229,7 @@ impl Producer {
         } else {
             let first = payload.part(0, self.piece_bytes_max());
             self.put_data(memory, first);
-            let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
-            self.publish(memory, Kind::First, first.bytes(), header, Payload::from(total.as_flattened()));
+            self.publish_first(memory, Kind::First, first.bytes(), header, bytes);
             self.bytes_left = bytes - first.bytes();
             return self.stream(memory, payload, first.bytes());
         }
@@ -258,8 +257,7 @@ impl Producer {
         debug_assert!(piece_bytes < bytes, "not in pieces");
         let first = payload.part(0, piece_bytes);
         memory.put(at, first);
-        let total = [bytes as u32, (bytes as u64 >> 32) as u32].map(u32::to_ne_bytes);
-        self.publish(memory, Kind::Parcel, first.bytes(), header, Payload::from(total.as_flattened()));
+        self.publish_first(memory, Kind::Parcel, first.bytes(), header, bytes);
         let mut done = first.bytes();
         while done < bytes {
             let piece = payload.part(done, piece_bytes);
@@ -363,6 +361,19 @@ impl Producer {
         memory.publish_line(self.spot.line(), self.spot.sequence, front, payload);
         self.spot.next_line();
         self.lines_free -= 1;
+    }
+
+    /// The same for the first of the pieces of a message of `total` bytes.
+    fn publish_first(
+        &mut self,
+        memory: &impl Memory,
+        kind: Kind,
+        bytes: usize,
+        header: &Header,
+        total: usize,
+    ) {
+        let total = [total as u32, (total as u64 >> 32) as u32].map(u32::to_ne_bytes);
+        self.publish(memory, kind, bytes, header, Payload::from(total.as_flattened()));
     }
 
     /// Writes a piece into the data area.
