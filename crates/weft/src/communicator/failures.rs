@@ -256,6 +256,23 @@ impl Deciding {
         }
         engine.take_decision(standing, self.number)
     }
+
+    /// The same for something that all who live call with these flags: where somebody was at the end of an operation instead, another
+    /// agreement follows. With the decision comes what [`Call::heard`] says of it.
+    pub(super) fn advance_call(
+        &mut self,
+        call: Call,
+        flags: u64,
+        engine: &mut Engine<Fabrics>,
+    ) -> Option<(Decision, Result<()>)> {
+        loop {
+            let decision = self.advance(engine)?;
+            if let Some(heard) = call.heard(&self.of, &decision) {
+                return Some((decision, heard));
+            }
+            *self = self.of.deciding(flags | call.bits(), self.of.next_agreement(), 0);
+        }
+    }
 }
 
 /// An agreement on bits that goes on by itself.
@@ -270,13 +287,8 @@ struct Agreeing {
 
 impl Operation for Agreeing {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let (decision, heard) = loop {
-            let Some(decision) = self.deciding.advance(engine) else { return false };
-            let of = &self.deciding.of;
-            if let Some(heard) = Call::Agree.heard(of, &decision) {
-                break (decision, heard);
-            }
-            self.deciding = of.deciding(self.bits, of.next_agreement(), 0);
+        let Some((decision, heard)) = self.deciding.advance_call(Call::Agree, self.bits, engine) else {
+            return false;
         };
         let of = &self.deciding.of;
         let failed = of.members_of(&decision.failed);

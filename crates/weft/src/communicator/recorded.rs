@@ -108,13 +108,8 @@ struct Agreeing {
 
 impl Operation for Agreeing {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let (decision, heard) = loop {
-            let Some(decision) = self.deciding.advance(engine) else { return false };
-            if let Some(heard) = Call::AgreeFailed.heard(&self.of, &decision) {
-                break (decision, heard);
-            }
-            let among = &self.deciding.of;
-            self.deciding = among.deciding(Call::AgreeFailed.bits(), among.next_agreement(), 0);
+        let Some((decision, heard)) = self.deciding.advance_call(Call::AgreeFailed, 0, engine) else {
+            return false;
         };
         let decided = self.deciding.of.members_of(&decision.failed);
         self.of.process().learn_at(engine, &decided);

@@ -27,41 +27,35 @@ pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<
     create_segment(ranks).map(Some)
 }
 
-/// The descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
+/// The segment of this node, by the descriptor that the launcher left open for us.
 pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
-    anew(number).map_err(|errno| {
-        Error::new(Class::Other, format!("shm: descriptor {number} of WEFT_SHM_FD cannot be opened: {errno}"))
-            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })
+    inherited(number, "shm: ", "WEFT_SHM_FD")
 }
 
-/// The launcher's ledger of failures, by the descriptor that it left open for us.
+/// The launcher's ledger of failures.
 pub(crate) fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
-    let file = anew(number).map_err(|errno| {
-        Error::new(Class::Other, format!("descriptor {number} of WEFT_FAILURES_FD cannot be opened: {errno}"))
-            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })?;
+    let file = inherited(number, "", "WEFT_FAILURES_FD")?;
     Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
-/// The pipe that the launcher writes to when it has written into that ledger, by the descriptor that it left open for us.
+/// The pipe that the launcher writes to when it has written into that ledger.
 pub(crate) fn inherited_pipe(number: i32) -> Result<OwnedFd> {
-    anew(number).map_err(|errno| {
-        Error::new(
-            Class::Other,
-            format!("descriptor {number} of the ledger of failures cannot be opened: {errno}"),
-        )
-        .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })
+    inherited(number, "", "the ledger of failures")
 }
 
-/// The launcher sees from now on when this process ends, by the descriptor that it left open for us.
+/// The launcher sees from now on when this process ends.
 pub(crate) fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
-    let file = anew(number).map_err(|errno| {
-        Error::new(Class::Other, format!("descriptor {number} of WEFT_PULSES_FD cannot be opened: {errno}"))
-            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
-    })?;
+    let file = inherited(number, "", "WEFT_PULSES_FD")?;
     Pulse::begin(file, peers, here).map_err(|error| segment_refused(&error))
+}
+
+/// A descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.
+fn inherited(number: i32, whose: &str, told_by: &str) -> Result<OwnedFd> {
+    anew(number).map_err(|errno| {
+        let what = format!("{whose}descriptor {number} of {told_by} cannot be opened: {errno}");
+        Error::new(Class::Other, what)
+            .remedy("start the program with weftrun, and do not close inherited descriptors before MPI_Init")
+    })
 }
 
 /// The lowest of those who share makes the segment and hands it to the others.

@@ -124,12 +124,17 @@ impl Watch {
         execution: &mut Execution,
         engine: &mut Engine<Fabrics>,
     ) {
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks.is_multiple_of(LOOKS_PER_WATCH)
+        if self.is_due()
             && let Some(stage) = self.stage
         {
             of.give_up_if_elsewhere(stage, execution, engine);
         }
+    }
+
+    /// Whether it is time to look, which is so once in a few times.
+    fn is_due(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        self.looks.is_multiple_of(LOOKS_PER_WATCH)
     }
 
     /// The operation has failed. Where its members do not mean the same, those who wait for this one are told so.
@@ -145,8 +150,7 @@ impl Watch {
     /// receive.
     #[cold]
     pub(in crate::communicator) fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks.is_multiple_of(LOOKS_PER_WATCH)
+        if self.is_due()
             && let (Some(stage), Some(bulletin)) = (self.stage, of.bulletin())
             && !bulletin.begun.no_more.load(Ordering::Relaxed)
         {
