@@ -25,6 +25,10 @@ pub struct Job {
     /// What ranks have asked of the launcher.
     wishes: Vec<Wish>,
     cause: Option<Cause>,
+    /// Those that have ended well without ever having spoken to the process manager.
+    silent_ends: Vec<u32>,
+    /// Those to whose process manager's connection nobody holds the other end any more.
+    hung_up: Vec<u32>,
     /// The first rank that failed after finalizing.
     late_failure: Option<(u32, Ending)>,
     /// Whether the others go on when a rank fails.
@@ -65,6 +69,8 @@ pub enum Cause {
     Died { rank: u32, ending: Ending },
     /// A rank exited with status zero in the middle of the job.
     LeftEarly { rank: u32 },
+    /// A rank exited with status zero and never came to the place where the others wait for all.
+    NeverCame { rank: u32 },
     /// A rank asked for the end.
     Aborted { rank: u32, code: i32, message: Option<String> },
     /// A rank sent nonsense to the process manager.
@@ -89,6 +95,8 @@ impl Job {
             ranks: (0..ranks).collect(),
             wishes: Vec::new(),
             cause: None,
+            silent_ends: Vec::new(),
+            hung_up: Vec::new(),
             late_failure: None,
             survives,
             failed: Vec::new(),
@@ -173,15 +181,27 @@ impl Job {
         self.end_without_a_start();
     }
 
-    /// A rank that has failed never comes to the place where all meet at the start.
+    /// A rank that has failed never comes to the place where all meet at the start, and neither does one that has ended without a
+    /// word, unless a process that it has left behind may still speak for it.
     fn end_without_a_start(&mut self) {
-        let is_met =
-            || (0..self.places.len() as u32).any(|rank| self.server.standing(rank) == Standing::Waiting);
-        if let Some(&(rank, ending)) = self.failed.first()
-            && is_met()
-        {
-            self.end(Cause::Died { rank, ending });
+        let failed = self.failed.first().map(|&(rank, ending)| Cause::Died { rank, ending });
+        let never_comes = |rank: &&u32| self.hung_up.contains(*rank) && self.is_silent(**rank);
+        let silent = || self.silent_ends.iter().find(never_comes).map(|&rank| Cause::NeverCame { rank });
+        let Some(cause) = failed.or_else(silent) else { return };
+        let mut standings = (0..self.places.len() as u32).map(|rank| self.server.standing(rank));
+        if standings.any(|standing| standing == Standing::Waiting) {
+            self.end(cause);
         }
+    }
+
+    fn is_silent(&self, rank: u32) -> bool {
+        self.server.standing(rank) == Standing::Silent
+    }
+
+    /// Notes that nobody can send anything to the process manager for `rank` any more.
+    pub fn hung_up(&mut self, rank: u32) {
+        self.hung_up.push(rank);
+        self.end_without_a_start();
     }
 
     /// Those that have failed since this was asked, while the others go on.
@@ -211,6 +231,10 @@ impl Job {
         }
         match ending {
             Ending::Code(0) if self.is_engaged(rank) => self.end(Cause::LeftEarly { rank }),
+            Ending::Code(0) if self.is_silent(rank) => {
+                self.silent_ends.push(rank);
+                self.end_without_a_start();
+            }
             Ending::Code(0) => {}
             Ending::Code(_) if finalized => self.late_failure = self.late_failure.or(Some((rank, ending))),
             Ending::Signal(signal) if self.passed_on == Some(signal) => self.end(Cause::PassedOn { signal }),
@@ -246,8 +270,10 @@ impl Job {
     /// The rank to blame, where there is one.
     pub fn culprit(&self) -> Option<u32> {
         match self.cause.as_ref()? {
-            Cause::Died { rank, .. } | Cause::LeftEarly { rank } | Cause::Aborted { rank, .. } => Some(*rank),
-            Cause::NotStarted { rank, .. } => Some(*rank),
+            Cause::Died { rank, .. } | Cause::Aborted { rank, .. } | Cause::NotStarted { rank, .. } => {
+                Some(*rank)
+            }
+            Cause::LeftEarly { rank } | Cause::NeverCame { rank } => Some(*rank),
             Cause::Broke(fault) => Some(fault.rank),
             Cause::TimedOut { .. } | Cause::PassedOn { .. } | Cause::InterruptedTwice => None,
         }
@@ -287,6 +313,9 @@ impl Job {
         match cause {
             Cause::Died { rank, ending } => format!("{} {}", who(*rank), told(*ending)),
             Cause::LeftEarly { rank } => format!("{} exited without calling MPI_Finalize", who(*rank)),
+            Cause::NeverCame { rank } => {
+                format!("{} exited without calling MPI_Init, where the others wait for it", who(*rank))
+            }
             Cause::Aborted { rank, code, message: None } => {
                 format!("{} called MPI_Abort({code})", who(*rank))
             }
@@ -318,11 +347,12 @@ impl Job {
             Cause::Died { ending: Ending::Signal(_), .. } => {
                 "for a core file: `ulimit -c unlimited`, and start it again"
             }
-            Cause::Died { rank, .. } if self.server.standing(*rank) == Standing::Silent => {
+            Cause::Died { rank, .. } if self.is_silent(*rank) => {
                 "it had not called MPI_Init; look for its own message above"
             }
             Cause::Died { .. } => "look for its own message above",
             Cause::LeftEarly { .. } => "call MPI_Finalize on every way out of main, or MPI_Abort to give up",
+            Cause::NeverCame { .. } => "let every rank call MPI_Init, or start fewer of them",
             Cause::Broke(_) => {
                 "an MPI library that speaks PMI-1 is needed; is PMI_FD used by something else?"
             }
@@ -358,7 +388,7 @@ impl Cause {
         match self {
             Cause::Died { ending, .. } => status_of(*ending),
             Cause::Aborted { code, .. } => low_byte(*code),
-            Cause::LeftEarly { .. } | Cause::Broke(_) => 1,
+            Cause::LeftEarly { .. } | Cause::NeverCame { .. } | Cause::Broke(_) => 1,
             Cause::NotStarted { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => 127,
                 io::ErrorKind::PermissionDenied => 126,

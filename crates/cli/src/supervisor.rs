@@ -328,6 +328,7 @@ impl<'a> Supervisor<'a> {
     /// that the cause is told before its effects, their words wait until the end is known.
     fn hung_up(&mut self, place: usize) {
         self.processes[place].manager = None;
+        self.job.hung_up(place as u32);
         if self.job.is_engaged(place as u32) && self.phase == Phase::Running {
             self.output_waits_until = Some(Instant::now() + OUTPUT_WAITS);
         }

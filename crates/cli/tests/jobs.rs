@@ -222,6 +222,29 @@ fn leaving_without_finalize_ends_the_job() {
 }
 
 #[test]
+fn a_rank_that_never_comes_to_the_start_ends_the_job() {
+    let others = "ask cmd=barrier_in";
+    for options in [&[][..], &["--ft"], &["--ft=rebuild"]] {
+        // Before the others wait, and while they do.
+        for wait in ["", "sleep 0.3;"] {
+            let script = format!("if [ $PMI_RANK = 2 ]; then {wait} exit 0; fi; {PMI} init; {others}");
+            let outcome = run_script(&[&["-n", "3", "--timeout", "20"], options].concat(), &script);
+            assert_eq!(outcome.code(), 1, "{}", outcome.errors);
+            assert!(outcome.errors.contains("weftrun: rank 2"), "{}", outcome.errors);
+            assert!(outcome.errors.contains("exited without calling MPI_Init"), "{}", outcome.errors);
+        }
+    }
+}
+
+#[test]
+fn a_process_that_a_rank_leaves_behind_may_speak_for_it() {
+    let meet = format!("{PMI} init; ask cmd=barrier_in; ask cmd=finalize; echo met");
+    let script = format!("if [ $PMI_RANK = 1 ]; then (sleep 0.5; {meet}) & exit 0; fi; {meet}; sleep 1");
+    let outcome = run_script(&["-n", "2", "--timeout", "20"], &script);
+    assert_eq!((outcome.code(), outcome.errors.as_str()), (0, ""));
+}
+
+#[test]
 fn leaving_after_finalize_disturbs_nobody() {
     let script = format!("{PMI} init; ask cmd=finalize; test $PMI_RANK = 0 && exit 4; sleep 0.2; echo done");
     let outcome = run_script(&["-n", "3"], &script);
