@@ -17,7 +17,8 @@
 //!    64   | waiting, offers a mailbox 4 |..                written by the sender
 //!    72   | cursor of a shared copy 4 |..                  written by both
 //!   128   | line 0 | line 1 |.. line 61 |              one page in all, taken at the first message
-//!  4096   | mailbox, in the ring from the lower to the higher seat |  taken when both have spoken a while
+//!  4096   | mailbox, in the ring from the lower to the higher seat; |  taken when both have spoken a while
+//!         | a shelf for parcels in the other |
 //!         | data |..                  taken at the first message of more than 32 bytes
 //!
 //! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
@@ -124,6 +125,11 @@ impl Layout {
     /// Where the mailbox of two seats stands.
     pub fn mailbox_at(&self, one: u32, other: u32) -> usize {
         self.ring_at(one.min(other), one.max(other)) + MAILBOX_AT
+    }
+
+    /// Where the shelf of two seats stands that is beside their mailbox.
+    pub fn shelf_beside_at(&self, one: u32, other: u32) -> usize {
+        self.ring_at(one.max(other), one.min(other)) + MAILBOX_AT
     }
 
     /// Words of knocks in a seat.
@@ -252,10 +258,13 @@ pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
 /// Where the mailbox of a pair stands, from the start of the ring from the lower to the higher seat.
 pub const MAILBOX_AT: usize = PAGE;
-/// Where a parcel stands in it.
+/// Where a parcel stands in it, and on the shelf that is in its place in the ring the other way.
 pub const PARCEL_AT: usize = LINE;
 /// The pieces of a short parcel. Smaller ones were no quicker, and cost more lines.
 pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
+
+/// Shorter ones are as quick in the ring.
+pub const PARCEL_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
 
 /// The pieces of a parcel of so many bytes: there are 32 at most, since a ring has not many more lines.
 #[inline]

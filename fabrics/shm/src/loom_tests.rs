@@ -329,7 +329,7 @@ fn mailbox_and_ring(next: NextOfPair) {
         let theirs = memory.clone();
         let at = RING.bytes();
         let first = thread::spawn(move || {
-            let (mut producer, mut mailbox) = (producer(RING), Mailbox::new(at));
+            let (mut producer, mut mailbox) = (producer(RING), Mailbox::new(at, beside(at)));
             mailbox.reserved(64);
             mailbox.accepted();
             mailbox.post(&*theirs, &header(1), Payload::from(&[1u8; 40][..]), producer.lines_passed());
@@ -340,7 +340,7 @@ fn mailbox_and_ring(next: NextOfPair) {
             mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 36]))).unwrap();
             mailbox.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..]), producer.lines_passed());
         });
-        let (mut consumer, mut mailbox) = (Consumer::new(0, RING), Mailbox::new(at));
+        let (mut consumer, mut mailbox) = (Consumer::new(0, RING), Mailbox::new(at, beside(at)));
         mailbox.reserved(64);
         mailbox.accept();
         let mut heard = Vec::new();
@@ -365,7 +365,7 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
         let memory = Lines::shared(at + 4 * LINE);
         let theirs = memory.clone();
         let first = thread::spawn(move || {
-            let (mut producer, mut mailbox) = (producer(PARCELS), Mailbox::new(at));
+            let (mut producer, mut mailbox) = (producer(PARCELS), Mailbox::new(at, beside(at)));
             mailbox.reserved(2 * LINE);
             mailbox.accepted();
             post_parcel(&mut producer, &mut mailbox, &theirs, 1);
@@ -376,20 +376,20 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
             mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 70]))).unwrap();
             post_parcel(&mut producer, &mut mailbox, &theirs, 3);
         });
-        let (mut consumer, mut mailbox) = (Consumer::new(0, PARCELS), Mailbox::new(at));
+        let (mut consumer, mut mailbox) = (Consumer::new(0, PARCELS), Mailbox::new(at, beside(at)));
         mailbox.reserved(2 * LINE);
         mailbox.accept();
         let (mut heard, mut coming) = (Vec::new(), Vec::new());
         while heard.len() < 3 {
-            let Some(arrival) = consumer.front(&*memory, mailbox.expected_parcel_at()).unwrap() else {
+            let Some(arrival) = consumer.front(&*memory, mailbox.expected_parcels_at()).unwrap() else {
                 thread::yield_now();
                 continue;
             };
             let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
             coming.extend(memory.read(piece.offset, piece.bytes, |payload| payload.to_vec()));
             consumer.release(&*memory, piece);
-            if consumer.takes_parcel() {
-                mailbox.took_parcel();
+            if let Some(shelf) = consumer.takes_parcel() {
+                mailbox.took_parcel(shelf);
             }
             if !consumer.midway() {
                 assert!(coming.iter().all(|byte| *byte == coming[0]), "{coming:?}");
@@ -410,9 +410,65 @@ fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory: &Arc<Line
     while !producer.has_lines_for_parcel(&**memory, payload.len()).unwrap() {
         thread::yield_now();
     }
-    assert!(mailbox.is_ours());
-    producer.post_parcel(&**memory, &header(0), Payload::from(&payload[..]), mailbox.parcels_at());
-    mailbox.sent_parcel();
+    let shelf = mailbox.free_shelf().expect("it is our turn at one");
+    let place = (shelf, mailbox.parcels_at(shelf));
+    producer.post_parcel(&**memory, &header(0), Payload::from(&payload[..]), place);
+    mailbox.sent_parcel(shelf);
+}
+
+/// Where the models have the shelf beside a mailbox.
+fn beside(mailbox_at: usize) -> usize {
+    mailbox_at + 4 * LINE
+}
+
+/// Two who send parcels at the same time, twice: each has a shelf, and the second time that of the other.
+#[test]
+fn who_send_parcels_at_once_have_a_shelf_each() {
+    model(|| {
+        let ring = PARCELS.bytes();
+        let memory = Lines::shared(2 * ring + 8 * LINE);
+        let theirs = memory.clone();
+        let sides = move |first: bool, memory: &Arc<Lines>| {
+            let at = 2 * ring;
+            let (there, here) = if first { (0, ring) } else { (ring, 0) };
+            let mut producer = Producer::new(there, PARCELS);
+            producer.lines_taken();
+            producer.data_taken();
+            let (mut consumer, mut mailbox) = (Consumer::new(here, PARCELS), Mailbox::new(at, beside(at)));
+            if first {
+                mailbox.offered();
+                mailbox.accepted();
+            } else {
+                mailbox.accept();
+            }
+            for number in 1..=2 {
+                let shelf = mailbox.free_shelf();
+                post_parcel(&mut producer, &mut mailbox, memory, number);
+                assert_eq!(mailbox.free_shelf(), None);
+                take_parcel(&mut consumer, &mut mailbox, memory, number);
+                assert!(mailbox.free_shelf().is_some() && mailbox.free_shelf() != shelf);
+            }
+        };
+        let second = thread::spawn(move || sides(false, &theirs));
+        sides(true, &memory);
+        second.join().unwrap();
+    });
+}
+
+/// Takes a parcel of two pieces, all bytes of which are this one.
+fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+    loop {
+        let Some(arrival) = consumer.front(&**memory, mailbox.expected_parcels_at()).unwrap() else {
+            thread::yield_now();
+            continue;
+        };
+        let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
+        memory.read(piece.offset, piece.bytes, |payload| assert_eq!(payload.to_vec(), [number; LINE]));
+        consumer.release(&**memory, piece);
+        if let Some(shelf) = consumer.takes_parcel() {
+            return mailbox.took_parcel(shelf);
+        }
+    }
 }
 
 /// Each part of a message that both copy is claimed once, and a stale ticket claims none.
@@ -482,7 +538,7 @@ fn look_at_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lin
 
 /// One side of a mailbox whose memory is there, with the first turn or the second.
 fn mailbox(first: bool) -> Mailbox {
-    let mut mailbox = Mailbox::new(0);
+    let mut mailbox = Mailbox::new(0, 0);
     mailbox.reserved(LINE);
     if first {
         mailbox.offered();

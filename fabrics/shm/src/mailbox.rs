@@ -9,8 +9,10 @@
 //! mailbox | number 4 | bytes and lines before 4 | header 24 | payload ...
 //! ```
 //! The number counts the letters of both sides; like the number of a ring's line, it is what makes the letter visible.
-//! Longer messages stand here as parcels, behind the line of the number and over what was there: lines of the sender's ring announce
-//! their pieces, and so they give the turn away without a number of their own (decision 0050). The process on the lower seat opens the mailbox, and has the first turn.
+//! Longer messages stand on shelves, as parcels: lines of the sender's ring announce their pieces, and so they give the turn away
+//! without a number of their own (decision 0050). A pair has two [shelves](Shelf), so that two who send at the same time have one each, and
+//! each puts its next parcel where it has just taken one away (decision 0056). One of them is the mailbox behind the line of the number, over what was
+//! there. The process on the lower seat opens the mailbox and has the first turn there; the other has it at the other shelf.
 
 use fabric::{Header, Payload, UserMemory};
 
@@ -29,12 +31,39 @@ pub struct Mailbox {
     turn: Turn,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
-    /// The same of all of it, for parcels, in pages; and how many of these were brought in.
-    pages: u16,
-    pages_in: u16,
     /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
     /// its lines come at the same time where they are asked for at the same time.
     ahead: u8,
+    /// Whose turn it is at the shelf beside.
+    turn_beside: Turn,
+    /// Where a parcel was taken away last.
+    latest: Shelf,
+    shelves: [Boards; 2],
+}
+
+/// A place for parcels, of which a pair has two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Shelf {
+    /// In the mailbox itself.
+    Mailbox = 0,
+    /// In the ring that has no mailbox.
+    Beside = 1,
+}
+
+impl Shelf {
+    /// The shelf that the line of a parcel names.
+    pub fn named(word: u32) -> Option<Shelf> {
+        [Shelf::Mailbox, Shelf::Beside].into_iter().find(|shelf| *shelf as u32 == word)
+    }
+}
+
+/// What a shelf is made of.
+struct Boards {
+    at: usize,
+    /// For so many pages the memory is known to be there; and so many of these were brought in.
+    pages: u16,
+    pages_in: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,9 +77,18 @@ enum Turn {
 }
 
 impl Mailbox {
-    /// The mailbox at `at`, not in use yet.
-    pub fn new(at: usize) -> Mailbox {
-        Mailbox { at, number: 0, turn: Turn::Nobody, room: 0, pages: 0, pages_in: 0, ahead: 0 }
+    /// The mailbox at `at`, with a shelf at `beside`, not in use yet.
+    pub fn new(at: usize, beside: usize) -> Mailbox {
+        Mailbox {
+            at,
+            number: 0,
+            turn: Turn::Nobody,
+            room: 0,
+            ahead: 0,
+            turn_beside: Turn::Nobody,
+            latest: Shelf::Mailbox,
+            shelves: [at, beside].map(|at| Boards { at, pages: 0, pages_in: 0 }),
+        }
     }
 
     /// Whether nothing has been said about it.
@@ -63,9 +101,10 @@ impl Mailbox {
         self.turn == Turn::Offered
     }
 
-    /// We have offered it.
+    /// We have offered it. From then on the other may use the shelf beside.
     pub fn offered(&mut self) {
         self.turn = Turn::Offered;
+        self.turn_beside = Turn::Theirs;
     }
 
     /// The other looks here now: the first turn is ours.
@@ -76,11 +115,13 @@ impl Mailbox {
     /// We look here from now on: the first turn is the other's.
     pub fn accept(&mut self) {
         self.turn = Turn::Theirs;
+        self.turn_beside = Turn::Ours;
     }
 
     /// Nothing is sent or received here any more.
     pub fn close(&mut self) {
         self.turn = Turn::Nobody;
+        self.turn_beside = Turn::Nobody;
     }
 
     /// The memory for payloads up to `bytes` is there.
@@ -105,43 +146,69 @@ impl Mailbox {
         self.turn == Turn::Ours && bytes <= usize::from(self.room)
     }
 
-    /// Whether there is memory for so much of it.
-    pub fn has_memory(&self, bytes: usize) -> bool {
-        bytes <= usize::from(self.pages) * PAGE
-    }
-
-    /// There is memory for so many bytes of it.
-    pub fn got_memory(&mut self, bytes: usize) {
-        self.pages = self.pages.max(bytes.div_ceil(PAGE) as u16);
-    }
-
-    /// Has the system bring so much of it in, unless that was done.
-    pub fn bring_in(&mut self, memory: &impl Memory, bytes: usize) {
-        let pages = bytes.div_ceil(PAGE) as u16;
-        if pages > self.pages_in {
-            self.pages_in = pages;
-            memory.bring_in(self.at, usize::from(pages) * PAGE, Use::Write);
+    /// The shelf for a parcel now, if it is our turn at one: of two the one whose lines we have read last.
+    pub fn free_shelf(&self) -> Option<Shelf> {
+        match (self.turn == Turn::Ours, self.turn_beside == Turn::Ours) {
+            (true, true) => Some(self.latest),
+            (true, false) => Some(Shelf::Mailbox),
+            (false, true) => Some(Shelf::Beside),
+            (false, false) => None,
         }
     }
 
-    /// Where parcels stand.
-    pub fn parcels_at(&self) -> usize {
-        self.at + PARCEL_AT
+    /// Where a shelf begins.
+    pub fn shelf_at(&self, shelf: Shelf) -> usize {
+        self.shelves[shelf as usize].at
+    }
+
+    /// Whether there is memory for so much of a shelf.
+    pub fn has_memory(&self, shelf: Shelf, bytes: usize) -> bool {
+        bytes <= usize::from(self.shelves[shelf as usize].pages) * PAGE
+    }
+
+    /// There is memory for so many bytes of it.
+    pub fn got_memory(&mut self, shelf: Shelf, bytes: usize) {
+        let boards = &mut self.shelves[shelf as usize];
+        boards.pages = boards.pages.max(bytes.div_ceil(PAGE) as u16);
+    }
+
+    /// Has the system bring so much of it in, unless that was done.
+    pub fn bring_in(&mut self, memory: &impl Memory, shelf: Shelf, bytes: usize) {
+        let pages = bytes.div_ceil(PAGE) as u16;
+        let boards = &mut self.shelves[shelf as usize];
+        if pages > boards.pages_in {
+            boards.pages_in = pages;
+            memory.bring_in(boards.at, usize::from(pages) * PAGE, Use::Write);
+        }
+    }
+
+    /// Where parcels stand on a shelf.
+    pub fn parcels_at(&self, shelf: Shelf) -> usize {
+        self.shelf_at(shelf) + PARCEL_AT
     }
 
     /// A parcel was sent.
-    pub fn sent_parcel(&mut self) {
-        self.turn = Turn::Theirs;
+    pub fn sent_parcel(&mut self, shelf: Shelf) {
+        *self.turn_at(shelf) = Turn::Theirs;
     }
 
-    /// Where one stands that comes: it is the other's turn.
-    pub fn expected_parcel_at(&self) -> Option<usize> {
-        (self.turn == Turn::Theirs).then(|| self.parcels_at())
+    /// Where one stands that comes, on each of the shelves where it is the other's turn.
+    pub fn expected_parcels_at(&self) -> [Option<usize>; 2] {
+        let is_theirs = |turn, shelf| (turn == Turn::Theirs).then(|| self.parcels_at(shelf));
+        [is_theirs(self.turn, Shelf::Mailbox), is_theirs(self.turn_beside, Shelf::Beside)]
     }
 
     /// One has come whole: the turn is ours.
-    pub fn took_parcel(&mut self) {
-        self.turn = Turn::Ours;
+    pub fn took_parcel(&mut self, shelf: Shelf) {
+        *self.turn_at(shelf) = Turn::Ours;
+        self.latest = shelf;
+    }
+
+    fn turn_at(&mut self, shelf: Shelf) -> &mut Turn {
+        match shelf {
+            Shelf::Mailbox => &mut self.turn,
+            Shelf::Beside => &mut self.turn_beside,
+        }
     }
 
     /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.

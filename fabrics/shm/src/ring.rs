@@ -1,7 +1,7 @@
 //! The ring from one process to another: one writes, one reads, and neither ever waits for the other.
 //!
 //! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
-//! A longer payload stands in the ring's data area (that of a parcel in the mailbox), and one that exceeds a piece comes as several lines, each
+//! A longer payload stands in the ring's data area (that of a parcel on a shelf), and one that exceeds a piece comes as several lines, each
 //! announcing the next piece. The line's sequence number is its flag: no shared head or tail is read on the fast
 //! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
 //! be free is used up.
@@ -18,6 +18,7 @@ use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
     RING_WAITING, RingShape, WAITING, parcel_piece_bytes,
 };
+use crate::mailbox::Shelf;
 use crate::memory::{Memory, Use};
 use crate::sync::{Ordering, light_barrier};
 use spot::{Span, Spot, free, units};
@@ -46,8 +47,9 @@ pub struct Consumer {
     bytes_left: usize,
     lines_unpublished: u32,
     units_unpublished: u32,
-    /// Where the next piece stands of a parcel that has begun; 0 where none has.
+    /// Where the next piece stands of a parcel that has begun; 0 where none has. And on which shelf it is.
     parcel: usize,
+    shelf: Shelf,
     /// How long its pieces are.
     parcel_piece_bytes: u32,
 }
@@ -117,7 +119,7 @@ pub enum Wild {
         /// The lines that came, in the low 16 bits.
         lines_passed: u16,
     },
-    /// A parcel where it was not the writer's turn to put something into the mailbox.
+    /// A parcel where it was not the writer's turn to put something onto that shelf.
     #[error("a parcel out of turn")]
     Turn,
     /// A piece without a beginning, or a beginning before the last message was whole.
@@ -229,7 +231,7 @@ impl Producer {
         } else {
             let first = payload.part(0, self.piece_bytes_max());
             self.put_data(memory, first);
-            self.publish_first(memory, Kind::First, first.bytes(), header, bytes);
+            self.publish_first(memory, (Kind::First, 0), first.bytes(), header, bytes);
             self.bytes_left = bytes - first.bytes();
             return self.stream(memory, payload, first.bytes());
         }
@@ -249,15 +251,21 @@ impl Producer {
         Ok(self.is_whole() && self.lines_free >= lines)
     }
 
-    /// Sends a message as a parcel that stands at `at`, where it is our turn: more than a piece of it, and
+    /// Sends a message as a parcel that stands at `at` on a shelf where it is our turn: more than fits into a line, and
     /// [lines enough](Producer::has_lines_for_parcel).
-    pub fn post_parcel(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, at: usize) {
+    pub fn post_parcel(
+        &mut self,
+        memory: &impl Memory,
+        header: &Header,
+        payload: Payload<'_>,
+        (shelf, at): (Shelf, usize),
+    ) {
         let bytes = payload.bytes();
         let piece_bytes = parcel_piece_bytes(bytes);
-        debug_assert!(piece_bytes < bytes, "not in pieces");
+        debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes, "it fits into a line");
         let first = payload.part(0, piece_bytes);
         memory.put(at, first);
-        self.publish_first(memory, Kind::Parcel, first.bytes(), header, bytes);
+        self.publish_first(memory, (Kind::Parcel, shelf as u32), first.bytes(), header, bytes);
         let mut done = first.bytes();
         while done < bytes {
             let piece = payload.part(done, piece_bytes);
@@ -363,17 +371,17 @@ impl Producer {
         self.lines_free -= 1;
     }
 
-    /// The same for the first of the pieces of a message of `total` bytes.
+    /// The same for the first of the pieces of a message of `total` bytes, which stands on a shelf if it is a parcel.
     fn publish_first(
         &mut self,
         memory: &impl Memory,
-        kind: Kind,
+        (kind, shelf): (Kind, u32),
         bytes: usize,
         header: &Header,
         total: usize,
     ) {
-        let total = [total as u32, (total as u64 >> 32) as u32].map(u32::to_ne_bytes);
-        self.publish(memory, kind, bytes, header, Payload::from(total.as_flattened()));
+        let words = [total as u32, (total as u64 >> 32) as u32, shelf].map(u32::to_ne_bytes);
+        self.publish(memory, kind, bytes, header, Payload::from(words.as_flattened()));
     }
 
     /// Writes a piece into the data area.
@@ -477,22 +485,23 @@ impl Consumer {
             lines_unpublished: 0,
             units_unpublished: 0,
             parcel: 0,
+            shelf: Shelf::Mailbox,
             parcel_piece_bytes: 0,
         }
     }
 
-    /// Up to where the parcel stands whose first piece is at the front; 0 where it is none.
-    pub fn parcel_end(&self) -> usize {
-        if self.parcel == 0 { 0 } else { self.parcel + self.bytes_left }
+    /// On which shelf the parcel stands whose first piece is at the front, and up to where.
+    pub fn parcel_begun(&self) -> Option<(Shelf, usize)> {
+        (self.parcel != 0).then_some((self.shelf, self.parcel + self.bytes_left))
     }
 
-    /// Whether a parcel has come whole since this was asked.
-    pub fn takes_parcel(&mut self) -> bool {
-        self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0
+    /// From which shelf a parcel has come whole since this was asked.
+    pub fn takes_parcel(&mut self) -> Option<Shelf> {
+        (self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0).then_some(self.shelf)
     }
 
     /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at` tells where a parcel
-    /// stands, where it is the writer's turn to send one.
+    /// stands, on each shelf where it is the writer's turn to send one.
     ///
     /// # Errors
     /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
@@ -500,7 +509,7 @@ impl Consumer {
     pub fn front(
         &mut self,
         memory: &impl Memory,
-        parcels_at: Option<usize>,
+        parcels_at: [Option<usize>; 2],
     ) -> Result<Option<Arrival>, Wild> {
         match self.look(memory) {
             Look::Ready => {}
@@ -510,8 +519,10 @@ impl Consumer {
         let line = self.spot.line();
         let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
         if what & KIND_MASK == Kind::Parcel as u32 {
-            // It is told of as what comes in pieces; it stands elsewhere.
-            self.parcel = parcels_at.ok_or(Wild::Turn)?;
+            // It is told of as what else comes; it stands elsewhere.
+            let [.., shelf] = memory.take_words::<3>(line + LINE_PAYLOAD);
+            self.shelf = Shelf::named(shelf).ok_or(Wild::Turn)?;
+            self.parcel = parcels_at[self.shelf as usize].ok_or(Wild::Turn)?;
         }
         self.decode(memory, line, what, Header { words }).map(Some)
     }
@@ -669,11 +680,16 @@ impl Consumer {
             if self.parcel != 0 {
                 self.parcel_piece_bytes = parcel_piece_bytes(total.min(total_max) as usize) as u32;
             }
-            if total <= self.piece_bytes_max() as u64 || total > total_max {
+            // A parcel may be of one piece.
+            let total_min = if self.parcel == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
+            if total <= total_min as u64 || total > total_max {
                 return Err(Wild::Total { bytes: total });
             }
-            self.expect_piece(bytes, self.piece_bytes_max())?;
+            self.expect_piece(bytes, self.piece_bytes_max().min(total as usize))?;
             self.bytes_left = total as usize - bytes;
+            if self.bytes_left == 0 {
+                return Ok(Arrival::Whole(header, self.streamed_piece(bytes)));
+            }
             return Ok(Arrival::First(header, total as usize, self.streamed_piece(bytes)));
         }
         if kind == Kind::More as u32 && self.bytes_left > 0 {
@@ -752,7 +768,7 @@ enum Kind {
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
-    /// The beginning of a message in pieces that stand in the mailbox.
+    /// A message on a shelf, or the beginning of one in pieces that stand there; behind its length stands which shelf it is.
     Parcel = 3 << KIND_SHIFT,
 }
 

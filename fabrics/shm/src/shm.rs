@@ -12,9 +12,7 @@ use crate::bell::{ShmBell, wake};
 use crate::board::Boards;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
-use crate::layout::{
-    LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PAGE, PARCEL_PIECE_BYTES, WAITING,
-};
+use crate::layout::{LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PAGE, PARCEL_BYTES_MIN, WAITING};
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
 use crate::pace::{Pace, Ways};
@@ -226,7 +224,7 @@ impl Shm {
         if outgoing.post_letter(self.segment.memory(), header, payload) {
             return Posted::Sent;
         }
-        if payload.bytes() > PARCEL_PIECE_BYTES {
+        if payload.bytes() >= PARCEL_BYTES_MIN {
             return self.post_long(lane, header, payload);
         }
         let posted = outgoing.producer.post(self.segment.memory(), header, payload);
@@ -538,7 +536,10 @@ impl Fabric for Shm {
                     seat: Seat::at(layout.seat_at(seat_number)),
                     producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
                     opened: Opened::Nothing,
-                    mailbox: Mailbox::new(layout.mailbox_at(self.here, seat_number)),
+                    mailbox: Mailbox::new(
+                        layout.mailbox_at(self.here, seat_number),
+                        layout.shelf_beside_at(self.here, seat_number),
+                    ),
                     incoming: NOWHERE,
                     pull: Cell::new(Pull::Untried),
                     parcels: Parcels::default(),
@@ -765,7 +766,7 @@ fn random() -> Result<u64, SegmentError> {
 const NOWHERE: u32 = u32::MAX;
 
 /// A peer that has spoken both ways costs this much private memory beside what long messages took, and a silent one nothing.
-const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 296);
+const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 328);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };

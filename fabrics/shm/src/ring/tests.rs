@@ -241,7 +241,7 @@ impl Wire {
             return Some(message);
         }
         loop {
-            let Some(arrival) = self.consumer.front(&*self.memory, None).unwrap() else {
+            let Some(arrival) = self.consumer.front(&*self.memory, [None; 2]).unwrap() else {
                 self.consumer.idle(&*self.memory);
                 return None;
             };

@@ -6,7 +6,8 @@ use fabric::{Header, Payload, Posted};
 
 use super::incoming::Incoming;
 use super::{Opened, Outgoing, Pull, Shm, ShmLane};
-use crate::layout::{PARCEL_AT, PARCEL_PIECE_BYTES};
+use crate::layout::{LINE_PAYLOAD, PARCEL_AT, PARCEL_BYTES_MIN, PARCEL_PIECE_BYTES};
+use crate::mailbox::Shelf;
 use crate::pace::{Pace, Ways};
 
 /// Of the parcels to a peer.
@@ -33,12 +34,12 @@ impl Shm {
             return false;
         }
         let bytes = payload.bytes();
-        if self.parcel_fits(lane, bytes) {
+        if let Some(shelf) = self.shelf_for(lane, bytes) {
             let pace = &mut self.outgoing[lane.index as usize].parcels.pace;
             if !pace.prefers_copies(&ways.beside_reads(), bytes) {
                 return false;
             }
-            if self.parcel_has_memory(lane, bytes) {
+            if self.shelf_has_memory(lane, shelf, bytes) {
                 return true;
             }
         }
@@ -48,44 +49,51 @@ impl Shm {
             && self.pace(lane).is_some_and(|pace| pace.prefers_copies(&ways, bytes))
     }
 
-    /// Whether a message of so many bytes can go as a parcel now, if there is memory for it.
-    fn parcel_fits(&mut self, lane: ShmLane, bytes: usize) -> bool {
+    /// Where a message of so many bytes can go as a parcel now, if there is memory for it.
+    fn shelf_for(&mut self, lane: ShmLane, bytes: usize) -> Option<Shelf> {
+        if !(PARCEL_BYTES_MIN..=self.segment.layout().ring.parcel_bytes_max()).contains(&bytes) {
+            return None;
+        }
         let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
-        PARCEL_PIECE_BYTES < bytes
-            && bytes <= self.segment.layout().ring.parcel_bytes_max()
-            && mailbox.is_ours()
-            && (!parcels.refused || mailbox.has_memory(PARCEL_AT + bytes))
-            && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false)
+        let shelf = mailbox.free_shelf()?;
+        let fits = (!parcels.refused || mailbox.has_memory(shelf, PARCEL_AT + bytes))
+            && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false);
+        fits.then_some(shelf)
     }
 
     /// Takes memory for it, twice as much as before or more.
-    fn parcel_has_memory(&mut self, lane: ShmLane, bytes: usize) -> bool {
+    fn shelf_has_memory(&mut self, lane: ShmLane, shelf: Shelf, bytes: usize) -> bool {
         let shape = &self.segment.layout().ring;
         let Outgoing { mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
         let needed = PARCEL_AT + bytes;
-        if !mailbox.has_memory(needed) {
-            let all = (PARCEL_AT + bytes.next_power_of_two()).min(shape.mailbox_bytes());
-            parcels.refused = self.segment.reserve(mailbox.at(), all).is_err();
+        if !mailbox.has_memory(shelf, needed) {
+            let all =
+                (PARCEL_AT + bytes.next_power_of_two().max(PARCEL_PIECE_BYTES)).min(shape.mailbox_bytes());
+            parcels.refused = self.segment.reserve(mailbox.shelf_at(shelf), all).is_err();
             if parcels.refused {
                 return false;
             }
-            mailbox.got_memory(all);
-            mailbox.reserved(shape.letter_bytes_max());
+            mailbox.got_memory(shelf, all);
+            if shelf == Shelf::Mailbox && all >= LINE_PAYLOAD + shape.letter_bytes_max() {
+                mailbox.reserved(shape.letter_bytes_max());
+            }
         }
-        mailbox.bring_in(self.segment.memory(), needed);
+        mailbox.bring_in(self.segment.memory(), shelf, needed);
         true
     }
 
-    /// Posts what is longer than a piece, as a parcel or through the ring; some of what was found to be better sent at once is
-    /// timed.
+    /// Posts what may be a parcel, as one or through the ring; some of what was found to be better sent at once is timed.
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = payload.bytes();
         let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
-        if self.parcel_fits(lane, bytes) && self.parcel_has_memory(lane, bytes) {
+        if let Some(shelf) = self.shelf_for(lane, bytes)
+            && self.shelf_has_memory(lane, shelf, bytes)
+        {
             let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
             let since = (is_at_once && parcels.pace.times_next()).then(Instant::now);
-            producer.post_parcel(self.segment.memory(), header, payload, mailbox.parcels_at());
-            mailbox.sent_parcel();
+            let place = (shelf, mailbox.parcels_at(shelf));
+            producer.post_parcel(self.segment.memory(), header, payload, place);
+            mailbox.sent_parcel(shelf);
             if let Some(since) = since {
                 parcels.pace.timed(bytes, since.elapsed().as_nanos() as f64);
             }
@@ -286,19 +294,42 @@ pub(super) mod tests {
             assert!(kept.0 == [payload], "{bytes} bytes came otherwise");
             from = 1 - from;
         }
-        // Nobody answers: the next goes through the ring.
+        // Nobody answers: what comes behind a parcel on each shelf that is free goes through the ring.
         let payload = [1; 40 << 10];
-        for is_parcel in [true, false] {
-            let before = ends[from].outgoing[lanes[from].index as usize].mailbox.is_ours();
-            assert_eq!(before, is_parcel);
+        let beside = (from == 1).then_some(Shelf::Beside);
+        for shelf in [Some(Shelf::Mailbox), beside, None] {
+            assert_eq!(ends[from].shelf_for(lanes[from], payload.len()), shelf);
             let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
             assert_eq!(post, Posted::Sent);
         }
-        hear(&mut ends[1 - from], 2 * payload.len());
+        hear(&mut ends[1 - from], 3 * payload.len());
+    }
+
+    #[test]
+    fn who_send_at_the_same_time_have_a_shelf_each() {
+        let Some((mut ends, lanes)) = mailed(4) else { return };
+        for number in 0..20_u8 {
+            let bytes = [PARCEL_BYTES_MIN, 20 << 10, PARCEL_PIECE_BYTES, 100_001][usize::from(number) % 4];
+            let payloads = [2 * number, 2 * number + 1].map(|fill| vec![fill; bytes]);
+            let has_turn =
+                |at: usize, ends: &[Shm; 2]| ends[at].outgoing[lanes[at].index as usize].mailbox.is_ours();
+            assert!(has_turn(0, &ends) != has_turn(1, &ends));
+            for at in [0, 1] {
+                let payload = Payload::from(&payloads[at][..]);
+                assert_eq!(ends[at].post(lanes[at], &Header::default(), payload), Posted::Sent);
+                let outgoing = &ends[at].outgoing[lanes[at].index as usize];
+                assert!(!outgoing.producer.has_pages(), "{bytes} went through the ring");
+            }
+            for at in [0, 1] {
+                let mut kept = Kept(Vec::new(), Heap::new(0));
+                while ends[at].poll(&mut kept, 3) > 0 {}
+                assert!(kept.0 == [&payloads[1 - at][..]], "{bytes} bytes came otherwise");
+            }
+        }
     }
 
     /// What the receiver of these lines says, which no sane peer writes: of each the kind and bytes, and the first words of its payload.
-    fn wild(is_in_turn: bool, lines: &[(u32, [u32; 2])]) -> Option<String> {
+    fn wild(is_in_turn: bool, lines: &[(u32, [u32; 3])]) -> Option<String> {
         let (mut ends, lanes) = mailed(64)?;
         let ours = ends
             .iter()
@@ -342,17 +373,23 @@ pub(super) mod tests {
         const PARCEL: u32 = 3 << 30;
         const MORE: u32 = 2 << 30;
         let (piece, longest) = (PARCEL_PIECE_BYTES as u32, 512 << 10);
-        let begun = (PARCEL | piece, [2 * piece, 0]);
+        let begun = (PARCEL | piece, [2 * piece, 0, 0]);
         for (is_in_turn, lines, text) in [
             (false, vec![begun], "a parcel out of turn"),
-            (true, vec![(PARCEL | piece, [longest + 1, 0])], "a message of 524289 bytes announced in pieces"),
-            (true, vec![(PARCEL | piece, [longest, 1])], "a message of 4295491584 bytes announced"),
-            (true, vec![(PARCEL | piece, [piece, 0])], "a message of 16384 bytes announced"),
-            (true, vec![(PARCEL | 7, [longest, 0])], "a piece of 7 bytes where at most 16384"),
-            (true, vec![begun, (MORE | 7, [0; 2])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![(PARCEL | piece, [2 * piece, 0, 2])], "a parcel out of turn"),
+            (
+                true,
+                vec![(PARCEL | piece, [longest + 1, 0, 0])],
+                "a message of 524289 bytes announced in pieces",
+            ),
+            (true, vec![(PARCEL | piece, [longest, 1, 0])], "a message of 4295491584 bytes announced"),
+            (true, vec![(PARCEL | 32, [32, 0, 0])], "a message of 32 bytes announced"),
+            (true, vec![(PARCEL | 7, [longest, 0, 0])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![(PARCEL | 7, [5000, 0, 0])], "a piece of 7 bytes where at most 5000"),
+            (true, vec![begun, (MORE | 7, [0; 3])], "a piece of 7 bytes where at most 16384"),
             (true, vec![begun, begun], "a line of kind 3 with 16384 bytes of a message still due"),
-            (true, vec![begun, (5, [0; 2])], "a line of kind 0 with 16384 bytes of a message still due"),
-            (true, vec![begun, (MORE | piece, [0; 2]), begun], "a parcel out of turn"),
+            (true, vec![begun, (5, [0; 3])], "a line of kind 0 with 16384 bytes of a message still due"),
+            (true, vec![begun, (MORE | piece, [0; 3]), begun], "a parcel out of turn"),
         ] {
             let Some(said) = wild(is_in_turn, &lines) else { return };
             assert!(said.contains(text), "{said}, and not {text}");
@@ -368,8 +405,9 @@ pub(super) mod tests {
                 .zip(lanes)
                 .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
             let from = from.unwrap();
-            assert!(!ends[from].parcel_fits(lanes[from], bytes + 1), "{seats} seats");
-            assert_eq!(ends[from].parcel_fits(lanes[from], bytes), bytes > 0, "{seats} seats");
+            assert_eq!(ends[from].shelf_for(lanes[from], bytes + 1), None, "{seats} seats");
+            let shelf = (bytes > 0).then_some(Shelf::Mailbox);
+            assert_eq!(ends[from].shelf_for(lanes[from], bytes), shelf, "{seats} seats");
         }
     }
 

@@ -100,16 +100,17 @@ impl Incoming {
         mut mailbox: Option<&mut Mailbox>,
         sink: &mut impl Sink,
     ) -> Result<u32, Wild> {
-        let parcels_at = mailbox.as_ref().and_then(|mailbox| mailbox.expected_parcel_at());
+        let parcels_at = mailbox.as_ref().map_or([None; 2], |mailbox| mailbox.expected_parcels_at());
         let Some(arrival) = self.consumer.front(memory, parcels_at)? else { return Ok(0) };
-        if let (Arrival::First(..), Some(mailbox)) = (&arrival, mailbox.as_deref_mut()) {
-            mailbox.bring_in(memory, self.consumer.parcel_end().saturating_sub(mailbox.at()));
+        if !matches!(arrival, Arrival::More(_))
+            && let (Some((shelf, end)), Some(mailbox)) =
+                (self.consumer.parcel_begun(), mailbox.as_deref_mut())
+        {
+            mailbox.bring_in(memory, shelf, end - mailbox.shelf_at(shelf));
         }
         let says = self.take(memory, sink, arrival);
-        if self.consumer.takes_parcel()
-            && let Some(mailbox) = mailbox
-        {
-            mailbox.took_parcel();
+        if let (Some(shelf), Some(mailbox)) = (self.consumer.takes_parcel(), mailbox) {
+            mailbox.took_parcel(shelf);
         }
         Ok(says)
     }
