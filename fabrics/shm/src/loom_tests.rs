@@ -176,7 +176,7 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
         }
         let reader = thread::spawn(move || {
             let mut consumer = Consumer::new(ring_from(0), RING);
-            let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs, None) else {
+            let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs, [None; 2]) else {
                 panic!("nothing there")
             };
             let waits = (consumer.release(&*theirs, piece) | consumer.idle(&*theirs)) & WAITING != 0;
@@ -277,7 +277,7 @@ fn try_receive(consumer: &mut Consumer, memory: &Arc<Lines>) -> Option<Vec<u8>> 
         consumer.take_short(&**memory, bytes, |payload| taken = payload.to_vec());
         return Some(taken);
     }
-    let Some(arrival) = consumer.front(&**memory, None).unwrap() else {
+    let Some(arrival) = consumer.front(&**memory, [None; 2]).unwrap() else {
         consumer.idle(&**memory);
         return None;
     };
