@@ -283,6 +283,14 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
+/// Over which fabrics the test with that text runs, libfabric's apart: shm, tcp, and mixed, where some ranks share memory and others do not.
+pub fn fabrics_of(text: &str) -> Vec<&'static str> {
+    let Ok(Directives { ranks, right, launch, .. }) = directives(text) else { return Vec::new() };
+    let case = Case { ranks, right, launch, ..plain(String::new(), Vec::new()) };
+    let over = FABRICS.into_iter().zip(["shm", "tcp", "mixed"]);
+    over.filter(|(fabric, _)| !fabric.ranks(&case).is_empty()).map(|(_, name)| name).collect()
+}
+
 /// What the comment at the head of a test asks for.
 struct Directives {
     ranks: Vec<u32>,

@@ -5,6 +5,7 @@
 //! | dependencies between crates follow the table of arrows; one file knows the fabrics | [`arrows`], [`fences`] |
 //! | `unsafe`, raw atomics and `no_mangle` stay where they belong, and `unsafe` says why it is sound | [`fences`] |
 //! | files and functions stay small | [`sizes`] |
+//! | the table of the rules of failures names tests that are there, for every rule | [`rules`] |
 //! | generated files are fresh, every crate's invariant is written down, no path of one machine slips in | [`documents`] |
 //!
 //! The checks read text; [`source`] is the little of Rust's grammar that they need.
@@ -12,6 +13,7 @@
 pub mod arrows;
 pub mod documents;
 pub mod fences;
+pub mod rules;
 pub mod sizes;
 pub mod source;
 
@@ -69,6 +71,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
     }
     findings.extend(documents::check_invariants(&files));
     findings.extend(documents::check_generated(root));
+    findings.extend(rules::check(&files));
     findings.sort();
     findings
 }

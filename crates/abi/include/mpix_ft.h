@@ -120,6 +120,15 @@ int MPIX_Comm_coll_count(MPI_Comm comm, MPI_Count *count);
 /* How often there was another process in the place of this one before it: 0 for who was there from the beginning. Local. */
 int MPIX_Process_incarnation(int *incarnation);
 
+/* A descriptor that becomes readable when some process of the job has failed, a member of any communicator or not: for programs that
+ * sleep in poll(2) or the like. Read what is there, which never blocks, before you ask MPIX_Comm_get_failed who it is; what
+ * the bytes are means nothing. It is not readable while nobody has failed, nor for those of whom a call has told before. Each call
+ * gives another one, each of which is told of all; close(2) it whenever you like, before or after MPI_Finalize, from which on read(2)
+ * gives 0. Other programs (exec) do not inherit it; a child that is forked does, and what it reads its parent does not.
+ * Under `weftrun --ft` it tells whatever this process does meanwhile; under other launchers, when a call of MPI of this process has
+ * learned of a failure, so call MPI_Iprobe or the like now and then there. Local. */
+int MPIX_Failure_fd(int *fd);
+
 /* Which places are blank since a recovery, and which are not; how many are not; how often comm has recovered. Of an
  * inter-communicator these are of both groups, and `rank` is one of the other group. Local. */
 int MPIX_Comm_blank_group(MPI_Comm comm, MPI_Group *blank);

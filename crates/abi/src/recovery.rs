@@ -1,6 +1,7 @@
 //! Recovery of communicators, as C programs see it: functions that MPI does not have, declared in `mpix_ft.h`.
 
 use std::ffi::c_int;
+use std::os::fd::IntoRawFd;
 
 use weft::{
     BlankPartner, Class, CollectiveMode, Communicator, Error, FtMode, FtModes, MessageMode, Rank,
@@ -312,6 +313,20 @@ pub unsafe extern "C" fn MPIX_Process_incarnation(incarnation: *mut c_int) -> c_
     call("MPIX_Process_incarnation", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         unsafe { Place::new(incarnation, "incarnation")? }.set(runtime.process().incarnation() as c_int);
+        Ok(())
+    })
+}
+
+/// A descriptor that becomes readable when some process has failed.
+///
+/// # Safety
+/// `fd` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Failure_fd(fd: *mut c_int) -> c_int {
+    call("MPIX_Failure_fd", Target::World, |runtime| {
+        // SAFETY: the program's promise is handed on.
+        let place = unsafe { Place::new(fd, "fd")? };
+        place.set(runtime.process().failure_descriptor()?.into_raw_fd());
         Ok(())
     })
 }

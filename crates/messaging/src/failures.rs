@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use fabric::{FabricError, Fault, Peer};
 
@@ -188,7 +188,12 @@ pub struct Failures {
     book: Arc<Mutex<Book>>,
     /// There may be something new that this process has given up.
     any_given_up: Arc<AtomicBool>,
+    /// Called when this process has learned of a failure.
+    teller: Arc<OnceLock<Teller>>,
 }
+
+/// What is to be done when this process has learned of a failure.
+type Teller = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Book {
@@ -251,6 +256,12 @@ impl Failures {
         // Tables have no order, and what happens has one.
         given_up.sort_unstable_by_key(|standing| standing.context);
         given_up
+    }
+
+    /// From now on this is called whenever the process has learned of a failure; where something was said before, that is. It may ask
+    /// for nothing of MPI.
+    pub fn tell(&self, teller: impl Fn() + Send + Sync + 'static) {
+        let _ = self.teller.set(Box::new(teller));
     }
 
     /// All that this process knows of, in the order in which it has learned of them.
@@ -374,6 +385,10 @@ impl Failures {
                     concerned.push(context);
                 }
             }
+        }
+        drop(book);
+        if let Some(tell) = self.teller.get() {
+            tell();
         }
         // Tables have no order, and what happens has one.
         concerned.sort_unstable();
@@ -503,6 +518,20 @@ mod tests {
         assert_eq!(failures.broken(4), None, "that is the context of messages between two");
         let late = failures.watch(10, 0, Rank(0), Arc::new(Listed(vec![1, 8])));
         assert!(late.is_closed() && failures.of(&late) == [Peer(8)]);
+    }
+
+    #[test]
+    fn who_wants_to_be_told_of_failures_is_told_once_of_each() {
+        let (failures, told) = (Failures::default(), Arc::new(AtomicU32::new(0)));
+        let counts = Arc::clone(&told);
+        failures.note(Peer(7), &died(7));
+        failures.tell(move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        for peer in [7, 8, 9, 8] {
+            failures.note(Peer(peer), &died(peer));
+        }
+        assert_eq!(told.load(Ordering::Relaxed), 2);
     }
 
     #[test]

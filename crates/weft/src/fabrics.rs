@@ -15,7 +15,7 @@ use fabric::{
     Posted, Pulled, PulledShared, Sink, UserMemory, crash,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
-use shm::{HandoutError, NoSignals, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
+use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
 
 mod bell;
 mod cards;
@@ -37,7 +37,9 @@ pub(crate) use memory::{
 };
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
-pub(crate) use shm::{Board, Boards, Common, Course, Ledger, Pulse, Ways, is_before, is_room, same_user};
+pub(crate) use shm::{
+    Board, Boards, Common, Course, Ledger, NoSignals, Pulse, Ways, is_before, is_room, same_user,
+};
 pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
 use tcp::{Lookout as TcpLookout, Tcp};
 

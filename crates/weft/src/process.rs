@@ -1,7 +1,7 @@
 //! One process of the job: its engine, and how its calls wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Cores, Guide};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
@@ -24,10 +24,12 @@ use crate::tell::tell;
 use crate::wait::{Policy, Rest};
 
 mod lent;
+mod news;
 mod obituaries;
 mod restarts;
 mod waiting;
 
+use news::News;
 pub(crate) use obituaries::failure_class;
 pub(crate) use restarts::Restarts;
 
@@ -54,12 +56,14 @@ pub struct Process {
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
     /// Where a launcher writes who has failed, and how much of it was read.
-    ledger: Option<Ledger>,
+    ledger: Option<Arc<Ledger>>,
     /// Whether the launcher wakes who sleeps when it has written there.
     is_rung: bool,
     /// By what the launcher sees when this process ends.
     pulse: Mutex<Option<Pulse>>,
     read: AtomicU32,
+    /// Whom the program has asked to be told by that somebody has failed.
+    news: Mutex<Option<News>>,
     restarts: Restarts,
     contexts: Mutex<Contexts>,
     failures: Failures,
@@ -113,6 +117,7 @@ impl Process {
             is_rung: false,
             pulse: Mutex::new(None),
             read: AtomicU32::new(0),
+            news: Mutex::new(None),
             restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },
             contexts: Mutex::new(Contexts::new()),
             made: Counts::default(),
@@ -667,6 +672,7 @@ impl Process {
             return;
         }
         self.until(|engine| engine.leave().then_some(()));
+        drop(lock(&self.news).take());
         drop(lock(&self.pulse).take());
         lock(&self.exchange).finish();
     }

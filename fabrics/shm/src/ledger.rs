@@ -15,12 +15,14 @@
 //! answer      what was asked 8 | whether it was done 4 | processes 4 | for each: its rank 4, its number 4 |
 //! ```
 
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use fabric::Peer;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::SealFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::thread::futex;
 
 use crate::bell;
 use crate::layout::PAGE;
@@ -99,6 +101,18 @@ impl Ledger {
         }
         let peer = self.memory.word(4 * (FIRST_ENDED + at as usize)).load(Ordering::Relaxed);
         (peer < self.peers).then_some(Peer(peer))
+    }
+
+    /// Sleeps until more than `count` have ended; now and then for nothing, as when somebody says [`Ledger::rouse`] of `sleeper`.
+    pub fn sleep(&self, count: u32, sleeper: Peer) {
+        let _ =
+            futex::wait_bitset(self.memory.word(0), futex::Flags::empty(), count, None, sleeper_bit(sleeper));
+    }
+
+    /// Wakes who sleeps here, and perhaps others; one that is about to sleep hears nothing of it.
+    pub fn rouse(&self, sleeper: Peer) {
+        let all = i32::MAX as u32;
+        let _ = futex::wake_bitset(self.memory.word(0), futex::Flags::empty(), all, sleeper_bit(sleeper));
     }
 
     /// What the launcher has answered to those who asked for processes under that number, if it has: the ranks in which there
@@ -196,6 +210,7 @@ impl LedgerWriter {
         }
         memory.word(4 * (FIRST_ENDED + count as usize)).store(peer.0, Ordering::Relaxed);
         memory.word(0).store(count + 1, Ordering::Release);
+        let _ = futex::wake(memory.word(0), futex::Flags::empty(), i32::MAX as u32);
         self.wake_all();
     }
 
@@ -251,6 +266,11 @@ impl std::fmt::Debug for LedgerWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "LedgerWriter({} of {} have ended)", self.ledger.count(), self.ledger.peers)
     }
+}
+
+/// By what the kernel tells sleepers from each other, as far as it does.
+fn sleeper_bit(sleeper: Peer) -> NonZeroU32 {
+    NonZeroU32::new(1 << (sleeper.0 % u32::BITS)).unwrap_or(NonZeroU32::MIN)
 }
 
 fn mapped(mapping: std::io::Result<MmapRaw>) -> Result<MmapRaw, SegmentError> {
@@ -346,6 +366,31 @@ mod tests {
         assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Ok(1), "it is never full");
         let shared = LedgerWriter::create(3, Some(Segment::create(3).unwrap())).unwrap();
         assert_eq!((readers(&shared, 3).unwrap().pipe(), shared.files().count()), (None, 1));
+    }
+
+    #[test]
+    fn who_sleeps_on_the_ledger_is_woken_by_what_is_written_and_by_who_rouses_him() {
+        let mut writer = LedgerWriter::create(64, None).unwrap();
+        let ledger = readers(&writer, 64).unwrap();
+        ledger.sleep(1, Peer(40));
+        let (says, is_up) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while ledger.count() == 0 {
+                    ledger.sleep(0, Peer(40));
+                }
+            });
+            writer.write(Peer(3));
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                ledger.sleep(1, Peer(40));
+                says.send(()).unwrap();
+            });
+            while is_up.try_recv().is_err() {
+                ledger.rouse(Peer(40));
+            }
+        });
     }
 
     #[test]

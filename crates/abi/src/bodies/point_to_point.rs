@@ -65,6 +65,14 @@ pub(super) enum Begun {
 }
 
 impl Begun {
+    /// An operation with nobody, which is over as `ended` says; in a revoked communicator it has failed as any other.
+    fn with_nobody(comm: &Communicator, ended: Begun) -> Begun {
+        match comm.check_nobody() {
+            Ok(()) => ended,
+            Err(error) => Begun::Failed(status::NOBODY, error),
+        }
+    }
+
     /// The operation as a request.
     pub(super) fn into_object(self, comm: &Communicator, errors_to: MPI_Comm) -> RequestObject {
         let comm = || comm.clone();
@@ -101,7 +109,9 @@ impl PlannedSend {
         mode: Mode,
         outgoing: Outgoing<'_>,
     ) -> Result<Begun> {
-        let (Partner::Rank(to), tag) = (self.to, self.tag) else { return Ok(Begun::Sent) };
+        let (Partner::Rank(to), tag) = (self.to, self.tag) else {
+            return Ok(Begun::with_nobody(comm, Begun::Sent));
+        };
         // It may have become so since it was planned.
         if comm.is_with_nobody(to)? {
             return Ok(Begun::Sent);
@@ -163,7 +173,7 @@ impl PlannedReceive {
     pub(super) fn begin(self, comm: &Communicator) -> Result<Begun> {
         let Incoming { target, mut unpack } = arguments::spread(self.span, self.count, &self.datatype)?;
         let from = match self.from {
-            Partner::Nobody => return Ok(Begun::Over(status::NOBODY)),
+            Partner::Nobody => return Ok(Begun::with_nobody(comm, Begun::Over(status::NOBODY))),
             Partner::Any => None,
             Partner::Rank(rank) if comm.is_with_nobody(rank)? => return Ok(Begun::Over(status::NOBODY)),
             Partner::Rank(rank) => Some(rank),
@@ -222,7 +232,7 @@ impl Send {
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
         let span = unsafe { arguments::readable(self.buffer, self.count, &datatype)? };
-        let Partner::Rank(to) = to else { return Ok(()) };
+        let Partner::Rank(to) = to else { return comm.check_nobody() };
         if datatype.is_dense() {
             return comm.send_claim(span, to, tag, mode);
         }
@@ -312,6 +322,7 @@ impl Receive {
             unsafe { arguments::incoming(self.buffer, self.count, &datatype)? };
         let from = match from {
             Partner::Nobody => {
+                comm.check_nobody()?;
                 // SAFETY: the caller promised that it is null or writable.
                 unsafe { status::write(status, &status::NOBODY) };
                 return Ok(());

@@ -80,6 +80,23 @@ impl Communicator {
         self.is_revoked_anywhere()
     }
 
+    /// Sees to it that a message to nobody, or from nobody, may be over at once.
+    ///
+    /// # Errors
+    /// [`Class::Revoked`]: in a revoked communicator not even that goes.
+    #[inline]
+    pub fn check_nobody(&self) -> Result<()> {
+        if self.inner.standing.is_closed() { self.check_not_revoked() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_not_revoked(&self) -> Result<()> {
+        if !self.is_revoked_anywhere() {
+            return Ok(());
+        }
+        Err(Error::new(Class::Revoked, format!("{}: the communicator is revoked", self.place())))
+    }
+
     /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;
     /// all who live get the same answer. Collective.
     ///

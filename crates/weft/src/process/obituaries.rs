@@ -1,5 +1,6 @@
 //! What the launcher tells of processes that have failed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::{FabricError, Fault, Peer};
@@ -18,7 +19,7 @@ impl Process {
             None => self.heap.is_some(),
             Some(number) => self.bell.hear(inherited_pipe(number)?),
         };
-        self.ledger = Some(ledger);
+        self.ledger = Some(Arc::new(ledger));
         Ok(())
     }
 
