@@ -19,6 +19,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -86,7 +87,11 @@ pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Resu
         chosen.into_iter().partition(|case| case.right == Right::Status(TIMED_OUT));
     thread::scope(|scope| {
         let patient = scope.spawn(|| place.run_side_by_side(&patient));
-        others.into_iter().for_each(|case| place.run_case(case, &mut tally));
+        // While one program runs, the next are compiled: many of them wait more than they compute.
+        let (compiled, ready) = mpsc::sync_channel(COMPILED_AHEAD);
+        let place = &place;
+        scope.spawn(move || others.iter().all(|case| compiled.send((*case, place.compiled(case))).is_ok()));
+        ready.iter().for_each(|(case, program)| place.run_case(case, program, &mut tally));
         let told = patient.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         told.into_iter().for_each(|(name, result)| tally.note(&name, result));
     });
@@ -192,6 +197,9 @@ struct Case {
     /// Why it says nothing about libfabric, where it does not.
     not_libfabric: Option<String>,
 }
+
+/// The program, or the name of what failed and what the compiler said.
+type Compiled = Result<PathBuf, (String, String)>;
 
 /// What a right run looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -347,8 +355,8 @@ impl Place {
         Ok(program)
     }
 
-    fn run_case(&self, case: &Case, tally: &mut Tally) {
-        match self.compiled(case) {
+    fn run_case(&self, case: &Case, program: Compiled, tally: &mut Tally) {
+        match program {
             Err((name, account)) => tally.note(&name, Err(account)),
             Ok(program) => {
                 for (fabric, ranks) in self.runs(case) {
@@ -385,8 +393,7 @@ impl Place {
         self.fabrics.iter().flat_map(|fabric| -> Vec<_> { over(fabric) }).collect()
     }
 
-    /// The program, or the name of what failed and what the compiler said.
-    fn compiled(&self, case: &Case) -> Result<PathBuf, (String, String)> {
+    fn compiled(&self, case: &Case) -> Compiled {
         let program = self.folder.join(case.name.replace(' ', "-"));
         let compiled = self.compile(case, &program);
         compiled.map_err(|account| (format!("{}, compiling", case.name), account))?;
@@ -539,6 +546,7 @@ const FABRICS: [Fabric; 5] = [
     Fabric::brief("libfabric:tcp;ofi_rxm", RANKS_OVER_LIBFABRIC),
     Fabric::brief("libfabric:shm", RANKS_OVER_LIBFABRIC),
 ];
+const COMPILED_AHEAD: usize = 4;
 const RANKS_OVER_LIBFABRIC: u32 = 4;
 /// Three at least, so that two share memory and another does not.
 const RANKS_MIXED: u32 = 6;

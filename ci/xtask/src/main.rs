@@ -81,6 +81,9 @@ enum Chore {
         /// Only runs whose name contains this, as "3 ranks" or "tcp"
         #[arg(default_value = "")]
         name: String,
+        /// Only build it
+        #[arg(long)]
+        build: bool,
     },
     /// Run programs under the launchers that clusters have, on the virtual nodes of ci/slurm
     Cluster {
@@ -152,7 +155,13 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             tell("soak", &soak::run(&root, &prefix, &options)?)
         }
         Chore::Compare(options) => Ok(compare::run(&root, &options)?),
-        Chore::Mpi4py { prefix, name } => tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?),
+        Chore::Mpi4py { prefix, build: true, .. } => {
+            mpi4py::build(&root, &absolute(&prefix)?)?;
+            Ok(true)
+        }
+        Chore::Mpi4py { prefix, name, build: false } => {
+            tell("mpi4py", &mpi4py::run(&root, &absolute(&prefix)?, &name)?)
+        }
         Chore::Launchers { prefix } => tell("launchers", &launchers::run(&root, &absolute(&prefix)?)?),
         Chore::Cluster { prefix, write_docs } => {
             tell("cluster", &cluster::run(&root, &absolute(&prefix)?, write_docs)?)

@@ -5,7 +5,7 @@
 //! cargo run --release -p weft-collectives --example creation -- 65536
 //! ```
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
 
 use common::creation::{Cost, agreement, choices, cost, job, parts, run_agreement, run_split};

@@ -8,7 +8,7 @@
 //! all do the same. Rounds are the longest chain of messages, each sent after the one before has come, found by walking back
 //! from the end of 64 ranks; of operations in pieces, what the rank sends that sends most.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;

@@ -76,8 +76,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Every number; under an interpreter, which takes a thousand times as long, one of each 251.
     fn all() -> impl Iterator<Item = f16> {
-        (0..=u16::MAX).map(f16::from_bits)
+        (0..=u16::MAX).step_by(if cfg!(miri) { 251 } else { 1 }).map(f16::from_bits)
     }
 
     fn same(one: f16, other: f16) -> bool {
@@ -112,8 +113,8 @@ mod tests {
 
     #[test]
     fn the_order_has_all_numbers_and_nan_is_the_answer_where_it_is_asked() {
-        let few: Vec<f16> =
-            all().step_by(257).chain(all().skip(0x7bfe).take(5)).chain(all().skip(0xfbfe).take(5)).collect();
+        let spread = (0..=u16::MAX).step_by(if cfg!(miri) { 4001 } else { 257 });
+        let few: Vec<f16> = spread.chain(0x7bfe..0x7c03).chain(0xfbfe..0xfc03).map(f16::from_bits).collect();
         let zeroes = [f16::ZERO, f16::NEG_ZERO];
         for &one in few.iter().chain(&zeroes) {
             for &other in few.iter().chain(&zeroes) {

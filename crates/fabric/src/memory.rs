@@ -485,7 +485,8 @@ mod tests {
     fn copies_are_the_same_at_all_distances() {
         let before: Vec<u8> = (0..40_000u32).map(|at| (at % 251) as u8).collect();
         let distances = [0, 1, 16, 31, 32, 4096 + 16, 8192, 8192 + 1, 8192 + 16, 8192 + 31, 12288 + 40];
-        for bytes in [33, 1024, 2047, 2048, 2049, 4100, 8191, 8192] {
+        let lengths = [33, 2049, 1024, 2047, 2048, 4100, 8191, 8192];
+        for bytes in lengths.into_iter().take(if cfg!(miri) { 2 } else { lengths.len() }) {
             for (from, to) in distances.into_iter().flat_map(|far| [(64, 64 + far), (64 + far, 64)]) {
                 let mut expected = before.clone();
                 expected.copy_within(from..from + bytes, to);

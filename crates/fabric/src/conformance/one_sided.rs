@@ -39,7 +39,7 @@ pub fn puts_and_gets_many_at_once<P: Pair>()
 where
     P::Fabric: OneSided,
 {
-    let (each, count) = (fewer_for_miri(20_000), 40);
+    let (each, count) = (fewer_for_miri(20_000), if cfg!(miri) { 10 } else { 40 });
     let mut one = Sides::open::<P>(each * count);
     let abilities = one.wire.right.abilities(one.wire.to_left);
     let data: Vec<Heap> = (0..count).map(|number| filled(&pattern(each - number, number as u64))).collect();

@@ -1,12 +1,10 @@
 //! Every collective operation while everything goes wrong that may: messages overtake each other, queues are full,
 //! payloads come in pieces, pulls are refused. Lengths lie around what the simulated fabric calls eager, 64 bytes.
 
-mod common;
-
+use crate::common::Job;
+use crate::common::cases::{self, Case, Setting};
+use crate::common::seats::Seats;
 use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
-use common::Job;
-use common::cases::{self, Case, Setting};
-use common::seats::Seats;
 use fabric::simulated::Weather;
 
 #[test]

@@ -2,10 +2,8 @@
 //! and a bcast, a bcast no more than a scatter and an allgather, a barrier no more than the least allreduce, and nothing
 //! less for more bytes or more ranks. 2 to 64 ranks, 1 B to 64 MiB.
 
-mod common;
-
+use crate::common::of_all_like;
 use collectives::{Collective, Costs, Each, Operator, Rank, Reduction, Rooted, Shape, forecast};
-use common::of_all_like;
 
 #[test]
 fn on_one_node() {

@@ -1,14 +1,12 @@
 //! Ranks of one node on several packages: where crossing them costs more than to stay within, operations go by package as they
 //! go by node elsewhere; where nothing is said of them, as by the built-in costs, they do not count.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::of_all_like;
 use collectives::{
     Collective, Cores, Costs, Each, Guide, Nesting, Operator, Rank, Reduction, Run, Shape, forecast,
 };
-use common::of_all_like;
 
 /// Two packages of 16, as machines have them.
 #[test]

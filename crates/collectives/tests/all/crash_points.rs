@@ -1,12 +1,10 @@
 //! Every algorithm of every collective operation, with a death at each step of each rank: of the operation, of the agreement
 //! behind it, of the next operation of those who live. What must hold then stands in `common/crash.rs`, by the rules' numbers.
 
-mod common;
-
+use crate::common::cases::{self, Case, Setting};
+use crate::common::crash::{Death, Story, each_second_step, each_step};
+use crate::common::seats::Seats;
 use collectives::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
-use common::cases::{self, Case, Setting};
-use common::crash::{Death, Story, each_second_step, each_step};
-use common::seats::Seats;
 use fabric::simulated::Weather;
 
 #[test]

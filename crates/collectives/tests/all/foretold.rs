@@ -1,14 +1,12 @@
 //! What algorithms are foretold to take: the formulas against the simulated machine, and what is chosen against what
 //! could have been.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::of_all_like;
 use collectives::{
     Collective, Cores, Costs, Each, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape, forecast,
 };
-use common::of_all_like;
 
 /// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does there.
 #[test]

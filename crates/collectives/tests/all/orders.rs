@@ -1,9 +1,7 @@
 //! The orders in which contributions are combined that all stand in one place give the bits that the schedules give.
 
-mod common;
-
+use crate::common::{Job, Reduction, of_all};
 use collectives::{Operator, Rank, Schedule, allreduce, combining_order, exscan, scan, scanning_order};
-use common::{Job, Reduction, of_all};
 use fabric::simulated::Weather;
 
 #[test]

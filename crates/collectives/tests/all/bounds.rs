@@ -1,12 +1,10 @@
 //! Rounds and bytes of the algorithms that reach the lower bounds, for any number of ranks: they are held to them exactly.
 
-mod common;
-
+use crate::common::counting::{Count, Walk, rounds};
+use crate::common::of_all;
 use collectives::{
     Allgather, Allreduce, Bcast, Block, Operator, Rank, Reduce, ReduceScatter, Schedule, Shape, Step,
 };
-use common::counting::{Count, Walk, rounds};
-use common::of_all;
 
 const SUM: Operator = Operator { element_bytes: 8, commutative: true };
 

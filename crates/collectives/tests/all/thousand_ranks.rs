@@ -1,9 +1,7 @@
 //! A thousand ranks in one process: results, and the number of messages against what the algorithm needs.
 
-mod common;
-
+use crate::common::{Job, Reduction, nothing_to_reduce, of_all};
 use collectives::{Operator, Rank, Schedule, Shape, allreduce, barrier, bcast};
-use common::{Job, Reduction, nothing_to_reduce, of_all};
 use fabric::simulated::Weather;
 
 #[test]

@@ -2,17 +2,15 @@
 //! nothing to some, and those around every one at which the library's choice changes, commutative or not, in place or not:
 //! every byte of every rank's output is compared, and the schedules are checked as data as well.
 
-mod common;
-
+use crate::common::Job;
+use crate::common::cases::{self, Case, Setting};
+use crate::common::elements::ELEMENT_BYTES;
+use crate::common::seats::Seats;
+use crate::common::verify::verify;
 use collectives::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Each, Gather, Operator, Rank, Reduce,
     ReduceScatter, Reduction, Rooted, Scatter, Shape,
 };
-use common::Job;
-use common::cases::{self, Case, Setting};
-use common::elements::ELEMENT_BYTES;
-use common::seats::Seats;
-use common::verify::verify;
 use fabric::simulated::Weather;
 
 #[test]

@@ -1,17 +1,15 @@
 //! Schedules as data: for random sizes and lengths those of all ranks fit together, and for a million ranks they
 //! stay as small as their algorithms allow.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::of_all;
+use crate::common::verify::verify;
 use collectives::{
     Allgather, Allreduce, Alltoall, Bcast, Block, Collective, Cores, Each, Gather, Neighbourhood, Nesting,
     Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter, Schedule, Shape, Step,
     allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
 };
-use common::of_all;
-use common::verify::verify;
 use proptest::prelude::*;
 
 /// What a random case is made of.

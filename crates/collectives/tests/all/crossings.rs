@@ -1,12 +1,12 @@
 //! Collective operations over two groups: groups of one to five ranks, every root, lengths from nothing to those
 //! that go in slices; every byte of every output is compared, and the schedules are checked as data as well.
 
-mod common;
-
+use crate::common::elements::{
+    ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, parcels, sums, untouched,
+};
+use crate::common::verify::verify;
+use crate::common::{Job, Reduction, nothing_to_reduce};
 use collectives::{Across, Block, Crossing, LivingAcross, Operator, Rank, Root, Shape};
-use common::elements::{ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, parcels, sums, untouched};
-use common::verify::verify;
-use common::{Job, Reduction, nothing_to_reduce};
 use fabric::simulated::Weather;
 
 #[test]

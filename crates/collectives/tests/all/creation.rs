@@ -1,8 +1,6 @@
 //! Making communicators among thousands of ranks on the simulated fabric: results, rounds and bytes.
 
-mod common;
-
-use common::creation::{Cost, agreement, choices, cost, job, parts, run_agreement, run_split};
+use crate::common::creation::{Cost, agreement, choices, cost, job, parts, run_agreement, run_split};
 
 #[test]
 fn thousands_agree_and_split() {

@@ -1,18 +1,16 @@
 //! Collective operations where it is known who sits on which node: results for many random placements, and what
 //! goes between nodes against what must.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::Job;
+use crate::common::cases::{self, Case, Setting};
+use crate::common::counting::Count;
+use crate::common::seats::{Numbers, Seats};
+use crate::common::verify::verify;
 use collectives::{
     Allgather, Allreduce, Barrier, Bcast, Nesting, Operator, Rank, Reduce, Run, Schedule, Shape, bcast,
 };
-use common::Job;
-use common::cases::{self, Case, Setting};
-use common::counting::Count;
-use common::seats::{Numbers, Seats};
-use common::verify::verify;
 use fabric::simulated::Weather;
 
 #[test]

@@ -1,16 +1,14 @@
 //! Executions side by side, and executions that fail.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::elements::{ELEMENT_BYTES, add_in_order, sums};
+use crate::common::memory::reading;
+use crate::common::{Job, Part, filled, nothing_to_reduce, of_all};
 use collectives::{
     Activity, Advance, Allreduce, Barrier, Buffers, Cause, Execution, Failed, Gather, Operator, Rank,
     Scatter, Schedule, Shape, allreduce, barrier, bcast,
 };
-use common::elements::{ELEMENT_BYTES, add_in_order, sums};
-use common::memory::reading;
-use common::{Job, Part, filled, nothing_to_reduce, of_all};
 use fabric::simulated::Weather;
 use fabric::{Payload, Peer, UserMemory};
 
