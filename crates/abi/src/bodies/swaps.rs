@@ -51,16 +51,20 @@ impl Roles {
     }
 }
 
-/// Some bytes that nobody has asked the heap for: of the other rank's, or a copy of one's own.
-struct Aside {
-    memory: MaybeUninit<[u8; BYTES_MAX]>,
+/// Some bytes of a [`Drawer`]: of the other rank's, or a copy of one's own.
+struct Aside<'a> {
+    memory: &'a mut Drawer,
     bytes: usize,
 }
 
-impl Aside {
+/// Memory that nobody has asked the heap for. It stands alone: what is known of it when the library is built, such as a length beside it, would have the
+/// compiler write all of it.
+type Drawer = MaybeUninit<[u8; BYTES_MAX]>;
+
+impl Aside<'_> {
     #[inline(always)]
-    fn new(bytes: usize) -> Aside {
-        Aside { memory: MaybeUninit::uninit(), bytes }
+    fn new(memory: &mut Drawer, bytes: usize) -> Aside<'_> {
+        Aside { memory, bytes }
     }
 
     #[inline(always)]
@@ -136,7 +140,8 @@ unsafe fn swap(
     if !way.is_blocking() {
         return None;
     }
-    let mut theirs = Aside::new(bytes);
+    let mut drawer = Drawer::uninit();
+    let mut theirs = Aside::new(&mut drawer, bytes);
     let room = theirs.room();
     let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
     if !swapping.is_over()
@@ -323,7 +328,8 @@ impl Combining {
     #[inline(always)]
     unsafe fn combine(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
-        let mut ours = Aside::new(theirs.len());
+        let mut drawer = Drawer::uninit();
+        let mut ours = Aside::new(&mut drawer, theirs.len());
         // SAFETY: the caller's promise; all bytes are written before they are seen.
         let ours = unsafe {
             std::ptr::copy_nonoverlapping(own, ours.memory.as_mut_ptr().cast(), ours.bytes);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::{Payload, Room, Swapping};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Combining, are_apart, few, wait};
+use super::{Aside, BYTES_MAX, Combining, Drawer, are_apart, few, wait};
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
@@ -268,7 +268,8 @@ pub(crate) unsafe fn reduce_scatter(
     }
     let all: *mut u8 = if in_place { recvbuf } else { sendbuf.cast_mut() }.cast();
     let combining = Combining::of(op, datatype)?;
-    let mut theirs = Aside::new(BYTES_MAX);
+    let mut drawer = Drawer::uninit();
+    let mut theirs = Aside::new(&mut drawer, BYTES_MAX);
     let room = theirs.room();
     let mut block = None;
     let sides = |here: usize| {
