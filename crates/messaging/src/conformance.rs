@@ -159,7 +159,7 @@ impl<'a, F: Fabric> Run<'a, F> {
         let ranks = engines.len();
         let mut steps = vec![Vec::new(); ranks];
         let (mut messages, mut receives) = (Vec::new(), Vec::new());
-        for number in 0..20 + dice.below(if cfg!(miri) { 5 } else { 60 }) {
+        for number in 0..if cfg!(miri) { 8 + dice.below(5) } else { 20 + dice.below(60) } {
             let message = random_message(&mut dice, ranks, number as u32);
             let receive = receive_for(&mut dice, &message);
             steps[message.envelope.source.0 as usize].push(Step::Send(messages.len()));

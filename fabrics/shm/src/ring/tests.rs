@@ -14,12 +14,14 @@ use crate::memory::Mapped;
 const TINY: RingShape = RingShape { lines: 4, data_at: 512, data_bytes: 512, piece_bytes_max: 128 };
 /// Somewhere inside a segment, so that a forgotten offset shows.
 const AT: usize = 192;
+/// Miri takes a thousand times as long.
+const STEPS_END: usize = if cfg!(miri) { 60 } else { 200 };
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
-    fn any_sequence_of_calls_is_a_queue(steps in proptest::collection::vec(step(), 1..200)) {
+    fn any_sequence_of_calls_is_a_queue(steps in proptest::collection::vec(step(), 1..STEPS_END)) {
         let mut wire = Wire::new(TINY);
         let mut expected = VecDeque::new();
         for step in steps {
