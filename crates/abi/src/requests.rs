@@ -259,6 +259,20 @@ mod tests {
         request
     }
 
+    #[test]
+    fn a_communicator_that_is_freed_and_idle_is_gone_when_the_call_returns() {
+        let runtime = testing::start();
+        // Other tests may be looking at one of them just now, and not at all of them.
+        let is_gone = || {
+            let mut comm = duplicate();
+            let handle = comm;
+            // SAFETY: a handle, writable.
+            assert_eq!(unsafe { communicators::mpi_comm_free(&raw mut comm) }, MPI_SUCCESS);
+            runtime.find_lingering(handle).is_none()
+        };
+        assert!((0..100).any(|_| is_gone()), "each stays until the next one is freed");
+    }
+
     /// What another thread may do between the end of an operation and the call of its error handler.
     #[test]
     fn a_communicator_that_is_freed_while_an_error_is_told_lingers_until_then() {

@@ -244,6 +244,8 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
             object.comm.barrier()?;
         }
         attributes::delete_all(&object, handle)?;
+        // Who still has it makes it linger.
+        drop(object);
         free(runtime, handle)?;
         // SAFETY: as above.
         unsafe { comm.write(MPI_COMM_NULL) };

@@ -8,7 +8,7 @@ use super::Core;
 use crate::awaited::Awaited;
 use crate::councils::{Letter, What};
 use crate::envelope::{Envelope, Pattern, Rank};
-use crate::failures::Standing;
+use crate::failures::{Standing, is_collective};
 use crate::peers::{Parcel, Then};
 use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, State};
@@ -253,6 +253,8 @@ impl<L> Core<L> {
         match standing.is_retired() {
             _ if standing.is_revoked() => Some(Failure::Revoked),
             true => Some(self.failures.retired_by(context).map_or(Failure::Revoked, Failure::Lost)),
+            // Messages between two go on, whoever has failed.
+            false if !is_collective(context) && !standing.is_strict() => None,
             false => self.failures.broken(context).map(Failure::Lost),
         }
     }

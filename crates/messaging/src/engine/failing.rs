@@ -42,7 +42,9 @@ impl<F: Fabric> Engine<F> {
     #[inline(never)]
     pub(super) fn hindrance(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<RequestId> {
         let failure = match self.core.closed(pattern.context) {
-            None if self.core.matching.find(pattern).is_none() => self.core.obstacle(pattern.context, from),
+            None if self.core.matching.find(pattern).is_none() => {
+                from.and_then(|peer| self.core.lost(peer)).map(Failure::Lost)
+            }
             closed => closed,
         };
         failure.map(|failure| self.failed(failure))
