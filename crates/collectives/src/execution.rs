@@ -4,6 +4,7 @@
 //! [`Engine::progress`] in between. Executions of one communicator that go on at the same time are kept apart by
 //! their tags.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -315,6 +316,22 @@ impl Execution {
     pub fn partners(&self) -> impl Iterator<Item = (Activity, Rank)> + '_ {
         let pending = self.pending.iter().map(|pending| (pending.activity, pending.with));
         pending.chain(self.awaited.map(|awaited| (Activity::Receiving, awaited.from)))
+    }
+
+    /// The other ranks that its schedule names.
+    #[must_use]
+    pub fn members(&self) -> BTreeSet<Rank> {
+        let of = |step: &Step| match *step {
+            Step::Send { to: with, .. } | Step::Receive { from: with, .. } => Some(with),
+            Step::Copy { .. } | Step::Reduce { .. } | Step::WaitReceived | Step::Wait => None,
+        };
+        self.schedule.steps.iter().filter_map(of).collect()
+    }
+
+    /// What its messages have in common.
+    #[must_use]
+    pub fn tag(&self) -> i32 {
+        self.tag
     }
 
     /// Whether no message of it is under way any more; true for one that is done. After a failure it may take

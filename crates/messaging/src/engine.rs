@@ -90,6 +90,12 @@ impl Message {
     pub fn probed(&self) -> Probed {
         Probed { source: self.envelope.source, tag: self.envelope.tag, bytes: self.body.bytes() }
     }
+
+    /// Who has sent it.
+    #[must_use]
+    pub fn from(&self) -> Peer {
+        self.from
+    }
 }
 
 /// What a thread waits for.

@@ -10,6 +10,7 @@ mod check;
 mod create;
 mod duplicate;
 mod failures;
+mod given_up;
 mod inter;
 mod mail;
 mod nodes;

@@ -150,7 +150,7 @@ impl Communicator {
         process.entrust(Box::new(Underway {
             of: meeting.clone(),
             // Nobody knows when what was planned is begun by the others.
-            watch: (!is_planned).then(|| meeting.watch()),
+            watch: (!is_planned).then(|| meeting.watch(execution.tag())),
             checking,
             execution: Some(execution),
             kind,
@@ -261,18 +261,21 @@ impl Operation for Underway {
                 }
                 Advance::Done => return self.end(engine, Ok(())),
                 Advance::Failed(failed) => {
-                    if let Some(watch) = &self.watch {
-                        watch.tell_of(&self.of, &failed);
+                    if let Some(watch) = &mut self.watch {
+                        watch.tell_of(&self.of, &failed, execution, engine);
                     }
                     self.failure = Some(self.of.told(&failed));
                 }
             }
         }
-        if let Some(watch) = &mut self.watch {
-            watch.look_back(&self.of, execution);
-        }
-        execution.abandon(engine);
-        if !execution.is_settled() {
+        let is_over = match &mut self.watch {
+            Some(watch) => watch.is_over(&self.of, execution, engine),
+            None => {
+                execution.abandon(engine);
+                execution.is_settled()
+            }
+        };
+        if !is_over {
             return false;
         }
         let failure = self.failure.take();

@@ -234,7 +234,7 @@ fn finish(
         };
         match execution.advance(engine, &place, &mut combine) {
             Advance::Pending => {
-                watch.get_or_insert_with(|| of.watch()).look(of, execution, engine);
+                watch.get_or_insert_with(|| of.watch(execution.tag())).look(of, execution, engine);
                 None
             }
             end => Some(end),
@@ -252,13 +252,11 @@ fn finish(
 /// Ends an operation that has failed: tells the other members, and waits until nothing uses its buffers.
 #[cold]
 fn give_up(of: &Communicator, execution: &mut Execution, watch: Option<Watch>, failed: Failed) -> Failed {
-    let mut watch = watch.unwrap_or_else(|| of.watch());
-    watch.tell_of(of, &failed);
-    of.inner.process.until(|engine| {
-        watch.look_back(of, execution);
-        execution.abandon(engine);
-        execution.is_settled().then_some(failed.clone())
-    })
+    let mut watch = watch.unwrap_or_else(|| of.watch(execution.tag()));
+    let process = &of.inner.process;
+    process.with_engine(|engine| watch.tell_of(of, &failed, execution, engine));
+    process.until(|engine| watch.is_over(of, execution, engine).then_some(()));
+    failed
 }
 
 /// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use collectives::{Activity, Cause, Execution, Failed};
 use messaging::{Engine, Rank};
 
+use super::super::given_up::GivenUp;
 use super::{Bulletin, Communicator};
 use crate::error::Error;
 use crate::fabrics::Fabrics;
@@ -28,6 +29,8 @@ pub(in crate::communicator) struct Stage {
 pub(in crate::communicator) struct Watch {
     stage: Option<Stage>,
     looks: u32,
+    /// What is told where there is no board.
+    given_up: GivenUp,
 }
 
 impl Communicator {
@@ -64,9 +67,9 @@ impl Communicator {
         Some(Stage { number: turn.course.number(), by_messages: self.by_messages(bulletin) })
     }
 
-    /// A wait for an operation by messages that has just begun.
-    pub(in crate::communicator) fn watch(&self) -> Watch {
-        Watch { stage: self.stage(), looks: 0 }
+    /// A wait for an operation by messages that has just begun, and has that tag.
+    pub(in crate::communicator) fn watch(&self, tag: i32) -> Watch {
+        Watch { stage: self.stage(), looks: 0, given_up: self.given_up(tag) }
     }
 
     /// Gives an operation up that waits for messages of a member, or for it to receive, which has gone on without it.
@@ -124,9 +127,8 @@ impl Watch {
         execution: &mut Execution,
         engine: &mut Engine<Fabrics>,
     ) {
-        if self.is_due()
-            && let Some(stage) = self.stage
-        {
+        let Some(stage) = self.stage else { return self.given_up.look(of, execution, engine) };
+        if self.is_due() {
             of.give_up_if_elsewhere(stage, execution, engine);
         }
     }
@@ -139,17 +141,40 @@ impl Watch {
 
     /// The operation has failed. Where its members do not mean the same, those who wait for this one are told so.
     #[cold]
-    pub(in crate::communicator) fn tell_of(&self, of: &Communicator, failed: &Failed) {
-        let is_mismatch = matches!(failed.cause, Cause::Mismatch { .. } | Cause::Elsewhere);
-        if let Some(stage) = self.stage.filter(|_| is_mismatch) {
-            of.say_given_up(stage.by_messages);
+    pub(in crate::communicator) fn tell_of(
+        &mut self,
+        of: &Communicator,
+        failed: &Failed,
+        execution: &mut Execution,
+        engine: &mut Engine<Fabrics>,
+    ) {
+        if !matches!(failed.cause, Cause::Mismatch { .. } | Cause::Elsewhere) {
+            return;
         }
+        match self.stage {
+            Some(stage) => of.say_given_up(stage.by_messages),
+            None => self.given_up.tell_of(of, execution, engine),
+        }
+    }
+
+    /// Whether nothing is left to do of what has failed.
+    #[cold]
+    pub(in crate::communicator) fn is_over(
+        &mut self,
+        of: &Communicator,
+        execution: &mut Execution,
+        engine: &mut Engine<Fabrics>,
+    ) -> bool {
+        self.look_back(of, execution);
+        execution.abandon(engine);
+        let is_told = self.given_up.is_over(engine);
+        execution.is_settled() && is_told
     }
 
     /// What has failed waits until nothing of it is under way any more: looks, once in a few times, for messages that nobody will
     /// receive.
     #[cold]
-    pub(in crate::communicator) fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
+    fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
         if self.is_due()
             && let (Some(stage), Some(bulletin)) = (self.stage, of.bulletin())
             && !bulletin.begun.no_more.load(Ordering::Relaxed)
