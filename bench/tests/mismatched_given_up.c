@@ -1,9 +1,8 @@
-// ranks: 3 4 5
-// not libfabric: it is about memory that ranks share
-// Few bytes go by lines that all ranks of a node see, and many by messages. Where calls do not fit together, some member finds it out
+// ranks: 2 3 4 5
+// Few bytes go by lines that all ranks of a node see, and many by messages; elsewhere all go by messages. Where calls do not fit together, some member finds it out
 // and gives the operation up; those who wait for what it would have sent later are told so as well, however many stand
 // between. So everybody ends, without WEFT_CHECK, and whoever cannot have what it has asked for ends with an error.
-// (docs/decisions/0048)
+// (docs/decisions/0048, 0054)
 #define CHECK_WATCHDOG_SECONDS 20
 #include "lined.h"
 
@@ -113,10 +112,7 @@ static void by_messages(int many, int begun) {
 }
 
 int main(int argc, char **argv) {
-    const char *fabric = getenv("WEFT_FABRIC");
     check_open(argc, argv);
-    /* Elsewhere all go by messages, and nothing is told of who gives up. */
-    if (fabric != NULL && strstr(fabric, "shm") == NULL) return check_close();
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
     for (int begun = 0; begun < 2; begun++) {
         for (int length = 0; length < LENGTHS; length++) {

@@ -37,17 +37,21 @@ impl Communicator {
         };
         GivenUp { tag: (TOLD | number).cast_signed(), signs: None, by: Vec::new(), telling: Vec::new() }
     }
+
+    /// Tells the other of two members that a swap by messages, the last operation that has begun, has failed here: it may
+    /// have more to send.
+    #[cold]
+    pub(super) fn tell_of_swap(&self, tag: i32) {
+        let mut given_up = self.given_up(tag);
+        let other = Rank(1 - self.rank().0);
+        self.process().act(|engine| given_up.tell(self, engine, std::iter::once(other)));
+        self.process().until(|engine| given_up.is_over(engine).then_some(()));
+    }
 }
 
 impl GivenUp {
     fn envelope(&self, of: &Communicator) -> Envelope {
         Envelope { context: of.collective_context(), source: Rank(0), tag: self.tag }
-    }
-
-    /// Whether a process has told that it has given the operation up.
-    pub(super) fn is_told_by(&mut self, of: &Communicator, engine: &mut Engine<Fabrics>, peer: Peer) -> bool {
-        self.hear(of, engine);
-        self.by.contains(&peer)
     }
 
     /// Gives an operation up that waits for somebody who has done so.

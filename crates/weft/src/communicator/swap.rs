@@ -138,6 +138,12 @@ impl Communicator {
     fn end_swap(&self, swapping: &Swapping, room: Room) -> Result<()> {
         let (with, expected_bytes) = (Rank(1 - swapping.rank.0), room.bytes());
         let odd = |sent_bytes| self.swap_failed(with, Cause::Mismatch { sent_bytes, expected_bytes });
+        let failed_here = |pattern: Pattern, failed: &Failed| {
+            if matches!(failed.cause, Cause::Mismatch { .. }) {
+                self.tell_of_swap(pattern.tag.unwrap_or_default());
+            }
+            self.told(failed)
+        };
         match (&swapping.by, swapping.theirs) {
             (By::Board(_), Swapped::Got) => Ok(()),
             (By::Board(_), Swapped::Odd(sent_bytes)) => Err(odd(sent_bytes)),
@@ -145,11 +151,15 @@ impl Communicator {
             (By::Messages { pattern, sending }, theirs) => {
                 let received = match theirs {
                     Swapped::Got => Ok(()),
-                    Swapped::Odd(sent_bytes) => Err(odd(sent_bytes)),
+                    Swapped::Odd(sent_bytes) => {
+                        let cause = Cause::Mismatch { sent_bytes, expected_bytes };
+                        Err(failed_here(*pattern, &Failed { with, activity: Activity::Receiving, cause }))
+                    }
                     Swapped::Awaited => {
                         let peer = self.inner.group.peer(with);
                         let outcome = self.process().receive_awaited(*pattern, peer, room.memory());
-                        judge(&outcome, with, Activity::Receiving, expected_bytes).map_err(|f| self.told(&f))
+                        judge(&outcome, with, Activity::Receiving, expected_bytes)
+                            .map_err(|failed| failed_here(*pattern, &failed))
                     }
                 };
                 // What is being sent is in use until it is sent, whatever became of the rest.
