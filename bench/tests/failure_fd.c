@@ -4,11 +4,10 @@
 // not libfabric: what a provider tells of a dead process differs from one to the next
 // A descriptor that tells of failures (MPIX_Failure_fd): who sleeps on it, and calls nothing of MPI, wakes when another is killed.
 #define _POSIX_C_SOURCE 200809L
-#include "check.h"
+#include "known.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <mpix_ft.h>
 #include <poll.h>
 #include <sys/wait.h>
 
@@ -37,15 +36,6 @@ static int descriptor(void) {
     CHECK(fd > 2);
     CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     return fd;
-}
-
-static int known_failed(void) {
-    int count;
-    MPI_Group failed;
-    OK(MPIX_Comm_get_failed(MPI_COMM_WORLD, &failed));
-    OK(MPI_Group_size(failed, &count));
-    OK(MPI_Group_free(&failed));
-    return count;
 }
 
 /* `victim` dies when those who live have said that they are about to sleep. */

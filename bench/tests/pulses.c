@@ -4,10 +4,9 @@
 // not libfabric: what a provider tells of a dead process differs from one to the next
 // Who has ended and who has not, however it looks from outside ("g9", and docs/decisions/0036): a process that is stopped, whose threads
 // end, or that forks lives; one that has given way to another program is dead, and killed before that is told.
-#include "check.h"
+#include "known.h"
 
 #include <errno.h>
-#include <mpix_ft.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,15 +19,6 @@ static void pause_ms(long milliseconds) {
 }
 
 static void *nothing(void *argument) { return argument; }
-
-static int known_failed(void) {
-    int count;
-    MPI_Group failed;
-    OK(MPIX_Comm_get_failed(MPI_COMM_WORLD, &failed));
-    OK(MPI_Group_size(failed, &count));
-    OK(MPI_Group_free(&failed));
-    return count;
-}
 
 /* Threads that end, a child that ends, and a while in which this process is stopped: none of it is an end. */
 static void seem_to_end(void) {
