@@ -4,7 +4,7 @@
 //! who gives up -> the others   no bytes, under a tag that names the operation and that no schedule uses; the source is that of
 //!                              rank 0 whoever sends it, so that one look finds what anybody has sent
 //! ```
-//! Who waits for one that has given up does so, too, and tells the others in its turn. What was sent and nobody has received is taken
+//! Who hears of it in the middle of the operation gives up, too, and tells the others in its turn. What was sent and nobody has received is taken
 //! back: who would have received it is told.
 
 use std::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ impl GivenUp {
         Envelope { context: of.collective_context(), source: Rank(0), tag: self.tag }
     }
 
-    /// Gives an operation up that waits for somebody who has done so.
+    /// Gives an operation up that somebody has given up.
     #[inline]
     pub(super) fn look(&mut self, of: &Communicator, execution: &mut Execution, engine: &mut Engine<Fabrics>) {
         if self.signs != Some(engine.signs()) {
@@ -75,13 +75,14 @@ impl GivenUp {
         self.signs = Some(engine.signs());
     }
 
+    /// Gives up because of whoever was the first to say so: also one with whom this member has nothing to do may be what its
+    /// partners wait for, and two of them may be in different operations and wait for each other.
     #[cold]
     fn follow(&mut self, of: &Communicator, execution: &mut Execution, engine: &mut Engine<Fabrics>) {
-        let group = &of.inner.group;
-        let has_given_up = |rank: &Rank| group.peer(*rank).is_some_and(|peer| self.by.contains(&peer));
-        let found = execution.partners().find(|(_, with)| has_given_up(with));
+        let with = self.by.iter().find_map(|&peer| of.inner.group.rank(peer));
+        let activity = execution.partners().next().map(|(activity, _)| activity);
         // What is closed ends by itself.
-        if let (Some((activity, with)), None) = (found, engine.closed(of.collective_context())) {
+        if let (Some(activity), Some(with), None) = (activity, with, engine.closed(of.collective_context())) {
             execution.give_up(engine, Failed { with, activity, cause: Cause::Elsewhere }, &|_| true);
         }
     }
