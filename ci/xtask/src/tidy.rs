@@ -5,6 +5,7 @@
 //! | dependencies between crates follow the table of arrows; one file knows the fabrics | [`arrows`], [`fences`] |
 //! | `unsafe`, raw atomics and `no_mangle` stay where they belong, and `unsafe` says why it is sound | [`fences`] |
 //! | files and functions stay small | [`sizes`] |
+//! | a program of tests in a folder compiles every file there | [`programs`] |
 //! | the table of the rules of failures names tests that are there, for every rule | [`rules`] |
 //! | generated files are fresh, every crate's invariant is written down, no path of one machine slips in | [`documents`] |
 //!
@@ -13,6 +14,7 @@
 pub mod arrows;
 pub mod documents;
 pub mod fences;
+pub mod programs;
 pub mod rules;
 pub mod sizes;
 pub mod source;
@@ -71,6 +73,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
     }
     findings.extend(documents::check_invariants(&files));
     findings.extend(documents::check_generated(root));
+    findings.extend(programs::check(&files));
     findings.extend(rules::check(&files));
     findings.sort();
     findings
