@@ -25,20 +25,17 @@ use crate::sync::Ordering;
 
 /// One side's view of a mailbox.
 pub struct Mailbox {
-    at: usize,
     /// Of the last message that was written or read here.
     number: u32,
-    turn: Turn,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
     /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
     /// its lines come at the same time where they are asked for at the same time.
     ahead: u8,
-    /// Whose turn it is at the shelf beside.
-    turn_beside: Turn,
     /// Where a parcel was taken away last.
     latest: Shelf,
-    shelves: [Boards; 2],
+    /// The mailbox itself, and the shelf beside.
+    shelves: [Site; 2],
 }
 
 /// A place for parcels, of which a pair has two.
@@ -58,9 +55,10 @@ impl Shelf {
     }
 }
 
-/// What a shelf is made of.
-struct Boards {
+/// Where a shelf is, and whose turn it is there.
+struct Site {
     at: usize,
+    turn: Turn,
     /// For so many pages the memory is known to be there; and so many of these were brought in.
     pages: u16,
     pages_in: u16,
@@ -80,48 +78,42 @@ impl Mailbox {
     /// The mailbox at `at`, with a shelf at `beside`, not in use yet.
     pub fn new(at: usize, beside: usize) -> Mailbox {
         Mailbox {
-            at,
             number: 0,
-            turn: Turn::Nobody,
             room: 0,
             ahead: 0,
-            turn_beside: Turn::Nobody,
             latest: Shelf::Mailbox,
-            shelves: [at, beside].map(|at| Boards { at, pages: 0, pages_in: 0 }),
+            shelves: [at, beside].map(|at| Site { at, turn: Turn::Nobody, pages: 0, pages_in: 0 }),
         }
     }
 
     /// Whether nothing has been said about it.
     pub fn is_unused(&self) -> bool {
-        self.turn == Turn::Nobody
+        self.turn() == Turn::Nobody
     }
 
     /// Whether the other has not answered our offer.
     pub fn is_offered(&self) -> bool {
-        self.turn == Turn::Offered
+        self.turn() == Turn::Offered
     }
 
     /// We have offered it. From then on the other may use the shelf beside.
     pub fn offered(&mut self) {
-        self.turn = Turn::Offered;
-        self.turn_beside = Turn::Theirs;
+        self.take_turns([Turn::Offered, Turn::Theirs]);
     }
 
     /// The other looks here now: the first turn is ours.
     pub fn accepted(&mut self) {
-        self.turn = Turn::Ours;
+        self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
     }
 
     /// We look here from now on: the first turn is the other's.
     pub fn accept(&mut self) {
-        self.turn = Turn::Theirs;
-        self.turn_beside = Turn::Ours;
+        self.take_turns([Turn::Theirs, Turn::Ours]);
     }
 
     /// Nothing is sent or received here any more.
     pub fn close(&mut self) {
-        self.turn = Turn::Nobody;
-        self.turn_beside = Turn::Nobody;
+        self.take_turns([Turn::Nobody, Turn::Nobody]);
     }
 
     /// The memory for payloads up to `bytes` is there.
@@ -130,25 +122,48 @@ impl Mailbox {
     }
 
     /// Where the mailbox stands.
+    #[inline(always)]
     pub fn at(&self) -> usize {
-        self.at
+        self.shelf_at(Shelf::Mailbox)
+    }
+
+    #[inline(always)]
+    fn turn(&self) -> Turn {
+        self.site(Shelf::Mailbox).turn
+    }
+
+    #[inline(always)]
+    fn site(&self, shelf: Shelf) -> &Site {
+        &self.shelves[shelf as usize]
+    }
+
+    #[inline(always)]
+    fn site_mut(&mut self, shelf: Shelf) -> &mut Site {
+        &mut self.shelves[shelf as usize]
+    }
+
+    fn take_turns(&mut self, turns: [Turn; 2]) {
+        for (site, turn) in self.shelves.iter_mut().zip(turns) {
+            site.turn = turn;
+        }
     }
 
     /// Whether it is our turn.
     #[inline]
     pub fn is_ours(&self) -> bool {
-        self.turn == Turn::Ours
+        self.turn() == Turn::Ours
     }
 
     /// Whether a payload that long can be sent now.
     #[inline(always)]
     pub fn takes(&self, bytes: usize) -> bool {
-        self.turn == Turn::Ours && bytes <= usize::from(self.room)
+        self.turn() == Turn::Ours && bytes <= usize::from(self.room)
     }
 
     /// The shelf for a parcel now, if it is our turn at one: of two the one whose lines we have read last.
     pub fn free_shelf(&self) -> Option<Shelf> {
-        match (self.turn == Turn::Ours, self.turn_beside == Turn::Ours) {
+        let is_ours = |shelf| self.site(shelf).turn == Turn::Ours;
+        match (is_ours(Shelf::Mailbox), is_ours(Shelf::Beside)) {
             (true, true) => Some(self.latest),
             (true, false) => Some(Shelf::Mailbox),
             (false, true) => Some(Shelf::Beside),
@@ -157,28 +172,29 @@ impl Mailbox {
     }
 
     /// Where a shelf begins.
+    #[inline(always)]
     pub fn shelf_at(&self, shelf: Shelf) -> usize {
-        self.shelves[shelf as usize].at
+        self.site(shelf).at
     }
 
     /// Whether there is memory for so much of a shelf.
     pub fn has_memory(&self, shelf: Shelf, bytes: usize) -> bool {
-        bytes <= usize::from(self.shelves[shelf as usize].pages) * PAGE
+        bytes <= usize::from(self.site(shelf).pages) * PAGE
     }
 
     /// There is memory for so many bytes of it.
     pub fn got_memory(&mut self, shelf: Shelf, bytes: usize) {
-        let boards = &mut self.shelves[shelf as usize];
-        boards.pages = boards.pages.max(bytes.div_ceil(PAGE) as u16);
+        let site = self.site_mut(shelf);
+        site.pages = site.pages.max(bytes.div_ceil(PAGE) as u16);
     }
 
     /// Has the system bring so much of it in, unless that was done.
     pub fn bring_in(&mut self, memory: &impl Memory, shelf: Shelf, bytes: usize) {
         let pages = bytes.div_ceil(PAGE) as u16;
-        let boards = &mut self.shelves[shelf as usize];
-        if pages > boards.pages_in {
-            boards.pages_in = pages;
-            memory.bring_in(boards.at, usize::from(pages) * PAGE, Use::Write);
+        let site = self.site_mut(shelf);
+        if pages > site.pages_in {
+            site.pages_in = pages;
+            memory.bring_in(site.at, usize::from(pages) * PAGE, Use::Write);
         }
     }
 
@@ -189,26 +205,19 @@ impl Mailbox {
 
     /// A parcel was sent.
     pub fn sent_parcel(&mut self, shelf: Shelf) {
-        *self.turn_at(shelf) = Turn::Theirs;
+        self.site_mut(shelf).turn = Turn::Theirs;
     }
 
     /// Where one stands that comes, on each of the shelves where it is the other's turn.
     pub fn expected_parcels_at(&self) -> [Option<usize>; 2] {
-        let is_theirs = |turn, shelf| (turn == Turn::Theirs).then(|| self.parcels_at(shelf));
-        [is_theirs(self.turn, Shelf::Mailbox), is_theirs(self.turn_beside, Shelf::Beside)]
+        [Shelf::Mailbox, Shelf::Beside]
+            .map(|shelf| (self.site(shelf).turn == Turn::Theirs).then(|| self.parcels_at(shelf)))
     }
 
     /// One has come whole: the turn is ours.
     pub fn took_parcel(&mut self, shelf: Shelf) {
-        *self.turn_at(shelf) = Turn::Ours;
+        self.site_mut(shelf).turn = Turn::Ours;
         self.latest = shelf;
-    }
-
-    fn turn_at(&mut self, shelf: Shelf) -> &mut Turn {
-        match shelf {
-            Shelf::Mailbox => &mut self.turn,
-            Shelf::Beside => &mut self.turn_beside,
-        }
     }
 
     /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
@@ -218,12 +227,12 @@ impl Mailbox {
         let [a, b, c, d, e, f] = header.words;
         let front = [payload.bytes() as u32 | lines_before << 16, a, b, c, d, e, f];
         self.number = self.number.wrapping_add(1);
-        self.turn = Turn::Theirs;
+        self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
         if payload.bytes() <= LINE_PAYLOAD_BYTES_MAX {
-            return memory.publish_line(self.at, self.number, front, payload);
+            return memory.publish_line(self.at(), self.number, front, payload);
         }
-        memory.put(self.at + LINE_PAYLOAD, payload);
-        memory.publish_line(self.at, self.number, front, Payload::EMPTY);
+        memory.put(self.at() + LINE_PAYLOAD, payload);
+        memory.publish_line(self.at(), self.number, front, Payload::EMPTY);
     }
 
     /// The same for a payload of `bytes` bytes, more than a line holds, that `write` makes.
@@ -238,22 +247,22 @@ impl Mailbox {
         debug_assert!(self.takes(bytes) && bytes > LINE_PAYLOAD_BYTES_MAX, "posted out of turn, or in vain");
         let [a, b, c, d, e, f] = header.words;
         let front = [bytes as u32 | lines_before << 16, a, b, c, d, e, f];
-        memory.make(self.at + LINE_PAYLOAD, bytes, write);
+        memory.make(self.at() + LINE_PAYLOAD, bytes, write);
         self.number = self.number.wrapping_add(1);
-        self.turn = Turn::Theirs;
-        memory.publish_line(self.at, self.number, front, Payload::EMPTY);
+        self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
+        memory.publish_line(self.at(), self.number, front, Payload::EMPTY);
     }
 
     /// Whether a message has come here: the turn was theirs, and they have used it.
     #[inline(always)]
     pub fn look(&self, memory: &impl Memory) -> Look {
-        if self.turn != Turn::Theirs {
+        if self.turn() != Turn::Theirs {
             return Look::Nothing;
         }
         for line in 1..=usize::from(self.ahead) {
-            memory.prefetch(self.at + line * LINE);
+            memory.prefetch(self.at() + line * LINE);
         }
-        let found = memory.number(self.at).load(Ordering::Acquire);
+        let found = memory.number(self.at()).load(Ordering::Acquire);
         if found == self.number.wrapping_add(1) {
             return Look::Ready;
         }
@@ -269,7 +278,7 @@ impl Mailbox {
     /// The lines of the sender's ring that go before the message that has come, in the low 16 bits.
     #[inline(always)]
     pub fn lines_before(&self, memory: &impl Memory) -> u16 {
-        let [what] = memory.take_words::<1>(self.at + LINE_FRONT);
+        let [what] = memory.take_words::<1>(self.at() + LINE_FRONT);
         (what >> 16) as u16
     }
 
@@ -283,15 +292,16 @@ impl Mailbox {
         memory: &impl Memory,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> Result<Option<R>, Wild> {
-        let [what, words @ ..] = memory.take_front(self.at);
+        let [what, words @ ..] = memory.take_front(self.at());
         let (bytes, bytes_max) = ((what & 0xffff) as usize, LETTER_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
-        let taken = memory.read(self.at + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
+        let taken =
+            memory.read(self.at() + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
         if taken.is_some() {
             self.number = self.number.wrapping_add(1);
-            self.turn = Turn::Ours;
+            self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
             let lines = (LINE_PAYLOAD + bytes).div_ceil(LINE) - 1;
             self.ahead = if lines <= LINES_AHEAD_MAX { lines as u8 } else { 0 };
         }
