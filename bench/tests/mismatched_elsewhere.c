@@ -28,6 +28,13 @@ static void told_or_sent(int code, int is_sender) {
     told(is_sender && code == MPI_SUCCESS ? MPI_ERR_NOT_SAME : code, 1);
 }
 
+/* Two that have cores of their own go the same way here, and see that the lengths differ. */
+static void told_either_way(int code) {
+    int class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    told(check_size == 2 && class == MPI_ERR_TRUNCATE ? MPI_ERR_NOT_SAME : code, 1);
+}
+
 static void blocking(void) {
     int first = check_rank == 0;
     fresh("a root gathers many, and the others give few");
@@ -41,7 +48,7 @@ static void blocking(void) {
     told_or_sent(MPI_Bcast(mine, first ? LONG : FEW, MPI_DOUBLE, 0, comm), first);
 
     fresh("one rank sums many, and the others few");
-    told(MPI_Allreduce(mine, all, first ? MANY : FEW, MPI_DOUBLE, MPI_SUM, comm), 1);
+    told_either_way(MPI_Allreduce(mine, all, first ? MANY : FEW, MPI_DOUBLE, MPI_SUM, comm));
 
     fresh("one rank gathers much, and the others are in a barrier");
     told(first ? MPI_Gather(mine, MANY, MPI_DOUBLE, all, MANY, MPI_DOUBLE, 0, comm) : MPI_Barrier(comm), 1);

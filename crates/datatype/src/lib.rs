@@ -38,5 +38,5 @@ pub use operator::Operator;
 pub use pack::{ShortClaim, each_block, pack, pack_memory, unpack};
 pub use pair::Pair;
 pub use predefined::{Class, Predefined};
-pub use reduce::{ReduceError, reduce, reduce_elements, reduce_packed};
+pub use reduce::{ReduceError, reduce, reduce_apart, reduce_elements, reduce_packed};
 pub use shape::{Part, Shape};

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use fabric::fold::{fold, fold_choosing};
+use fabric::fold::{fold, fold_choosing, fold_into};
 use fabric::{Payload, UserMemory, made};
 use half::f16;
 use thiserror::Error;
@@ -63,7 +63,8 @@ pub fn reduce(
         return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
     }
     let mut done = Ok(());
-    made(inout, |inout| done = combine(operator, predefined, Payload::from(incoming), inout));
+    let left = Payload::from(incoming);
+    made(inout, |out| done = combine(operator, predefined, Operands { left, right: None, out }));
     done
 }
 
@@ -85,7 +86,28 @@ pub fn reduce_packed(
         let (incoming, inout) = (incoming.bytes(), inout.bytes());
         return Err(ReduceError::UnequalBuffers { incoming, inout, predefined });
     }
-    combine(operator, predefined, incoming.part(0, bytes), inout)
+    combine(operator, predefined, Operands { left: incoming.part(0, bytes), right: None, out: inout })
+}
+
+/// As [`reduce_packed`], into other memory that overlaps neither: `out[i] = left[i] op right[i]`.
+///
+/// # Errors
+/// [`ReduceError`]; nothing is written then.
+pub fn reduce_apart(
+    operator: Operator,
+    predefined: Predefined,
+    count: usize,
+    [left, right]: [Payload<'_>; 2],
+    out: &mut UserMemory,
+) -> Result<(), ReduceError> {
+    let each = element_bytes(operator, predefined)?;
+    let bytes = each.saturating_mul(count);
+    let incoming = left.bytes().min(right.bytes());
+    if incoming < bytes || out.bytes() < bytes {
+        return Err(ReduceError::UnequalBuffers { incoming, inout: out.bytes(), predefined });
+    }
+    let (left, right) = (left.part(0, bytes), Some(right.part(0, bytes)));
+    combine(operator, predefined, Operands { left, right, out: &mut out.part(0, bytes) })
 }
 
 /// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that pairs
@@ -187,105 +209,99 @@ fn check_claims(
     Ok(())
 }
 
-/// Combines as many whole elements as both hold.
-fn combine(
-    operator: Operator,
-    predefined: Predefined,
-    incoming: Payload<'_>,
-    inout: &mut UserMemory,
-) -> Result<(), ReduceError> {
+/// Two operands, and where the result comes to stand.
+struct Operands<'a, 'b> {
+    left: Payload<'a>,
+    /// Where it is not what stands in `out` before.
+    right: Option<Payload<'a>>,
+    out: &'b mut UserMemory,
+}
+
+/// Combines as many whole elements as all hold.
+fn combine(operator: Operator, predefined: Predefined, of: Operands<'_, '_>) -> Result<(), ReduceError> {
     let done = match operator {
         Operator::Replace => {
-            inout.write_at(0, incoming);
+            of.out.write_at(0, of.left);
             Some(())
         }
-        Operator::NoOperation => Some(()),
-        _ => predefined.basic().and_then(|basic| dispatch(operator, basic, incoming, inout)),
+        Operator::NoOperation => {
+            of.right.map(|right| of.out.write_at(0, right));
+            Some(())
+        }
+        _ => predefined.basic().and_then(|basic| dispatch(operator, basic, of)),
     };
     done.ok_or(ReduceError::NotDefined { operator, predefined })
 }
 
 /// Calls the kernel for a number format; `None` when there is none for the operator.
-fn dispatch(operator: Operator, basic: Basic, incoming: Payload<'_>, inout: &mut UserMemory) -> Option<()> {
+fn dispatch(operator: Operator, basic: Basic, of: Operands<'_, '_>) -> Option<()> {
     match basic {
-        Basic::I8 => integers::<i8>(operator, incoming, inout),
-        Basic::I16 => integers::<i16>(operator, incoming, inout),
-        Basic::I32 => integers::<i32>(operator, incoming, inout),
-        Basic::I64 => integers::<i64>(operator, incoming, inout),
-        Basic::I128 => integers::<i128>(operator, incoming, inout),
-        Basic::U8 => integers::<u8>(operator, incoming, inout),
-        Basic::U16 => integers::<u16>(operator, incoming, inout),
-        Basic::U32 => integers::<u32>(operator, incoming, inout),
-        Basic::U64 => integers::<u64>(operator, incoming, inout),
-        Basic::U128 => integers::<u128>(operator, incoming, inout),
-        Basic::F16 => reals::<f16>(operator, incoming, inout),
-        Basic::F32 => reals::<f32>(operator, incoming, inout),
-        Basic::F64 => reals::<f64>(operator, incoming, inout),
-        Basic::F80 => reals::<LongDouble>(operator, incoming, inout),
-        Basic::C16 => numbers::<Complex<f16>>(operator, incoming, inout),
-        Basic::C32 => numbers::<Complex<f32>>(operator, incoming, inout),
-        Basic::C64 => numbers::<Complex<f64>>(operator, incoming, inout),
-        Basic::C80 => numbers::<Complex<LongDouble>>(operator, incoming, inout),
-        Basic::PairF32I32 => pairs::<f32, i32>(operator, incoming, inout),
-        Basic::PairF64I32 => pairs::<f64, i32>(operator, incoming, inout),
-        Basic::PairI64I32 => pairs::<i64, i32>(operator, incoming, inout),
-        Basic::PairI32I32 => pairs::<i32, i32>(operator, incoming, inout),
-        Basic::PairI16I32 => pairs::<i16, i32>(operator, incoming, inout),
-        Basic::PairF80I32 => pairs::<LongDouble, i32>(operator, incoming, inout),
-        Basic::PairF32F32 => pairs::<f32, f32>(operator, incoming, inout),
-        Basic::PairF64F64 => pairs::<f64, f64>(operator, incoming, inout),
+        Basic::I8 => integers::<i8>(operator, of),
+        Basic::I16 => integers::<i16>(operator, of),
+        Basic::I32 => integers::<i32>(operator, of),
+        Basic::I64 => integers::<i64>(operator, of),
+        Basic::I128 => integers::<i128>(operator, of),
+        Basic::U8 => integers::<u8>(operator, of),
+        Basic::U16 => integers::<u16>(operator, of),
+        Basic::U32 => integers::<u32>(operator, of),
+        Basic::U64 => integers::<u64>(operator, of),
+        Basic::U128 => integers::<u128>(operator, of),
+        Basic::F16 => reals::<f16>(operator, of),
+        Basic::F32 => reals::<f32>(operator, of),
+        Basic::F64 => reals::<f64>(operator, of),
+        Basic::F80 => reals::<LongDouble>(operator, of),
+        Basic::C16 => numbers::<Complex<f16>>(operator, of),
+        Basic::C32 => numbers::<Complex<f32>>(operator, of),
+        Basic::C64 => numbers::<Complex<f64>>(operator, of),
+        Basic::C80 => numbers::<Complex<LongDouble>>(operator, of),
+        Basic::PairF32I32 => pairs::<f32, i32>(operator, of),
+        Basic::PairF64I32 => pairs::<f64, i32>(operator, of),
+        Basic::PairI64I32 => pairs::<i64, i32>(operator, of),
+        Basic::PairI32I32 => pairs::<i32, i32>(operator, of),
+        Basic::PairI16I32 => pairs::<i16, i32>(operator, of),
+        Basic::PairF80I32 => pairs::<LongDouble, i32>(operator, of),
+        Basic::PairF32F32 => pairs::<f32, f32>(operator, of),
+        Basic::PairF64F64 => pairs::<f64, f64>(operator, of),
     }
 }
 
-fn integers<T: Number + Ordered + Bits>(
-    operator: Operator,
-    incoming: Payload<'_>,
-    inout: &mut UserMemory,
-) -> Option<()> {
+fn integers<T: Number + Ordered + Bits>(operator: Operator, of: Operands<'_, '_>) -> Option<()> {
     match operator {
-        Operator::BitAnd => each(incoming, inout, T::and),
-        Operator::BitOr => each(incoming, inout, T::or),
-        Operator::BitXor => each(incoming, inout, T::xor),
-        Operator::LogicalAnd => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() & b.is_true())),
-        Operator::LogicalOr => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() | b.is_true())),
-        Operator::LogicalXor => each(incoming, inout, |a: T, b| T::from_truth(a.is_true() ^ b.is_true())),
-        _ => return reals::<T>(operator, incoming, inout),
+        Operator::BitAnd => each(of, T::and),
+        Operator::BitOr => each(of, T::or),
+        Operator::BitXor => each(of, T::xor),
+        Operator::LogicalAnd => each(of, |a: T, b| T::from_truth(a.is_true() & b.is_true())),
+        Operator::LogicalOr => each(of, |a: T, b| T::from_truth(a.is_true() | b.is_true())),
+        Operator::LogicalXor => each(of, |a: T, b| T::from_truth(a.is_true() ^ b.is_true())),
+        _ => return reals::<T>(operator, of),
     }
     Some(())
 }
 
-fn reals<T: Number + Ordered>(
-    operator: Operator,
-    incoming: Payload<'_>,
-    inout: &mut UserMemory,
-) -> Option<()> {
+fn reals<T: Number + Ordered>(operator: Operator, of: Operands<'_, '_>) -> Option<()> {
     match operator {
-        Operator::Min if T::IS_QUICK => each(incoming, inout, T::lower),
-        Operator::Max if T::IS_QUICK => each(incoming, inout, T::higher),
-        Operator::Min => each_chosen(incoming, inout, T::lower),
-        Operator::Max => each_chosen(incoming, inout, T::higher),
-        _ => return numbers::<T>(operator, incoming, inout),
+        Operator::Min if T::IS_QUICK => each(of, T::lower),
+        Operator::Max if T::IS_QUICK => each(of, T::higher),
+        Operator::Min => each_chosen(of, T::lower),
+        Operator::Max => each_chosen(of, T::higher),
+        _ => return numbers::<T>(operator, of),
     }
     Some(())
 }
 
-fn numbers<T: Number>(operator: Operator, incoming: Payload<'_>, inout: &mut UserMemory) -> Option<()> {
+fn numbers<T: Number>(operator: Operator, of: Operands<'_, '_>) -> Option<()> {
     match operator {
-        Operator::Sum => each(incoming, inout, T::plus),
-        Operator::Prod => each(incoming, inout, T::times),
+        Operator::Sum => each(of, T::plus),
+        Operator::Prod => each(of, T::times),
         _ => return None,
     }
     Some(())
 }
 
-fn pairs<V: Ordered, I: Ordered>(
-    operator: Operator,
-    incoming: Payload<'_>,
-    inout: &mut UserMemory,
-) -> Option<()> {
+fn pairs<V: Ordered, I: Ordered>(operator: Operator, of: Operands<'_, '_>) -> Option<()> {
     match operator {
-        Operator::MinLocation => each_chosen(incoming, inout, Located::<V, I>::lowest),
-        Operator::MaxLocation => each_chosen(incoming, inout, Located::<V, I>::highest),
+        Operator::MinLocation => each_chosen(of, Located::<V, I>::lowest),
+        Operator::MaxLocation => each_chosen(of, Located::<V, I>::highest),
         _ => return None,
     }
     Some(())
@@ -293,14 +309,22 @@ fn pairs<V: Ordered, I: Ordered>(
 
 /// One kernel: a loop over elements as values.
 #[inline]
-fn each<T: Element>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(T, T) -> T) {
-    fold(incoming, inout, |left, right| with(T::of_packed(left), T::of_packed(right)).packed());
+fn each<T: Element>(Operands { left, right, out }: Operands<'_, '_>, with: impl Fn(T, T) -> T) {
+    let with = |left, right| with(T::of_packed(left), T::of_packed(right)).packed();
+    match right {
+        None => fold(left, out, with),
+        Some(right) => fold_into(left, right, out, with),
+    }
 }
 
 /// As [`each`], where the result is one of the two.
 #[inline]
-fn each_chosen<T: Element>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(T, T) -> T) {
-    fold_choosing(incoming, inout, |left, right| with(T::of_packed(left), T::of_packed(right)).packed());
+fn each_chosen<T: Element>(Operands { left, right, out }: Operands<'_, '_>, with: impl Fn(T, T) -> T) {
+    // These do not wait for memory: a copy before costs little.
+    let bytes = right.map_or(out.bytes(), |right| out.write_at(0, right));
+    fold_choosing(left, &mut out.part(0, bytes), |left, right| {
+        with(T::of_packed(left), T::of_packed(right)).packed()
+    });
 }
 
 /// A piece of each buffer is copied to the stack; both together fit well into a first-level cache.

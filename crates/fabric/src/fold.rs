@@ -49,6 +49,27 @@ pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl 
     unsafe { each(from, to, count, with) }
 }
 
+/// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold. `out` is best apart
+/// from both.
+#[inline]
+pub fn fold_into<B: Bytes>(
+    left: Payload<'_>,
+    right: Payload<'_>,
+    out: &mut UserMemory,
+    with: impl Fn(B, B) -> B,
+) {
+    let (one, to, count) = elements(left, out);
+    let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: all claims cover `count` elements, and the processor has what the function needs.
+        unsafe { each_apart_by_32_bytes((one, other), to, count, with) };
+        return;
+    }
+    // SAFETY: all claims cover `count` elements.
+    unsafe { each_apart((one, other), to, count, with) }
+}
+
 /// As [`fold`], where `with` gives one of the two by a comparison.
 ///
 /// Compilers make stores under a mask of that where vectors are wide, and on some processors these take many times as long
@@ -108,6 +129,39 @@ unsafe fn each<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn
     }
 }
 
+/// [`each_apart`], in the instructions of processors with vectors of 32 bytes.
+///
+/// # Safety
+/// As for `each_apart`, and the processor has AVX2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+unsafe fn each_apart_by_32_bytes<B: Bytes>(
+    from: (*const B, *const B),
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each_apart(from, to, count, with) }
+}
+
+/// The loop over three memories.
+///
+/// # Safety
+/// Both of `from` are readable and `to` is writable for `count` elements; otherwise as for [`each`].
+#[inline(always)]
+unsafe fn each_apart<B: Bytes>(
+    (one, other): (*const B, *const B),
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    for at in 0..count {
+        // SAFETY: `at < count`; bytes need no alignment.
+        unsafe { to.add(at).write(with(one.add(at).read(), other.add(at).read())) };
+    }
+}
+
 /// Shorter memory is not worth the question what the processor can do.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE_BYTES_MIN: usize = 64;
@@ -137,6 +191,24 @@ mod tests {
             fold_choosing(Payload::from(&left[..]), &mut other.memory(), add);
             assert_eq!(one.payload().to_vec(), expected);
             assert_eq!(other.payload().to_vec(), expected);
+        }
+    }
+
+    #[test]
+    fn three_memories_are_combined_as_two_are() {
+        let left: Vec<u8> = (0..=255).collect();
+        let right: Vec<u8> = (0..=255).map(|at: u8| at.wrapping_mul(3)).collect();
+        let with = |[a]: [u8; 1], [b]: [u8; 1]| [a.wrapping_sub(b)];
+        for (lefts, rights, outs) in
+            [(256, 256, 256), (100, 7, 256), (7, 100, 256), (256, 256, 70), (0, 9, 9)]
+        {
+            let count = lefts.min(rights).min(outs);
+            let mut expected = vec![9; outs];
+            (0..count).for_each(|at| expected[at] = left[at].wrapping_sub(right[at]));
+            let out = memory(&vec![9; outs]);
+            let (one, other) = (Payload::from(&left[..lefts]), Payload::from(&right[..rights]));
+            fold_into(one, other, &mut out.memory(), with);
+            assert_eq!(out.payload().to_vec(), expected, "{lefts}, {rights}, {outs}");
         }
     }
 

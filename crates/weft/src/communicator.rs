@@ -215,8 +215,19 @@ impl Label {
     }
 }
 
-/// How a reduction combines: `inout = in op inout` on packed elements.
-pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, &mut UserMemory);
+/// How a reduction combines packed elements: the last argument becomes the first op the second. Where there is no second, it is
+/// what stands in the last, and otherwise the last overlaps neither.
+pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory);
+
+/// The same by a function that knows two memories alone: it sets its second to first op second.
+fn in_place(
+    mut combine: impl FnMut(Payload<'_>, &mut UserMemory),
+) -> impl FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) {
+    move |left, right, out| {
+        right.map(|right| out.write_at(0, right));
+        combine(left, out);
+    }
+}
 
 impl Communicator {
     /// One that is there from the beginning, under a number that is known.

@@ -164,7 +164,8 @@ fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
             let input: &'static [u8] = vec![0; 8 * count].leak();
             let output = Heap::new(8 * count);
             let (mut calls, here) = (0, world.rank().0);
-            let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
+            let mut combine = |input: Payload<'_>, other: Option<Payload<'_>>, inout: &mut UserMemory| {
+                other.map(|other| inout.write_at(0, other));
                 calls += 1;
                 assert!(here != 0 || calls > 1, "this function of the program has a bug");
                 inout.write_at(0, input);

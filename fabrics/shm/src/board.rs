@@ -15,13 +15,14 @@ use fabric::{Payload, Peer, crash};
 use crate::bell::wake;
 use crate::layout::{
     BOARD_DEPTH, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS,
-    HEAD_BOARDS,
+    HEAD_BOARDS, TRAYS_BYTES,
 };
 use crate::memory::Memory;
 use crate::places::Places;
 use crate::seat::Seat;
 use crate::segment::Segment;
 use crate::sync::{Ordering, Word};
+use crate::trays::Trays;
 
 /// The boards of a segment, as one process sees them.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub struct Board {
     number: u32,
     /// The places of all members, as this one has them.
     places: Places,
+    /// What passes between two of them in pieces.
+    trays: Trays,
     /// All members' seats, by their places.
     seats: Vec<Seat>,
     /// Whether this member has left it.
@@ -58,7 +61,9 @@ impl Boards {
         let number = (0..BOARDS).find(|&number| self.take(number))?;
         let at = self.at(number);
         let bytes = BOARD_PLACES + members as usize * BOARD_PLACE_BYTES;
-        if self.segment.reserve(at, bytes).is_err() {
+        let trays = at + self.segment.layout().trays_at();
+        let has_trays = || members != 2 || self.segment.reserve(trays, TRAYS_BYTES).is_ok();
+        if self.segment.reserve(at, bytes).is_err() || !has_trays() {
             self.give_back(number);
             return None;
         }
@@ -78,8 +83,10 @@ impl Boards {
         let is_one =
             number < BOARDS && (here as usize) < seats.len() && seats.len() <= BOARD_MEMBERS_MAX as usize;
         is_one.then(|| {
-            let places = Places::new(self.at(number), here, seats.len() as u32);
-            Board { segment: self.segment.clone(), number, places, seats, has_left: Word::new(0) }
+            let at = self.at(number);
+            let places = Places::new(at, here, seats.len() as u32);
+            let trays = Trays::new(at + self.segment.layout().trays_at(), here);
+            Board { segment: self.segment.clone(), number, places, trays, seats, has_left: Word::new(0) }
         })
     }
 
@@ -110,6 +117,12 @@ impl Board {
     pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
     /// How many entries a member can be ahead of those who read them.
     pub const DEPTH: u32 = BOARD_DEPTH;
+    /// The longest piece that a member of two can give.
+    pub const PIECE_BYTES_MAX: usize = Trays::PIECE_BYTES_MAX;
+    /// How many pieces ahead of what it has taken a member of two may be that gets as many as it gives.
+    pub const PIECES_AHEAD: u32 = Trays::AHEAD;
+    /// A member of two may give a piece when the one so many numbers before was taken.
+    pub const PIECES_ROUND: u32 = Trays::ROUND;
 
     /// How many members it has.
     #[inline]
@@ -177,6 +190,47 @@ impl Board {
     #[inline]
     pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
         self.places.read(self.segment.memory(), (place, number), bytes, reader)
+    }
+
+    /// Gives a piece, as one of two members, with that number: of so many bytes in all, in so many pieces. Those who may sleep are
+    /// to be [woken](Board::wake) afterwards. The other must have taken the piece [`Board::PIECES_ROUND`] numbers before, and this
+    /// member that which the other gave [`Board::PIECES_AHEAD`] numbers before, if there were such.
+    #[inline]
+    pub fn give_piece(&self, number: u32, told: [u32; 2], piece: Payload<'_>) {
+        debug_assert!(self.members() == 2 && piece.bytes() <= Board::PIECE_BYTES_MAX);
+        self.trays.put(self.segment.memory(), number, piece);
+        self.places.announce(self.segment.memory(), number, told);
+    }
+
+    /// Lends so many bytes of the piece of that number, which the other of two members has given; no more than a piece can
+    /// have.
+    #[inline]
+    pub fn read_piece<R>(&self, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        debug_assert!(self.members() == 2);
+        self.trays.read(self.segment.memory(), number, bytes, reader)
+    }
+
+    /// As [`Board::read`] or [`Board::read_piece`], as the entry says that the member at that place has written.
+    #[inline]
+    pub fn read_either<R>(
+        &self,
+        place: u32,
+        number: u32,
+        bytes: usize,
+        reader: impl FnOnce(Payload<'_>) -> R,
+    ) -> R {
+        match self.announced(place, number) {
+            [_, pieces] if pieces > 0 && self.members() == 2 => self.read_piece(number, bytes, reader),
+            _ => self.read(place, number, bytes, reader),
+        }
+    }
+
+    /// How many bytes in all, and in how many pieces, an entry that is there announces, as its writer says; 0 pieces where it
+    /// holds all itself.
+    #[inline]
+    #[must_use]
+    pub fn announced(&self, place: u32, number: u32) -> [u32; 2] {
+        self.places.announced(self.segment.memory(), place, number)
     }
 
     /// Says that this member is through with all entries up to that number.

@@ -25,10 +25,10 @@
 //!
 //! board   | members that have not left it 4 | bits of those that have 8 |..    taken with the places of its members
 //!   128   | members that wait 4 |..
-//!  4096   | place 0 | place 1 |..
+//!  4096   | place 0 | place 1 |.. | tray 0 | tray 1 |..   trays taken where there are two members
 //! place   | through with 4 |..                   written by its member alone
 //!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
-//! entry   | number 4 | bytes 4 |.. | payload, from 16 on |..
+//! entry   | number 4 | bytes 4 | pieces 4 |.. | payload, from 16 on |..
 //! ```
 //!
 //! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
@@ -93,10 +93,16 @@ impl Layout {
         self.boards_at() as usize + number as usize * self.board_bytes()
     }
 
-    /// Size of a board: nobody but who has a seat can be a member.
-    fn board_bytes(&self) -> usize {
+    /// Where the trays of a board begin, from its start: behind all places that it can have, since nobody but who has a seat can
+    /// be a member.
+    pub fn trays_at(&self) -> usize {
         let members = self.seats.min(BOARD_MEMBERS_MAX) as usize;
         (BOARD_PLACES + members * BOARD_PLACE_BYTES).next_multiple_of(PAGE)
+    }
+
+    /// Size of a board.
+    fn board_bytes(&self) -> usize {
+        (self.trays_at() + TRAYS_BYTES).next_multiple_of(PAGE)
     }
 
     /// Where the heap of a seat begins.
@@ -210,7 +216,7 @@ pub const BOARD_ELSEWHERE: usize = 8;
 pub const BOARD_OWES: usize = 12;
 pub const BOARD_GIVEN_UP: usize = 16;
 pub const BOARD_GIVEN_UP_WORDS: u32 = 8;
-/// The length of an entry, behind its number.
+/// The length of an entry, behind its number; and in how many pieces it comes where these stand in trays.
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
 pub const BOARD_PAYLOAD: usize = 16;
@@ -220,6 +226,13 @@ pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
 pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + if cfg!(loom) { 0 } else { 2 << 10 };
 /// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
 pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
+
+/// How many pairs of trays two members have.
+pub const TRAYS: u32 = if cfg!(loom) { 1 } else { 3 };
+/// What a tray holds. Pieces of 16 and 64 KiB are as quick; of 4 KiB they take half as long again.
+pub const TRAY_BYTES: usize = if cfg!(loom) { LINE } else { 32 << 10 };
+/// All trays of a board.
+pub const TRAYS_BYTES: usize = 2 * TRAYS as usize * TRAY_BYTES;
 
 /// Offsets in a seat.
 pub const SEAT_BELL: usize = 0;
@@ -315,8 +328,10 @@ mod tests {
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
             assert_eq!(last, layout.board_at(0) as u64);
             let places = seats.min(BOARD_MEMBERS_MAX) as usize * BOARD_PLACE_BYTES;
+            let trays = BOARD_PLACES + places..BOARD_PLACES + places + PAGE;
+            assert!(trays.contains(&layout.trays_at()), "{seats} seats");
             let board = layout.board_at(1) - layout.board_at(0);
-            assert!((BOARD_PLACES + places..BOARD_PLACES + places + PAGE).contains(&board), "{seats} seats");
+            assert_eq!(board, layout.trays_at() + TRAYS_BYTES, "{seats} seats");
             assert_eq!((layout.board_at(BOARDS - 1) + board) as u64, layout.heaps_at());
             assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
             assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));

@@ -23,6 +23,7 @@ mod ring;
 mod seat;
 mod share;
 mod sync;
+mod trays;
 
 #[cfg(not(loom))]
 mod bell;

@@ -109,10 +109,23 @@ impl Places {
     /// The entry of that number is there, and so long.
     #[inline]
     pub fn post(&self, memory: &impl Memory, number: u32, bytes: usize) {
+        self.announce(memory, number, [bytes.min(BOARD_PAYLOAD_BYTES_MAX) as u32, 0]);
+    }
+
+    /// The entry of that number is there: how many bytes in all, and in how many pieces, of which one stands in a tray; 0 of
+    /// them where all stands in the entry.
+    #[inline]
+    pub fn announce(&self, memory: &impl Memory, number: u32, told: [u32; 2]) {
         let entry = self.entry_at(self.here, number);
-        memory.put_words(entry + BOARD_BYTES_WORD, [bytes.min(BOARD_PAYLOAD_BYTES_MAX) as u32]);
+        memory.put_words(entry + BOARD_BYTES_WORD, told);
         crash::point();
         memory.word(entry).store(number, Ordering::Release);
+    }
+
+    /// What an entry that is there [announces](Places::announce), as its writer says.
+    #[inline]
+    pub fn announced(&self, memory: &impl Memory, place: u32, number: u32) -> [u32; 2] {
+        memory.take_words(self.entry_at(place, number) + BOARD_BYTES_WORD)
     }
 
     #[inline]
@@ -144,7 +157,7 @@ impl Places {
 
     #[inline]
     pub fn bytes(&self, memory: &impl Memory, place: u32, number: u32) -> usize {
-        let [bytes] = memory.take_words::<1>(self.entry_at(place, number) + BOARD_BYTES_WORD);
+        let [bytes, _] = self.announced(memory, place, number);
         (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
     }
 
@@ -335,6 +348,28 @@ impl Course {
         self.read_by_all = number;
     }
 
+    /// An operation of several numbers has begun; the last of them.
+    #[inline]
+    pub fn begin_up_to(&mut self, last: u32) {
+        self.number = last;
+    }
+
+    /// The one other member is seen to be through with all before that number that does not go on beside.
+    #[inline]
+    pub fn heard_before(&mut self, number: u32) {
+        let last = number.wrapping_sub(1);
+        if !is_before(self.read_by_all, self.beside) && is_before(self.read_by_all, last) {
+            self.read_by_all = last;
+        }
+    }
+
+    /// Whether all members are known to be through with what was given so many numbers before that one.
+    #[inline]
+    #[must_use]
+    pub fn has_room_behind(&self, number: u32, so_many: u32) -> bool {
+        !is_before(self.read_by_all, number.wrapping_sub(so_many))
+    }
+
     /// Another member's entry of the last operation is there: it knew that all are through with the one whose place it takes.
     pub fn heard_one(&mut self) {
         let least = self.number.wrapping_sub(BOARD_DEPTH);
@@ -363,6 +398,13 @@ impl Course {
     #[must_use]
     pub fn is_renewal_due(number: u32) -> bool {
         number.is_multiple_of(RENEWAL_INTERVAL)
+    }
+
+    /// The first number behind `number` with which a renewal is due.
+    #[inline]
+    #[must_use]
+    pub fn renewal_behind(number: u32) -> u32 {
+        (number / RENEWAL_INTERVAL).wrapping_add(1).wrapping_mul(RENEWAL_INTERVAL)
     }
 }
 

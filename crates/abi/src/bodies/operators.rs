@@ -7,7 +7,9 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use datatype::{Datatype, Operator, Pair, Predefined, pack_memory, reduce_elements, reduce_packed, unpack};
+use datatype::{
+    Datatype, Operator, Pair, Predefined, pack_memory, reduce_apart, reduce_elements, reduce_packed, unpack,
+};
 use weft::claims::{Payload, UserMemory};
 use weft::{Class, Error, Result};
 
@@ -39,6 +41,19 @@ impl Operation {
             Operation::Predefined(operator, _) | Operation::Search(operator, _) => operator.is_commutative(),
             Operation::User { object, .. } => object.commutative,
         }
+    }
+
+    /// Combines packed elements: `out = left op right`, as far as all reach; without `right`, it is what stands in `out`.
+    pub(crate) fn combine(&self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
+        let Some(right) = right else { return self.apply(left, out) };
+        let Operation::Predefined(operator, predefined) = self else {
+            let bytes = out.write_at(0, right);
+            return self.apply(left, &mut out.part(0, bytes));
+        };
+        let bytes = left.bytes().min(right.bytes()).min(out.bytes());
+        let count = bytes.checked_div(predefined.size().unwrap_or(0) as usize).unwrap_or(0);
+        reduce_apart(*operator, *predefined, count, [left, right], out)
+            .expect("`resolve` has checked that the operator is defined for the datatype");
     }
 
     /// Combines packed elements: `inout = input op inout`, as far as both reach.

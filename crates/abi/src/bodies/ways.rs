@@ -295,9 +295,9 @@ impl Described {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind(comm)? };
         let (payload, lent) = (input.payload, output.lend());
-        let combine: Reduce<'_> = &mut |left, right| {
+        let combine: Reduce<'_> = &mut |left, right, out| {
             if let Some(operation) = &self.operation {
-                operation.apply(left, right);
+                operation.combine(left, right, out);
             }
         };
         match &self.what {

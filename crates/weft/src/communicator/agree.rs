@@ -10,7 +10,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::topologies::Arranged;
-use super::{Communicator, Kept, Label, Parts};
+use super::{Communicator, Kept, Label, Parts, in_place};
 use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -117,7 +117,7 @@ impl Communicator {
             return Ok(ballot);
         }
         let (mine, mut all) = (ballot.encode(), [0; BALLOT_BYTES]);
-        self.perform(Ballot::COMBINE, reading(&mine), writing(&mut all), &mut combine)?;
+        self.perform(Ballot::COMBINE, reading(&mine), writing(&mut all), &mut in_place(combine))?;
         Ok(Ballot::read(Payload::from(&all[..])))
     }
 

@@ -7,6 +7,9 @@
 mod beside;
 mod elsewhere;
 mod pairs;
+mod pieces;
+#[cfg(test)]
+mod pieces_tests;
 mod plan;
 #[cfg(test)]
 mod switches_tests;
@@ -14,7 +17,7 @@ mod switches_tests;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use collectives::{Activity, Block, Buffers, Cause, Collective, Listed, judge};
+use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Listed, judge};
 use fabric::{Heap, Payload, Room, UserMemory};
 use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
@@ -22,6 +25,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
+use self::pieces::ENTRY_BYTES_MAX;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
@@ -56,6 +60,8 @@ struct Turn {
     room: Option<Heap>,
     /// The board is not this communicator's any more.
     has_left: bool,
+    /// Of two members, this one has got something in its last short operation, so that the trays are its to write.
+    has_got: bool,
 }
 
 /// How a swap goes.
@@ -63,7 +69,7 @@ struct Turn {
 pub(super) enum Swapped {
     /// What was to come is here, or nothing was.
     Got,
-    /// It is so long, which is not as long as it was to be.
+    /// It is so long, which is not as long as it was to be; told of messages alone.
     Odd(usize),
     /// It is not there yet.
     Awaited,
@@ -88,7 +94,32 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         let plan = self.plan(collective)?;
-        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+        self.perform_plan(&plan, input, output, reduce)
+    }
+
+    /// Does what the plan says, where it fits, or goes in pieces.
+    #[inline]
+    fn perform_plan(
+        &self,
+        plan: &Plan<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Option<Result<()>> {
+        if let Some(lengths) = plan.in_pieces().filter(|_| self.goes_in_pieces()) {
+            let mut visit = self.visit()?;
+            let visit = visit.as_mut().map_err(|error| error.clone());
+            return Some(visit.and_then(|visit| visit.carry_pieces(plan, lengths, input, output, reduce)));
+        }
+        if !plan.fits() {
+            return None;
+        }
+        Some(self.visit()?.and_then(|mut visit| visit.carry_out(plan, input, output, reduce)))
+    }
+
+    /// Whether long data goes in pieces between two members, who both work at it; the same at both.
+    fn goes_in_pieces(&self) -> bool {
+        self.inner.process.cores() == Cores::Own
     }
 
     /// This member's part in an operation, if that goes by boards.
@@ -112,6 +143,15 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
+            if let Some(lengths) = pairs.in_pieces().filter(|_| self.goes_in_pieces()) {
+                let mut visit = self.visit()?;
+                return Some(
+                    visit
+                        .as_mut()
+                        .map_err(|error| error.clone())
+                        .and_then(|visit| visit.exchange_pieces(&pairs, lengths, input, output)),
+                );
+            }
             let mut visit = match self.visit()? {
                 Ok(visit) => visit,
                 Err(error) => return Some(Err(error)),
@@ -121,7 +161,7 @@ impl Communicator {
             return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
         }
         let plan = Plan::listed(listed, here, size)?;
-        Some(self.visit()?.and_then(|mut visit| visit.carry_out(&plan, input, output, reduce)))
+        self.perform_plan(&plan, input, output, reduce)
     }
 
     /// Exchanges the blocks that are too long for entries, as an operation of its own: of more than two members each counts it,
@@ -188,8 +228,8 @@ impl Communicator {
         Some(visit.begin().map(|()| visit))
     }
 
-    /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`],
-    /// [`Swapped::Odd`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
+    /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`]
+    /// and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
     /// [`Communicator::perform`] knows what to do.
     #[inline(always)]
     pub(super) fn swap_by_board(
@@ -202,14 +242,24 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
-        let is_short = gives.max(get.as_ref().map_or(0, |room| room.bytes())) <= Board::PAYLOAD_BYTES_MAX;
-        let has_room = give.is_none() || turn.course.has_room(number);
+        let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
+        let is_short = longest <= Board::PAYLOAD_BYTES_MAX;
+        // What goes one way is in a tray only where that came from the other last. Its reader sees where it is.
+        let is_exchange = give.is_some() && get.is_some();
+        let is_piece = (is_exchange || turn.has_got) && self.swaps_pieces(longest);
+        let ahead = if is_piece { Board::PIECES_ROUND } else { Board::DEPTH };
+        let has_room = give.is_none() || turn.course.has_room_behind(number, ahead);
         if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
         turn.course.begin();
+        turn.has_got = get.is_some();
         if let Some(payload) = give {
-            bulletin.board.put(number, [payload, Payload::EMPTY]);
+            if is_piece {
+                bulletin.board.give_piece(number, [gives as u32, 1], payload);
+            } else {
+                bulletin.board.put(number, [payload, Payload::EMPTY]);
+            }
             bulletin.board.wake();
         }
         let next = number.wrapping_add(1);
@@ -224,10 +274,11 @@ impl Communicator {
         if give.is_none() {
             bulletin.board.look_ahead(other, next, room.bytes());
         }
-        if process.is_at_once(|| bulletin.board.has_all(other, number, room.bytes())) {
-            return Some((number, bulletin.take(&mut turn.course, other, room)));
-        }
-        Some((number, Swapped::Awaited))
+        // An entry that is not as long as it was to be is seen again, and told, by who waits for it.
+        let in_entry = if is_piece { 0 } else { room.bytes() };
+        let is_there = process.is_at_once(|| bulletin.board.has_all(other, number, in_entry))
+            && bulletin.take(&mut turn.course, other, room);
+        Some((number, if is_there { Swapped::Got } else { Swapped::Awaited }))
     }
 
     /// Waits for the rest of a swap by the board.
@@ -240,25 +291,15 @@ impl Communicator {
         let mut visit = Visit { of: self, bulletin, turn, number };
         let other = Rank(1 - self.rank().0);
         visit.hear(other, &|_| Some(room.bytes()))?;
-        visit.board().read(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
+        bulletin.board.read_either(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
         visit.turn.course.heard_all();
         Ok(())
     }
 
-    /// Whether an entry that is there is so long.
-    #[inline]
-    fn check_entry(
-        &self,
-        bulletin: &Bulletin,
-        (from, number): (Rank, u32),
-        expected_bytes: usize,
-    ) -> Result<()> {
-        match bulletin.board.bytes(from.0, number) {
-            sent_bytes if sent_bytes != expected_bytes => {
-                Err(self.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes }))
-            }
-            _ => Ok(()),
-        }
+    /// Whether what two exchange stands in trays, of which the longer one has so many bytes; not more than one piece each.
+    #[inline(always)]
+    fn swaps_pieces(&self, longest: usize) -> bool {
+        longest > ENTRY_BYTES_MAX && self.goes_in_pieces()
     }
 
     /// Another thread has begun another operation in the middle of this one, or the communicator has recovered.
@@ -478,9 +519,32 @@ impl Visit<'_> {
 
     /// Waits for an entry. `owes` says who writes one, and how long it has to be.
     #[inline]
-    fn hear(&self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
+    fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         self.until(Some(owes), |board| board.has(from.0, self.number))?;
-        self.of.check_entry(self.bulletin, (from, self.number), owes(from).unwrap_or(0))
+        let expected_bytes = owes(from).unwrap_or(0);
+        match self.board().bytes(from.0, self.number) {
+            sent_bytes if sent_bytes == expected_bytes => Ok(()),
+            _ => Err(self.misfit(from, expected_bytes)),
+        }
+    }
+
+    /// The error of an entry that is not as long as it was to be. If it is one of [several pieces](pieces), this member goes past all
+    /// of them, since their numbers count for both.
+    #[cold]
+    fn misfit(&mut self, from: Rank, expected_bytes: usize) -> Error {
+        let [bytes, pieces] = self.board().announced(from.0, self.number);
+        let cause = Cause::Mismatch { sent_bytes: bytes as usize, expected_bytes };
+        for _ in 1..pieces.min(pieces::PIECES_MAX) {
+            let next = self.number.wrapping_add(1);
+            let comes = |rank| (rank == from).then_some(0);
+            if self.until(Some(&comes), |board| board.has(from.0, next)).is_err() {
+                break;
+            }
+            self.number = next;
+            self.bulletin.leave(next);
+        }
+        self.turn.course.begin_up_to(self.number);
+        self.of.swap_failed(from, cause)
     }
 
     /// Waits; an error where a member is lost, or where one that owes an entry of some length does another operation.
@@ -565,15 +629,19 @@ impl Bulletin {
         self.board.leave(&dead.map(|Rank(place)| place).collect::<Vec<_>>());
     }
 
-    /// Takes the other member's entry, which is there, and leaves.
+    /// Takes the other member's entry, which is there, and leaves; false where it is not as long as it was to be, and nothing has
+    /// happened.
     #[inline(always)]
-    fn take(&self, course: &mut Course, other: u32, room: Room) -> Swapped {
+    fn take(&self, course: &mut Course, other: u32, room: Room) -> bool {
         let number = course.number();
         let sent = self.board.bytes(other, number);
-        let is_taken = sent == room.bytes() && self.board.read(other, number, sent, |data| room.take(data));
-        course.heard_all();
-        self.leave(number);
-        if is_taken { Swapped::Got } else { Swapped::Odd(sent) }
+        let is_taken =
+            sent == room.bytes() && self.board.read_either(other, number, sent, |data| room.take(data));
+        if is_taken {
+            course.heard_all();
+            self.leave(number);
+        }
+        is_taken
     }
 
     /// This member is through with the operation.
@@ -603,6 +671,7 @@ impl Bulletin {
                 self.combine(number, plan, (sum, own), (reduce, &heap), output);
                 *room = Some(heap);
             }
+            Then::Nothing => {}
             Then::Taken | Then::Placed => {
                 for from in plan.writers() {
                     self.read(number, from, plan, |data| output.write_at(plan.place(from), data));
@@ -630,7 +699,7 @@ impl Bulletin {
             }
         }
         let result = sum.in_order(plan.size, |lower, higher| {
-            reduce(room.payload().part(at(lower), bytes), &mut places.part(at(higher), bytes));
+            reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
         });
         output.write_at(0, room.payload().part(at(result), bytes));
     }
@@ -639,7 +708,7 @@ impl Bulletin {
     #[inline]
     fn read(&self, number: u32, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
         let (entry, Block { offset, bytes }) = plan.heard(from);
-        self.board.read(from.0, number, entry, |data| reader(data.part(offset, bytes)));
+        self.board.read_either(from.0, number, entry, |data| reader(data.part(offset, bytes)));
     }
 }
 

@@ -417,7 +417,7 @@ impl Communicator {
             return Err(self.not_for_inter("an operation within one group"));
         }
         let schedule = Crossing::Barrier.schedule(&self.two_groups()?, &[], &[]);
-        self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _| {})
+        self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _, _| {})
     }
 }
 

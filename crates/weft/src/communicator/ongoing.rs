@@ -6,10 +6,10 @@ use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, RequestId};
 
+use super::Communicator;
 use super::atomic::Concluding;
 use super::board::Watch;
 use super::check::{Called, Comparison};
-use super::{Communicator, Reduce};
 use crate::background::Operation;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::Fabrics;
@@ -248,7 +248,7 @@ impl Operation for Underway {
             let group = &self.of.inner.group;
             let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");
             let mut nothing = |_: Payload<'_>, _: &mut UserMemory| {};
-            let combine: Reduce<'_> = match &mut self.combine {
+            let combine: &mut dyn FnMut(Payload<'_>, &mut UserMemory) = match &mut self.combine {
                 Some(combine) => combine,
                 None => &mut nothing,
             };

@@ -229,7 +229,7 @@ fn finish(
         let Unwound { execution, is_combining, .. } = &mut unwound;
         let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
             *is_combining = true;
-            reduce(input, inout);
+            reduce(input, None, inout);
             *is_combining = false;
         };
         match execution.advance(engine, &place, &mut combine) {
@@ -283,7 +283,7 @@ impl Unwound<'_> {
     #[cold]
     fn go_on(&mut self) {
         self.is_combining = false;
-        let nothing: Reduce<'_> = &mut |_, _| {};
+        let nothing: Reduce<'_> = &mut |_, _, _| {};
         // Its members know nothing of what happened here; whoever panics tells of it.
         let _ = finish(self.of, self.execution, nothing);
     }

@@ -12,7 +12,7 @@ use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
 use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
-use super::{Communicator, Kept, Label, Parts, Reduce};
+use super::{Communicator, Kept, Label, Parts, Reduce, in_place};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -46,7 +46,7 @@ impl Strangers<'_> {
         let mut execution = execution.by_peer(self.process.here());
         let place = |rank| self.group.peer(rank).expect("schedules name ranks of the group");
         let end = encounter.until(|engine, awaited| {
-            let end = execution.advance(engine, &place, reduce);
+            let end = execution.advance(engine, &place, &mut |left, out| reduce(left, None, out));
             if let Some(awaited) = awaited {
                 awaited.extend(execution.awaited().map(place));
             }
@@ -66,7 +66,7 @@ impl Strangers<'_> {
                 return Ok(ballot);
             }
             let (mine, all) = ballot.rooms();
-            self.perform(Ballot::COMBINE, sending(&mine), all.memory(), &mut combine)?;
+            self.perform(Ballot::COMBINE, sending(&mine), all.memory(), &mut in_place(combine))?;
             Ok(Ballot::read(all.payload()))
         })
     }
@@ -89,7 +89,7 @@ impl Strangers<'_> {
             room.memory().write_at(0, Payload::from(&bytes[..]));
         }
         let bcast = Collective::Bcast { root, bytes: 8 * count };
-        self.perform(bcast, Payload::EMPTY, room.memory(), &mut |_, _| {})?;
+        self.perform(bcast, Payload::EMPTY, room.memory(), &mut |_, _, _| {})?;
         Ok(numbers_of(room.payload()))
     }
 }

@@ -140,8 +140,9 @@ impl Communicator {
         let odd = |sent_bytes| self.swap_failed(with, Cause::Mismatch { sent_bytes, expected_bytes });
         match (&swapping.by, swapping.theirs) {
             (By::Board(_), Swapped::Got) => Ok(()),
-            (By::Board(_), Swapped::Odd(sent_bytes)) => Err(odd(sent_bytes)),
-            (By::Board(number), Swapped::Awaited) => self.finish_swap_by_board(*number, room),
+            (By::Board(number), Swapped::Odd(_) | Swapped::Awaited) => {
+                self.finish_swap_by_board(*number, room)
+            }
             (By::Messages { pattern, sending }, theirs) => {
                 let received = match theirs {
                     Swapped::Got => Ok(()),

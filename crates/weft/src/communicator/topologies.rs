@@ -263,7 +263,7 @@ impl Communicator {
         let neighbourhood = self.neighbourhood()?;
         let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
         let new = || (Kind::Around(around), around.schedule(neighbourhood));
-        let done = self.repeat(is, new, Buffers { input, output }, &mut |_, _| {});
+        let done = self.repeat(is, new, Buffers { input, output }, &mut |_, _, _| {});
         self.counted(done)
     }
 }

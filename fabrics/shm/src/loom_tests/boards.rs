@@ -6,16 +6,27 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Futex, model};
-use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS};
+use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, TRAYS_BYTES};
 use crate::memory::Lines;
-use crate::places::{Course, Places, is_room};
+use crate::places::{Course, Places, is_before, is_room};
 use crate::seat::Seat;
+use crate::trays::Trays;
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
 #[derive(Clone, Copy)]
 enum Step {
     Exchange,
     Bcast(u32),
+    /// Two exchange so many pieces by trays, each of which has a number.
+    Pieces(u32),
+    /// One of two gives so many.
+    PiecesOf(u32, u32),
+}
+
+impl Step {
+    fn numbers(self) -> u32 {
+        if let Step::Pieces(pieces) | Step::PiecesOf(_, pieces) = self { pieces } else { 1 }
+    }
 }
 
 #[test]
@@ -31,6 +42,26 @@ fn a_root_ahead_writes_over_nothing_unread() {
 #[test]
 fn roots_in_turn_write_over_nothing_unread() {
     operations(2, &[Step::Bcast(0), Step::Bcast(1), Step::Bcast(0), Step::Exchange, Step::Bcast(1)]);
+}
+
+#[test]
+fn pieces_that_are_exchanged_are_whole_round_all_trays() {
+    operations(2, &[Step::Pieces(3)]);
+}
+
+#[test]
+fn pieces_of_operations_that_follow_are_whole() {
+    operations(2, &[Step::Pieces(1), Step::Pieces(2)]);
+}
+
+#[test]
+fn pieces_that_go_one_way_write_over_nothing_unread() {
+    operations(2, &[Step::PiecesOf(0, 4)]);
+}
+
+#[test]
+fn pieces_that_go_one_way_and_the_other_write_over_nothing_unread() {
+    operations(2, &[Step::PiecesOf(0, 2), Step::PiecesOf(1, 1), Step::Pieces(1)]);
 }
 
 /// A member that sleeps is woken by the entry it waits for.
@@ -211,7 +242,16 @@ fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
     let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
     for step in steps {
         let number = course.begin();
+        course.begin_up_to(number.wrapping_add(step.numbers() - 1));
         match *step {
+            Step::Pieces(pieces) => {
+                let [gives, gets] = [pieces; 2];
+                pass_pieces(places, memory, &mut course, Pieces { first: number, gives, gets });
+            }
+            Step::PiecesOf(giver, pieces) => {
+                let [gives, gets] = if giver == here { [pieces, 0] } else { [0, pieces] };
+                pass_pieces(places, memory, &mut course, Pieces { first: number, gives, gets });
+            }
             Step::Exchange => {
                 give(places, memory, &mut course);
                 others(places, here).for_each(|place| hear(places, memory, (place, number)));
@@ -223,7 +263,43 @@ fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
                 course.heard_one();
             }
         }
-        places.pass(&**memory, number);
+        places.pass(&**memory, course.number());
+    }
+}
+
+/// What one of two gives and gets, from one number on.
+#[derive(Clone, Copy)]
+struct Pieces {
+    first: u32,
+    gives: u32,
+    gets: u32,
+}
+
+/// The same as in the crate above, but that it looks for ever.
+fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pieces) {
+    let (here, mut given, mut taken) = (places.here(), 0, 0);
+    let trays = Trays::new(TRAYS_AT, here);
+    let data = |number: u32| [number as u8; 3];
+    while given < of.gives || taken < of.gets {
+        if given < of.gives && (given < taken + Trays::AHEAD || taken == of.gets) {
+            let number = of.first.wrapping_add(given);
+            if !course.has_room_behind(number, Trays::ROUND) {
+                let least = number.wrapping_sub(Trays::ROUND);
+                until(|| !is_before(places.through(&**memory, 1 - here), least));
+                course.all_through(places.through(&**memory, 1 - here));
+            }
+            trays.put(&**memory, number, Payload::from(&data(number)[..]));
+            places.announce(&**memory, number, [3 * of.gives, of.gives]);
+            given += 1;
+        } else {
+            let number = of.first.wrapping_add(taken);
+            until(|| places.has(&**memory, 1 - here, number));
+            assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
+            assert_eq!(trays.read(&**memory, number, 3, |piece| piece.to_vec()), data(number));
+            taken += 1;
+            course.heard_before(number.wrapping_sub((Trays::AHEAD - 1).min(taken - 1)));
+            places.pass(&**memory, number);
+        }
     }
 }
 
@@ -236,7 +312,7 @@ fn give(places: Places, memory: &Arc<Lines>, course: &mut Course) {
         for place in others(places, here) {
             until(|| is_room(number, places.through(&**memory, place)));
             let through = places.through(&**memory, place);
-            if crate::places::is_before(through, least) {
+            if is_before(through, least) {
                 least = through;
             }
         }
@@ -264,7 +340,8 @@ fn until(so: impl Fn() -> bool) {
 
 /// A board in fresh memory, as all its members see it, behind a seat for each.
 fn founded(members: u32) -> (Arc<Lines>, Vec<Places>) {
-    let memory = Lines::shared(BOARD + BOARD_PLACES + members as usize * BOARD_PLACE_BYTES);
+    let memory = Lines::shared(TRAYS_AT + TRAYS_BYTES);
+    assert!(members <= 2, "the trays stand behind two places");
     Places::found(&*memory, BOARD, members);
     (memory, (0..members).map(|here| Places::new(BOARD, here, members)).collect())
 }
@@ -275,3 +352,5 @@ fn seat(place: u32) -> Seat {
 
 /// Behind two seats.
 const BOARD: usize = 2 * (SEAT_KNOCKS + LINE);
+/// Behind two places.
+const TRAYS_AT: usize = BOARD + BOARD_PLACES + 2 * BOARD_PLACE_BYTES;

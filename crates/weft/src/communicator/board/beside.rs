@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use collectives::{Block, Buffers, Collective};
+use collectives::{Block, Buffers, Cause, Collective};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, Rank, RequestId};
 
@@ -124,7 +124,7 @@ impl Communicator {
         if self.inner.standing.is_closed() {
             return None;
         }
-        let plan = self.plan(collective)?;
+        let plan = self.plan(collective).filter(Plan::fits)?;
         let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
@@ -240,8 +240,9 @@ impl Part {
             if !board.has(from.0, number) {
                 return closed(engine, self.context).or_else(|| self.look(of, bulletin));
             }
-            if let Err(error) = of.check_entry(bulletin, (from, number), plan.heard(from).0) {
-                return Some(Err(error));
+            let (expected_bytes, sent_bytes) = (plan.heard(from).0, board.bytes(from.0, number));
+            if sent_bytes != expected_bytes {
+                return Some(Err(of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })));
             }
             self.heard += 1;
         }
@@ -262,15 +263,16 @@ impl Part {
 
     /// Takes what the entries hold.
     fn take(&mut self, bulletin: &Bulletin) {
-        let (plan, Block { offset, bytes }) = (self.plan, self.plan.own());
+        let (plan, number, Block { offset, bytes }) = (self.plan, self.stage.number, self.plan.own());
         let own = self.contribution().part(offset, bytes);
-        let mut nothing = |_: Payload<'_>, _: &mut UserMemory| {};
-        let combine: Reduce<'_> = match &mut self.combine {
-            Some(combine) => combine,
-            None => &mut nothing,
+        let Part { combine, output, .. } = self;
+        let combine: Reduce<'_> = &mut |left, _, out| {
+            if let Some(combine) = combine {
+                combine(left, out);
+            }
         };
         let mut room = lock(&bulletin.begun.room).take();
-        bulletin.deliver(self.stage.number, &plan, own, (combine, &mut room), &mut self.output);
+        bulletin.deliver(number, &plan, own, (combine, &mut room), output);
         *lock(&bulletin.begun.room) = room;
     }
 }

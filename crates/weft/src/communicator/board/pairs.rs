@@ -9,6 +9,7 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
+use super::pieces::{Lengths, Range};
 use super::plan::others;
 use crate::fabrics::Board;
 
@@ -94,6 +95,19 @@ impl<'a> Pairs<'a> {
             Uneven::Alltoall { in_place: false } => Some([of(sends, self.here), of(receives, self.here)]),
             _ => None,
         }
+    }
+
+    /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
+    pub(super) fn in_pieces(&self) -> Option<Lengths> {
+        if self.size != 2 {
+            return None;
+        }
+        let other = Rank(1 - self.here.0);
+        let bytes = |block: Option<Block>| block.map_or(0, |block| block.bytes);
+        let (gives, gets) = (bytes(self.given_to(other)), bytes(self.gotten_from(other)));
+        let lengths = Lengths { gives, gets, element_bytes: 1 };
+        let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
+        (is_exchange && lengths.are_in(Range::EXCHANGE)).then_some(lengths)
     }
 
     /// Whether a block goes by an entry.

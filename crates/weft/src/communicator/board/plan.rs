@@ -7,6 +7,7 @@ use collectives::{
 };
 use messaging::Rank;
 
+use super::pieces::{Lengths, Range};
 use crate::fabrics::Board;
 
 /// One member's part in an operation.
@@ -29,6 +30,10 @@ pub(super) struct Plan<'a> {
     brings_own: bool,
     /// What becomes of what it reads.
     pub then: Then,
+    /// Data is cut between elements of so many bytes.
+    element_bytes: usize,
+    /// What of it goes in pieces between two.
+    in_pieces: Range,
 }
 
 /// Whose entries a member reads.
@@ -62,6 +67,8 @@ enum Blocks<'a> {
 /// What becomes of what a member reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
+    /// Nothing comes but that it is there.
+    Nothing,
     /// It is what this member gets.
     Taken,
     /// Each goes to its writer's place.
@@ -103,7 +110,7 @@ impl Sum {
 }
 
 impl<'a> Plan<'a> {
-    /// What that member does; `None` where the operation does not go by boards.
+    /// What that member does; `None` where the operation never goes by boards.
     #[inline]
     pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<Plan<'a>> {
         let is_at = |root: Rank| here == root;
@@ -119,19 +126,23 @@ impl<'a> Plan<'a> {
             is_loaded: false,
             brings_own: false,
             then,
+            element_bytes: 1,
+            in_pieces: Range::NEVER,
         };
         let exchange = |of: Each| Plan {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
+            in_pieces: Range::EXCHANGE,
             ..new(of.bytes, Then::Placed)
         };
         let sum = |of: Reduction, sum| Plan {
             is_loaded: of.in_place,
+            element_bytes: of.operator.element_bytes,
             ..new(of.count * of.operator.element_bytes, Then::Combined(sum))
         };
         let brings = |of: Rooted| is_at(of.root) && !of.in_place;
         let plan = match collective {
-            Collective::Barrier => return Some(new(0, Then::Taken)),
+            Collective::Barrier => new(0, Then::Nothing),
             // The root's data stands where that of the others goes.
             Collective::Bcast { root, bytes } => {
                 Plan { gives: is_at(root), hears: from(root), is_loaded: true, ..new(bytes, Then::Taken) }
@@ -151,17 +162,19 @@ impl<'a> Plan<'a> {
             },
             Collective::Allgather(of) => exchange(of),
             Collective::Alltoall(of) => Plan { holds: Holds::ForEach, ..exchange(of) },
-            Collective::Allreduce(of) => sum(of, Sum::OfAll),
+            Collective::Allreduce(of) => Plan { in_pieces: Range::COMBINED, ..sum(of, Sum::OfAll) },
             // More ranks combine on their way, so that not one of them does it all; and the order in which a reduce-scatter of more
             // adds up is that of its algorithm, which changes with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
-                Plan { gives: !is_at(root), hears: to(root), ..sum(of, Sum::OfAll) }
+                let in_pieces = Range::REDUCED;
+                Plan { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Sum::OfAll) }
             }
             Collective::ReduceScatterBlock(of) if size == 2 => {
-                Plan { holds: Holds::ForEach, ..sum(of, Sum::OfAll) }
+                Plan { holds: Holds::ForEach, in_pieces: Range::EXCHANGE, ..sum(of, Sum::OfAll) }
             }
             Collective::Scan(of) => {
-                Plan { gives: here.0 + 1 < size, hears: Hears::Lower, ..sum(of, Sum::UpTo(here)) }
+                let (gives, in_pieces) = (here.0 + 1 < size, Range::SCANNED);
+                Plan { gives, hears: Hears::Lower, in_pieces, ..sum(of, Sum::UpTo(here)) }
             }
             Collective::Exscan(of) => {
                 let hears = if here.0 == 0 { Hears::Nobody } else { Hears::Lower };
@@ -170,19 +183,20 @@ impl<'a> Plan<'a> {
             }
             Collective::Reduce(..) | Collective::ReduceScatterBlock(_) => return None,
         };
-        plan.fits().then_some(plan)
+        Some(plan)
     }
 
     /// The same with blocks that differ; only where all members know all of them.
     pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<Plan<'a>> {
-        let (blocks, in_place, holds, then) = match listed.what {
-            Uneven::Allgather { in_place } => (listed.receives, in_place, Holds::Own, Then::Placed),
-            Uneven::ReduceScatter { in_place, .. } if size == 2 => {
-                (listed.sends, in_place, Holds::ForEach, Then::Combined(Sum::OfAll))
+        let (blocks, in_place, holds, then, element_bytes) = match listed.what {
+            Uneven::Allgather { in_place } => (listed.receives, in_place, Holds::Own, Then::Placed, 1),
+            Uneven::ReduceScatter { in_place, operator } if size == 2 => {
+                let sum = Then::Combined(Sum::OfAll);
+                (listed.sends, in_place, Holds::ForEach, sum, operator.element_bytes)
             }
             _ => return None,
         };
-        let plan = Plan {
+        Some(Plan {
             here,
             size,
             gives: true,
@@ -192,13 +206,14 @@ impl<'a> Plan<'a> {
             is_loaded: in_place,
             brings_own: then == Then::Placed && !in_place,
             then,
-        };
-        plan.fits().then_some(plan)
+            element_bytes,
+            in_pieces: Range::EXCHANGE,
+        })
     }
 
     /// Whether entries have room for it, and there is anything to put there; the same at all members.
     #[inline]
-    fn fits(&self) -> bool {
+    pub(super) fn fits(&self) -> bool {
         let size = self.size as usize;
         let (longest, entry) = match (self.blocks, self.holds) {
             (Blocks::Even(bytes), Holds::Own) => (bytes, bytes),
@@ -211,7 +226,21 @@ impl<'a> Plan<'a> {
         };
         let is_combined = matches!(self.then, Then::Combined(_));
         let combined = if is_combined { longest.saturating_mul(size) } else { 0 };
-        longest > 0 && entry <= Board::PAYLOAD_BYTES_MAX && combined <= ROOM_BYTES
+        let is_some = longest > 0 || self.then == Then::Nothing;
+        is_some && entry <= Board::PAYLOAD_BYTES_MAX && combined <= ROOM_BYTES
+    }
+
+    /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
+    #[inline]
+    pub(super) fn in_pieces(&self) -> Option<Lengths> {
+        if self.size != 2 {
+            return None;
+        }
+        let [front, back] = self.entry();
+        let gives = if self.gives { front.bytes + back.bytes } else { 0 };
+        let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
+        let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
+        lengths.are_in(self.in_pieces).then_some(lengths)
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.
@@ -343,7 +372,7 @@ mod tests {
             };
             match plan.then {
                 _ if plan.hears == Hears::Nobody => assert_eq!(plan.writers().count(), 0),
-                Then::Taken | Then::Placed => {
+                Then::Nothing | Then::Taken | Then::Placed => {
                     plan.writers().for_each(|from| put(plan.place(from), &heard(from)));
                 }
                 Then::Combined(sum) => {
@@ -577,8 +606,9 @@ mod tests {
         let entry = Board::PAYLOAD_BYTES_MAX;
         for size in sizes() {
             let goes = |collective: Collective| {
-                let ways: Vec<bool> =
-                    (0..size).map(|rank| Plan::of(collective, Rank(rank), size).is_some()).collect();
+                let ways: Vec<bool> = (0..size)
+                    .map(|rank| Plan::of(collective, Rank(rank), size).is_some_and(|plan| plan.fits()))
+                    .collect();
                 assert!(ways.iter().all(|way| *way == ways[0]), "{collective:?} of {size}");
                 ways[0]
             };

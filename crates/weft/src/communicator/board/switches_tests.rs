@@ -24,6 +24,8 @@ enum Kind {
     Alltoall,
     Reduce,
     Allreduce,
+    ReduceScatter,
+    Scan,
 }
 
 /// One call, the same at all ranks.
@@ -39,7 +41,7 @@ struct Call {
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 9] = [
         Kind::Bcast,
         Kind::Gather,
         Kind::Scatter,
@@ -47,6 +49,8 @@ impl Kind {
         Kind::Alltoall,
         Kind::Reduce,
         Kind::Allreduce,
+        Kind::ReduceScatter,
+        Kind::Scan,
     ];
 
     fn is_rooted(self) -> bool {
@@ -55,7 +59,8 @@ impl Kind {
 
     /// The least step of its lengths.
     fn unit(self) -> usize {
-        if matches!(self, Kind::Reduce | Kind::Allreduce) { SUM.element_bytes } else { 1 }
+        let combines = matches!(self, Kind::Reduce | Kind::Allreduce | Kind::ReduceScatter | Kind::Scan);
+        if combines { SUM.element_bytes } else { 1 }
     }
 
     /// All calls of one length.
@@ -74,7 +79,10 @@ impl Kind {
         let way = |units: usize| {
             let call = self.calls(world.size(), units * unit, 0).next().expect("there is one");
             let collective = call.collective(world.rank());
-            (world.plan(collective).is_some(), collective.chosen(&world.shape()))
+            let plan = world.plan(collective);
+            let lengths = plan.and_then(|plan| plan.in_pieces()).filter(|_| world.goes_in_pieces());
+            let by_board = (plan.is_some_and(|plan| plan.fits()), lengths.map(|lengths| lengths.pieces()));
+            (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;
         let mut last_before = LIMITS.map(|limit| limit / unit).to_vec();
@@ -124,6 +132,8 @@ impl Call {
             Kind::Alltoall => Collective::Alltoall(each),
             Kind::Reduce => Collective::Reduce(root, reduction),
             Kind::Allreduce => Collective::Allreduce(reduction),
+            Kind::ReduceScatter => Collective::ReduceScatterBlock(reduction),
+            Kind::Scan => Collective::Scan(reduction),
         }
     }
 
@@ -164,9 +174,17 @@ impl Call {
             Kind::Alltoall if in_place => [vec![], self.blocks(table, |to| [here.0, to])],
             Kind::Alltoall => [self.blocks(table, |to| [here.0, to]), filler(self.size)],
             Kind::Reduce if !is_root => [own(), vec![]],
-            Kind::Reduce | Kind::Allreduce if in_place => [vec![], own()],
-            Kind::Reduce | Kind::Allreduce => [own(), filler(1)],
+            Kind::ReduceScatter if in_place => [vec![], self.blocks(table, |to| [here.0, to])],
+            Kind::ReduceScatter => [self.blocks(table, |to| [here.0, to]), filler(1)],
+            Kind::Reduce | Kind::Allreduce | Kind::Scan if in_place => [vec![], own()],
+            Kind::Reduce | Kind::Allreduce | Kind::Scan => [own(), filler(1)],
         }
+    }
+
+    /// The sum of what the ranks up to that one have for another.
+    fn sum_up_to(&self, table: &[u8], last: u32, to: u32) -> Vec<u8> {
+        let add = |sum: Vec<u8>, rank| sum_of(&sum, self.block(table, rank, to));
+        (1..=last).fold(self.block(table, 0, to).to_vec(), add)
     }
 
     /// What a rank has in its output afterwards.
@@ -179,10 +197,10 @@ impl Call {
             Kind::Scatter if self.is_in_place(here) => vec![],
             Kind::Scatter => self.block(table, self.root.0, here.0).to_vec(),
             Kind::Alltoall => self.blocks(table, |from| [from, here.0]),
-            Kind::Reduce | Kind::Allreduce => {
-                let add = |sum: Vec<u8>, rank| sum_of(&sum, self.block(table, rank, 0));
-                (1..self.size).fold(self.block(table, 0, 0).to_vec(), add)
-            }
+            Kind::Reduce | Kind::Allreduce => self.sum_up_to(table, self.size - 1, 0),
+            Kind::Scan => self.sum_up_to(table, here.0, 0),
+            // What stands behind the block of who reduces in place is its own affair.
+            Kind::ReduceScatter => self.sum_up_to(table, self.size - 1, here.0),
         }
     }
 
@@ -193,16 +211,17 @@ impl Call {
         let before = input.clone();
         output.extend([FILLER; BEHIND]);
         let bytes = output.len() - BEHIND;
-        let add = &mut |left: Payload<'_>, right: &mut UserMemory| {
+        let add = &mut |left: Payload<'_>, other: Option<Payload<'_>>, right: &mut UserMemory| {
+            other.map(|other| right.write_at(0, other));
             let sum = sum_of(&left.to_vec(), &right.payload().to_vec());
             right.write_at(0, Payload::from(&sum[..]));
         };
         world
             .perform(self.collective(here), reading(&input), writing(&mut output[..bytes]), add)
             .map_err(|error| error.to_string())?;
-        let mut expected = self.expected(table, here);
-        expected.extend([FILLER; BEHIND]);
-        differs("output", &output, &expected)?;
+        let expected = self.expected(table, here);
+        differs("output", &output[..expected.len()], &expected)?;
+        differs("what stands behind the output", &output[bytes..], &[FILLER; BEHIND])?;
         differs("input", &input, &before)
     }
 }

@@ -44,7 +44,7 @@ impl Communicator {
         };
         let blocks: Vec<Block> = ends.iter().zip(&lengths).map(block).collect();
         let schedule = allgatherv(&self.shape(), &blocks, false);
-        self.run(schedule, reading(mine), writing(&mut numbers), &mut |_, _| {})?;
+        self.run(schedule, reading(mine), writing(&mut numbers), &mut |_, _, _| {})?;
         Ok(Some(Lists { numbers, ends }))
     }
 }

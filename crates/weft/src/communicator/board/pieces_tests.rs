@@ -1,0 +1,206 @@
+//! Operations of two that go in pieces: the order of operands, elements of any length, calls that do not fit, operators that panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
+use fabric::{Payload, UserMemory};
+use messaging::Rank;
+
+use super::Communicator;
+use crate::config::CpuTime;
+use crate::error::Class;
+use crate::memory::{reading, writing};
+use crate::{Config, run_threads};
+
+/// Elements begin with the first rank that has contributed and how many have, then with what tells them apart.
+#[derive(Clone, Copy, Debug)]
+struct Elements {
+    bytes: usize,
+    count: usize,
+}
+
+impl Elements {
+    fn of(self, first: u32, ranks: u32) -> Vec<u8> {
+        let byte = |at: usize| match at % self.bytes {
+            0 => first as u8,
+            1 => ranks as u8,
+            within => (at / self.bytes * 31 + within) as u8,
+        };
+        (0..self.count * self.bytes).map(byte).collect()
+    }
+
+    /// Only neighbours can be combined, the lower one first.
+    fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
+        let left = left.to_vec();
+        let mut right = right.unwrap_or(out.payload()).to_vec();
+        assert_eq!((left.len(), left.len() % self.bytes), (right.len(), 0), "whole elements");
+        for (left, right) in left.chunks(self.bytes).zip(right.chunks_mut(self.bytes)) {
+            assert_eq!(left[0] + left[1], right[0], "these are not neighbours");
+            assert_eq!(left[2..], right[2..], "these are not the same element");
+            right[0] = left[0];
+            right[1] += left[1];
+        }
+        out.write_at(0, Payload::from(&right[..]));
+    }
+
+    fn reduction(self, in_place: bool) -> Reduction {
+        let operator = Operator { element_bytes: self.bytes, commutative: false };
+        Reduction { count: self.count, operator, in_place }
+    }
+
+    /// Does it with what this rank has; what stands in its output then.
+    fn perform(self, world: &Communicator, collective: Collective, in_place: bool) -> Vec<u8> {
+        let own = self.of(world.rank().0, 1);
+        let mut output = if in_place { own.clone() } else { vec![0xa5; own.len()] };
+        let input = if in_place { &[][..] } else { &own[..] };
+        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+            self.combine(left, right, out);
+        };
+        world.perform(collective, reading(input), writing(&mut output), combine).unwrap();
+        output
+    }
+}
+
+/// Two threads that are told to have cores, on a board.
+fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+    let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
+    run_threads(2, &config, move |session| {
+        let world = &session.world();
+        (0..4).for_each(|_| world.barrier().unwrap());
+        assert!(world.bulletin().is_some() && world.goes_in_pieces());
+        each(world);
+    })
+    .unwrap();
+}
+
+/// Lengths around those at which there is one piece more, up to what takes trays several times.
+fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
+    let lengths = [120, 2048, 2160, 4096, 6144, 16 << 10, 64 << 10, 96 << 10, 128 << 10, 225_000, 321_000];
+    lengths.into_iter().flat_map(move |bytes| {
+        let whole = bytes / element_bytes;
+        (whole.max(2) - 1..=whole + 1).map(|count| count.max(1))
+    })
+}
+
+#[test]
+fn operands_keep_their_order_whatever_elements_are() {
+    on_a_board(|world| {
+        let here = world.rank();
+        for bytes in [2, 8, 12, 24, 1000, 4096] {
+            for (count, in_place) in counts(bytes).flat_map(|count| [(count, false), (count, true)]) {
+                let elements = Elements { bytes, count };
+                let of = elements.reduction(in_place);
+                let both = elements.of(0, 2);
+                let got = elements.perform(world, Collective::Allreduce(of), in_place);
+                assert!(got == both, "allreduce of {elements:?}, in place {in_place}, at {here:?}");
+                let got = elements.perform(world, Collective::Scan(of), in_place);
+                assert!(got == elements.of(0, here.0 + 1), "scan of {elements:?}, {in_place}, at {here:?}");
+                for root in [0, 1].map(Rank) {
+                    let in_place = in_place && here == root;
+                    let of = elements.reduction(in_place);
+                    let got = elements.perform(world, Collective::Reduce(root, of), in_place);
+                    assert!(here != root || got == both, "reduce of {elements:?} to {root:?}, {in_place}");
+                }
+            }
+        }
+    });
+}
+
+/// What comes behind a call that did not fit goes as if nothing had been.
+fn calls_that_do_not_fit(one: usize, other: usize) {
+    on_a_board(move |world| {
+        let elements = Elements { bytes: 8, count: 5000 };
+        for lengths in [[one, other], [other, one]] {
+            let bytes = lengths[world.rank().0 as usize];
+            let (input, mut output) = (vec![1u8; bytes], vec![0u8; 2 * bytes]);
+            let each = Collective::Allgather(Each { bytes, in_place: false });
+            let ended = world.perform(each, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{lengths:?}");
+            let sum = Collective::Allreduce(elements.reduction(false));
+            assert!(elements.perform(world, sum, false) == elements.of(0, 2), "behind {lengths:?}");
+        }
+    });
+}
+
+#[test]
+fn lengths_that_differ_are_told_and_lose_no_number() {
+    for (one, other) in [(3000, 4000), (40, 3000), (2000, 16 << 10), (300, 16 << 10), (8, 200), (150, 151)] {
+        calls_that_do_not_fit(one, other);
+    }
+}
+
+/// An allreduce may be of any length, and takes trays several times while the other waits for a short one.
+#[test]
+fn a_long_one_meets_a_short_one() {
+    on_a_board(|world| {
+        for (one, other) in [(100_000, 8), (8, 100_000), (70_000, 2_000), (200, 90_000), (50_000, 60_000)] {
+            let count = [one, other][world.rank().0 as usize] / 8;
+            let elements = Elements { bytes: 8, count };
+            let (input, mut output) = (elements.of(world.rank().0, 1), elements.of(0, 0));
+            let sum = Collective::Allreduce(elements.reduction(false));
+            let nothing = &mut |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
+            let ended = world.perform(sum, reading(&input), writing(&mut output), nothing);
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {other}");
+            let short = Elements { bytes: 8, count: 3 };
+            let sum = Collective::Allreduce(short.reduction(false));
+            assert!(short.perform(world, sum, false) == short.of(0, 2), "behind {one} and {other}");
+        }
+    });
+}
+
+#[test]
+fn who_panics_in_an_operator_lets_the_other_end() {
+    on_a_board(|world| {
+        let elements = Elements { bytes: 8, count: 40_000 };
+        for (panicking, at_piece) in [(0, 1), (1, 1), (0, 4), (1, 7)] {
+            let own = elements.of(world.rank().0, 1);
+            let mut output = vec![0u8; own.len()];
+            let mut calls = 0;
+            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+                calls += 1;
+                assert!(world.rank().0 != panicking || calls < at_piece, "this operator has a bug");
+                elements.combine(left, right, out);
+            };
+            let sum = Collective::Allreduce(elements.reduction(false));
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                world.perform(sum, reading(&own), writing(&mut output), combine)
+            }));
+            assert_eq!(ended.is_ok_and(|ended| ended.is_ok()), world.rank().0 != panicking);
+            assert!(world.rank().0 == panicking || output == elements.of(0, 2));
+            world.barrier().unwrap();
+        }
+    });
+}
+
+/// One side may have much to give and the other little, or nothing.
+#[test]
+fn lists_of_lengths_go_in_pieces() {
+    on_a_board(|world| {
+        let here = world.rank().0 as usize;
+        let some = [0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1];
+        for (one, other) in some.iter().flat_map(|one| some.map(|other| (*one, other))) {
+            let lengths = [one, other];
+            let filled = |from: usize, bytes: usize| vec![from as u8 + 1; bytes];
+            let blocks = packed(lengths);
+            // Everybody gives its block to both.
+            let input = filled(here, lengths[here]);
+            let mut output = vec![0u8; one + other];
+            let what = Uneven::Allgather { in_place: false };
+            let listed = Listed { what, sends: &[], receives: &blocks };
+            let out = writing(&mut output);
+            world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+            assert!(output == [filled(0, one), filled(1, other)].concat(), "allgather of {lengths:?}");
+            // The first gives `one` and gets `other`; what each keeps is as long as what it gives.
+            let (gives, gets) = (lengths[here], lengths[1 - here]);
+            let sends: Vec<Block> = packed([gives, gives]).to_vec();
+            let keeps = if here == 0 { [gives, gets] } else { [gets, gives] };
+            let receives: Vec<Block> = packed(keeps).to_vec();
+            let (input, mut output) = (filled(here, 2 * gives), vec![0u8; gives + gets]);
+            let listed =
+                Listed { what: Uneven::Alltoall { in_place: false }, sends: &sends, receives: &receives };
+            let out = writing(&mut output);
+            world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+            assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
+        }
+    });
+}
