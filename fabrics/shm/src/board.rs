@@ -15,7 +15,7 @@ use fabric::{Payload, Peer, crash};
 use crate::bell::wake;
 use crate::layout::{
     BOARD_DEPTH, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS,
-    HEAD_BOARDS, TRAYS_BYTES,
+    HEAD_BOARDS, TRAYS_MEMBERS_MAX,
 };
 use crate::memory::Memory;
 use crate::places::Places;
@@ -38,8 +38,10 @@ pub struct Board {
     number: u32,
     /// The places of all members, as this one has them.
     places: Places,
-    /// What passes between two of them in pieces.
+    /// What is too long for entries.
     trays: Trays,
+    /// Whether the memory of those is taken that this member writes.
+    has_trays: Word,
     /// All members' seats, by their places.
     seats: Vec<Seat>,
     /// Whether this member has left it.
@@ -61,9 +63,7 @@ impl Boards {
         let number = (0..BOARDS).find(|&number| self.take(number))?;
         let at = self.at(number);
         let bytes = BOARD_PLACES + members as usize * BOARD_PLACE_BYTES;
-        let trays = at + self.segment.layout().trays_at();
-        let has_trays = || members != 2 || self.segment.reserve(trays, TRAYS_BYTES).is_ok();
-        if self.segment.reserve(at, bytes).is_err() || !has_trays() {
+        if self.segment.reserve(at, bytes).is_err() {
             self.give_back(number);
             return None;
         }
@@ -85,8 +85,9 @@ impl Boards {
         is_one.then(|| {
             let at = self.at(number);
             let places = Places::new(at, here, seats.len() as u32);
-            let trays = Trays::new(at + self.segment.layout().trays_at(), here);
-            Board { segment: self.segment.clone(), number, places, trays, seats, has_left: Word::new(0) }
+            let trays = Trays::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
+            let [has_left, has_trays] = [Word::new(0), Word::new(0)];
+            Board { segment: self.segment.clone(), number, places, trays, has_trays, seats, has_left }
         })
     }
 
@@ -117,12 +118,17 @@ impl Board {
     pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
     /// How many entries a member can be ahead of those who read them.
     pub const DEPTH: u32 = BOARD_DEPTH;
-    /// The longest piece that a member of two can give.
-    pub const PIECE_BYTES_MAX: usize = Trays::PIECE_BYTES_MAX;
     /// How many pieces ahead of what it has taken a member of two may be that gets as many as it gives.
     pub const PIECES_AHEAD: u32 = Trays::AHEAD;
-    /// A member of two may give a piece when the one so many numbers before was taken.
-    pub const PIECES_ROUND: u32 = Trays::ROUND;
+    /// What of two members, and of more, may be in one piece.
+    #[inline]
+    #[must_use]
+    pub const fn piece_bytes_max(members: u32) -> usize {
+        Trays::piece_bytes_max(members)
+    }
+
+    /// More members have no pieces.
+    pub const PIECES_MEMBERS_MAX: u32 = TRAYS_MEMBERS_MAX;
 
     /// How many members it has.
     #[inline]
@@ -192,22 +198,49 @@ impl Board {
         self.places.read(self.segment.memory(), (place, number), bytes, reader)
     }
 
-    /// Gives a piece, as one of two members, with that number: of so many bytes in all, in so many pieces. Those who may sleep are
-    /// to be [woken](Board::wake) afterwards. The other must have taken the piece [`Board::PIECES_ROUND`] numbers before, and this
-    /// member that which the other gave [`Board::PIECES_AHEAD`] numbers before, if there were such.
+    /// Whether this member can give pieces: takes the memory for them when it is asked first. Not where there is none.
     #[inline]
-    pub fn give_piece(&self, number: u32, told: [u32; 2], piece: Payload<'_>) {
-        debug_assert!(self.members() == 2 && piece.bytes() <= Board::PIECE_BYTES_MAX);
-        self.trays.put(self.segment.memory(), number, piece);
+    #[must_use]
+    pub fn can_give_pieces(&self) -> bool {
+        self.has_trays.load(Ordering::Relaxed) != 0 || self.take_trays()
+    }
+
+    #[cold]
+    fn take_trays(&self) -> bool {
+        let written = self.trays.written();
+        let taken = self.segment.reserve(written.start, written.len()).is_ok();
+        self.has_trays.store(taken.into(), Ordering::Relaxed);
+        taken
+    }
+
+    /// After so many numbers a member may give a piece again where it gave one, when all others have taken that.
+    #[inline]
+    #[must_use]
+    pub fn pieces_round(&self) -> u32 {
+        self.trays.round()
+    }
+
+    /// Gives a piece, which is two parts, with that number: of so many bytes in all, in so many pieces. Those who may sleep are
+    /// to be [woken](Board::wake) afterwards. It [can give](Board::can_give_pieces) pieces, and the others must have taken the piece [`Board::pieces_round`] numbers before, and, of
+    /// two members, this one that which the other gave [`Board::PIECES_AHEAD`] numbers before, if there were such.
+    #[inline]
+    pub fn give_piece(&self, number: u32, told: [u32; 2], parts: [Payload<'_>; 2]) {
+        debug_assert!(parts[0].bytes() + parts[1].bytes() <= Board::piece_bytes_max(self.members()));
+        self.trays.put(self.segment.memory(), number, parts);
         self.places.announce(self.segment.memory(), number, told);
     }
 
-    /// Lends so many bytes of the piece of that number, which the other of two members has given; no more than a piece can
+    /// Lends so many bytes of the piece of that number, which the member at that place has given; no more than a piece can
     /// have.
     #[inline]
-    pub fn read_piece<R>(&self, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        debug_assert!(self.members() == 2);
-        self.trays.read(self.segment.memory(), number, bytes, reader)
+    pub fn read_piece<R>(
+        &self,
+        place: u32,
+        number: u32,
+        bytes: usize,
+        reader: impl FnOnce(Payload<'_>) -> R,
+    ) -> R {
+        self.trays.read(self.segment.memory(), (place, number), bytes, reader)
     }
 
     /// As [`Board::read`] or [`Board::read_piece`], as the entry says that the member at that place has written.
@@ -220,7 +253,9 @@ impl Board {
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
         match self.announced(place, number) {
-            [_, pieces] if pieces > 0 && self.members() == 2 => self.read_piece(number, bytes, reader),
+            [_, pieces] if pieces > 0 && self.members() <= Board::PIECES_MEMBERS_MAX => {
+                self.read_piece(place, number, bytes, reader)
+            }
             _ => self.read(place, number, bytes, reader),
         }
     }

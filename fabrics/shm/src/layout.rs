@@ -25,7 +25,7 @@
 //!
 //! board   | members that have not left it 4 | bits of those that have 8 |..    taken with the places of its members
 //!   128   | members that wait 4 |..
-//!  4096   | place 0 | place 1 |.. | tray 0 | tray 1 |..   trays taken where there are two members
+//!  4096   | place 0 | place 1 |.. | tray 0 | tray 1 |..   trays taken when they are used
 //! place   | through with 4 |..                   written by its member alone
 //!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
 //! entry   | number 4 | bytes 4 | pieces 4 |.. | payload, from 16 on |..
@@ -102,7 +102,7 @@ impl Layout {
 
     /// Size of a board.
     fn board_bytes(&self) -> usize {
-        (self.trays_at() + TRAYS_BYTES).next_multiple_of(PAGE)
+        self.trays_at() + trays_bytes(self.seats.clamp(2, TRAYS_MEMBERS_MAX))
     }
 
     /// Where the heap of a seat begins.
@@ -229,10 +229,23 @@ pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENT
 
 /// How many pairs of trays two members have.
 pub const TRAYS: u32 = if cfg!(loom) { 1 } else { 3 };
-/// What a tray holds. Pieces of 16 and 64 KiB are as quick; of 4 KiB they take half as long again.
+/// What a tray of two holds. Pieces of 16 and 64 KiB are as quick; of 4 KiB they take half as long again.
 pub const TRAY_BYTES: usize = if cfg!(loom) { LINE } else { 32 << 10 };
-/// All trays of a board.
-pub const TRAYS_BYTES: usize = 2 * TRAYS as usize * TRAY_BYTES;
+/// The trays of each member where there are more than two.
+pub const TRAYS_EACH: u32 = 2;
+/// What such a tray holds.
+pub const TRAY_EACH_BYTES: usize = 2 * TRAY_BYTES;
+/// More members have none.
+pub const TRAYS_MEMBERS_MAX: u32 = 16;
+
+/// All trays of a board of so many members.
+pub const fn trays_bytes(members: u32) -> usize {
+    match members {
+        0..=2 => 2 * TRAYS as usize * TRAY_BYTES,
+        3..=TRAYS_MEMBERS_MAX => (members * TRAYS_EACH) as usize * TRAY_EACH_BYTES,
+        _ => 0,
+    }
+}
 
 /// Offsets in a seat.
 pub const SEAT_BELL: usize = 0;
@@ -331,7 +344,8 @@ mod tests {
             let trays = BOARD_PLACES + places..BOARD_PLACES + places + PAGE;
             assert!(trays.contains(&layout.trays_at()), "{seats} seats");
             let board = layout.board_at(1) - layout.board_at(0);
-            assert_eq!(board, layout.trays_at() + TRAYS_BYTES, "{seats} seats");
+            let most = (2..=seats.min(BOARD_MEMBERS_MAX)).map(trays_bytes).max().unwrap_or(0);
+            assert!(board >= layout.trays_at() + most && board.is_multiple_of(PAGE), "{seats} seats");
             assert_eq!((layout.board_at(BOARDS - 1) + board) as u64, layout.heaps_at());
             assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
             assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));

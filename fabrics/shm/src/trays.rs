@@ -1,63 +1,101 @@
-//! Trays: what two members of a board pass to each other in pieces that are too long for its entries.
+//! Trays: what members of a board pass to each other that is too long for its entries.
 //!
-//! A piece stands in a tray, and an entry of the board says that it is there. Trays come in pairs, and the pairs take turns; of a
-//! pair each member has one, **and they swap with each turn:** who has taken a piece out of a tray puts its next one there. So a
-//! member writes lines that it has read last, which costs less than to write those that it has written and the other has
-//! read, and needs no word of the other that the tray is free. docs/decisions/0059 has the figures.
+//! A piece stands in a tray, and an entry of the board says that it is there.
+//!
+//! **Of two members** trays come in pairs, and the pairs take turns; of a pair each member has one, and they swap with each turn:
+//! who has taken a piece out of a tray puts its next one there. So a member writes lines that it has read last, which costs less
+//! than to write those that it has written and the other has read, and needs no word of the other that the tray is free.
+//! docs/decisions/0059 has the figures. **More members** have trays of their own, which all others read.
 
 use fabric::{Payload, crash};
 
-use crate::layout::{TRAY_BYTES, TRAYS};
+use crate::layout::{TRAY_BYTES, TRAY_EACH_BYTES, TRAYS, TRAYS_EACH, TRAYS_MEMBERS_MAX, trays_bytes};
 use crate::memory::Memory;
 
-/// The trays of a board of two, as one of its members sees them.
+/// The trays of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
 pub struct Trays {
     /// Where they stand.
     at: usize,
     /// This member's place on the board.
     here: u32,
+    members: u32,
 }
 
 impl Trays {
-    /// How many pieces ahead of what it has taken out a member may be that gets as many as it gives.
+    /// How many pieces ahead of what it has taken out a member of two may be that gets as many as it gives.
     pub const AHEAD: u32 = TRAYS;
-    /// After so many pieces a member comes back to the same tray: those it has given before must be taken out by then.
-    pub const ROUND: u32 = 2 * TRAYS;
-    /// The longest piece.
-    pub const PIECE_BYTES_MAX: usize = TRAY_BYTES;
 
-    pub fn new(at: usize, here: u32) -> Trays {
-        Trays { at, here }
+    pub fn new(at: usize, here: u32, members: u32) -> Trays {
+        Trays { at, here, members }
     }
 
-    /// Puts a piece into this member's tray of that number; as much of it as there is room for.
+    /// What a tray holds.
     #[inline]
-    pub fn put(&self, memory: &impl Memory, number: u32, piece: Payload<'_>) {
-        crash::point();
-        memory.put(self.tray_at(self.here, number), piece.part(0, TRAY_BYTES));
+    pub const fn piece_bytes_max(members: u32) -> usize {
+        if members == 2 { TRAY_BYTES } else { TRAY_EACH_BYTES }
     }
 
-    /// Lends so many bytes of what stands in the other member's tray of that number; no more than a tray holds.
+    /// Where the trays stand that this member writes.
+    pub fn written(&self) -> std::ops::Range<usize> {
+        let all = trays_bytes(self.members);
+        if self.members == 2 {
+            return self.at..self.at + all;
+        }
+        let each = all / self.members as usize;
+        let first = self.at + self.here as usize * each;
+        first..first + each
+    }
+
+    /// After so many pieces a member comes back to the same tray: what it has given there before must be taken out by then.
+    #[inline]
+    pub fn round(&self) -> u32 {
+        if self.members == 2 { 2 * TRAYS } else { TRAYS_EACH }
+    }
+
+    /// Puts a piece, which is two parts, into this member's tray of that number; as much of it as there is room for.
+    #[inline]
+    pub fn put(&self, memory: &impl Memory, number: u32, [front, back]: [Payload<'_>; 2]) {
+        crash::point();
+        let (at, front) = (self.tray_at(self.here, number), front.part(0, self.tray_bytes()));
+        memory.put(at, front);
+        if back.bytes() > 0 {
+            memory.put(at + front.bytes(), back.part(0, self.tray_bytes() - front.bytes()));
+        }
+    }
+
+    /// Lends so many bytes of what stands in that member's tray of that number; no more than a tray holds.
     #[inline]
     pub fn read<R>(
         &self,
         memory: &impl Memory,
-        number: u32,
+        (place, number): (u32, u32),
         bytes: usize,
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
-        memory.read(self.tray_at(1 - self.here, number), bytes.min(TRAY_BYTES), reader)
+        memory.read(self.tray_at(place, number), bytes.min(self.tray_bytes()), reader)
     }
 
-    /// Where the tray stands that is that member's in the turn of that number. There is an odd number of pairs, so that members who
-    /// give one piece each in turn come to write what they have read, too. Where numbers come round, a pair may come twice in
-    /// a row: members [renew](crate::Course::is_renewal_due) their places there, and all that was given is taken then.
+    #[inline(always)]
+    fn tray_bytes(&self) -> usize {
+        Trays::piece_bytes_max(self.members)
+    }
+
+    /// Where the tray stands that is that member's in the turn of that number; that of the last one for those that do not exist.
+    ///
+    /// Of two members there is an odd number of pairs, so that who give one piece each in turn come to write what they have read,
+    /// too. Where numbers come round, a pair may come twice in a row: members [renew](crate::Course::is_renewal_due) their
+    /// places there, and all that was given is taken then.
     #[inline(always)]
     fn tray_at(&self, place: u32, number: u32) -> usize {
-        let (pair, turn) = (number % TRAYS, number / TRAYS);
-        let side = (turn & 1) ^ place;
-        self.at + (2 * pair + side) as usize * TRAY_BYTES
+        let tray = if self.members == 2 {
+            let (pair, turn) = (number % TRAYS, number / TRAYS);
+            2 * pair + ((turn ^ place) & 1)
+        } else {
+            let last = self.members.min(TRAYS_MEMBERS_MAX) - 1;
+            place.min(last) * TRAYS_EACH + number % TRAYS_EACH
+        };
+        self.at + tray as usize * self.tray_bytes()
     }
 }
 
@@ -67,17 +105,35 @@ mod tests {
 
     #[test]
     fn members_swap_trays_with_each_turn() {
-        let [one, other] = [0, 1].map(|here| Trays::new(4096, here));
+        let [one, other] = [0, 1].map(|here| Trays::new(4096, here, 2));
+        let round = one.round();
         // Where numbers come round all begins anew: nothing is in a tray then.
-        for number in (0..3 * Trays::ROUND).chain(u32::MAX - 3 * Trays::ROUND..u32::MAX - Trays::ROUND) {
+        for number in (0..3 * round).chain(u32::MAX - 3 * round..u32::MAX - round) {
             let next = number + Trays::AHEAD;
             assert_eq!(one.tray_at(0, number), one.tray_at(1, next), "{number:#x}");
             assert_eq!(one.tray_at(1, number), one.tray_at(0, next), "{number:#x}");
             assert_eq!(one.tray_at(0, number), other.tray_at(0, number));
-            assert_eq!(one.tray_at(0, number), one.tray_at(0, number + Trays::ROUND));
+            assert_eq!(one.tray_at(0, number), one.tray_at(0, number + round));
         }
         let places: std::collections::HashSet<usize> =
             (0..Trays::AHEAD).flat_map(|number| [0, 1].map(|place| one.tray_at(place, number))).collect();
-        assert_eq!(places.len(), Trays::ROUND as usize, "each has a tray of its own in each turn");
+        assert_eq!(places.len(), round as usize, "each has a tray of its own in each turn");
+    }
+    #[test]
+    fn more_members_have_trays_of_their_own() {
+        for members in 3..=TRAYS_MEMBERS_MAX {
+            let trays = Trays::new(0, 1, members);
+            let at = |place, number| trays.tray_at(place, number);
+            let all = (0..members).flat_map(|place| (0..trays.round()).map(move |number| at(place, number)));
+            let places: std::collections::HashSet<usize> = all.collect();
+            assert_eq!(places.len() * TRAY_EACH_BYTES, trays_bytes(members));
+            assert!(places.iter().all(|at| at + TRAY_EACH_BYTES <= trays_bytes(members)));
+            let own = trays.written();
+            assert!(
+                (0..trays.round()).all(|number| own.contains(&at(1, number))) && !own.contains(&at(2, 0))
+            );
+            assert_eq!(at(members, 0), at(members - 1, 0), "who does not exist");
+            assert_eq!(at(2, u32::MAX), at(2, 1));
+        }
     }
 }

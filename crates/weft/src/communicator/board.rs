@@ -11,6 +11,7 @@ mod pieces;
 #[cfg(test)]
 mod pieces_tests;
 mod plan;
+mod several;
 #[cfg(test)]
 mod switches_tests;
 
@@ -29,7 +30,7 @@ use self::pieces::ENTRY_BYTES_MAX;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Boards, Course, is_before, is_room};
+use crate::fabrics::{Board, Boards, Course, is_before};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
 use crate::recent::Kind;
@@ -58,6 +59,8 @@ struct Turn {
     course: Course,
     /// Where contributions are combined.
     room: Option<Heap>,
+    /// The same for slices of long ones.
+    long_room: Option<Heap>,
     /// The board is not this communicator's any more.
     has_left: bool,
     /// Of two members, this one has got something in its last short operation, so that the trays are its to write.
@@ -111,15 +114,27 @@ impl Communicator {
             let visit = visit.as_mut().map_err(|error| error.clone());
             return Some(visit.and_then(|visit| visit.carry_pieces(plan, lengths, input, output, reduce)));
         }
-        if !plan.fits() {
+        if plan.goes_among_several() && self.shares_cores() {
+            // From the first time on, so that sums are always made in one order.
+            let mut visit = self.visit_at(matches!(plan.then, Then::Combined(_)))?;
+            let visit = visit.as_mut().map_err(|error| error.clone());
+            return Some(visit.and_then(|visit| visit.carry_among_several(plan, input, output, reduce)));
+        }
+        let is_long = plan.is_one_piece() && self.shares_cores();
+        if !is_long && !plan.fits() {
             return None;
         }
-        Some(self.visit()?.and_then(|mut visit| visit.carry_out(plan, input, output, reduce)))
+        Some(self.visit()?.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
+    }
+
+    /// Whether who waits for another gives a core away, so that one turn for all is better than several; the same at all.
+    fn shares_cores(&self) -> bool {
+        self.inner.process.cores() == Cores::Shared
     }
 
     /// Whether long data goes in pieces between two members, who both work at it; the same at both.
     fn goes_in_pieces(&self) -> bool {
-        self.inner.process.cores() == Cores::Own
+        !self.shares_cores()
     }
 
     /// This member's part in an operation, if that goes by boards.
@@ -207,13 +222,19 @@ impl Communicator {
 
     /// Begins the next operation on the board, if there is one.
     fn visit(&self) -> Option<Result<Visit<'_>>> {
+        self.visit_at(false)
+    }
+
+    /// The same; `at_once` where a board is to be had from the first operation on.
+    #[inline]
+    fn visit_at(&self, at_once: bool) -> Option<Result<Visit<'_>>> {
         // What has lost a member, or is revoked, says so by messages.
         if self.inner.standing.is_closed() {
             return None;
         }
         let founded = match self.inner.bulletin.get() {
             Some(known) => known,
-            None => self.found_bulletin()?,
+            None => self.found_bulletin(at_once)?,
         };
         let bulletin = match founded {
             Ok(bulletin) => bulletin.as_deref()?,
@@ -246,8 +267,9 @@ impl Communicator {
         let is_short = longest <= Board::PAYLOAD_BYTES_MAX;
         // What goes one way is in a tray only where that came from the other last. Its reader sees where it is.
         let is_exchange = give.is_some() && get.is_some();
-        let is_piece = (is_exchange || turn.has_got) && self.swaps_pieces(longest);
-        let ahead = if is_piece { Board::PIECES_ROUND } else { Board::DEPTH };
+        let is_piece =
+            (is_exchange || turn.has_got) && self.swaps_pieces(longest) && bulletin.board.can_give_pieces();
+        let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
         let has_room = give.is_none() || turn.course.has_room_behind(number, ahead);
         if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
@@ -256,7 +278,7 @@ impl Communicator {
         turn.has_got = get.is_some();
         if let Some(payload) = give {
             if is_piece {
-                bulletin.board.give_piece(number, [gives as u32, 1], payload);
+                bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
             } else {
                 bulletin.board.put(number, [payload, Payload::EMPTY]);
             }
@@ -336,12 +358,12 @@ impl Communicator {
     /// The board, if there is to be one: rank 0 takes one and tells the others, when a few operations that could have gone
     /// by it have shown that it is worth its memory.
     #[cold]
-    fn found_bulletin(&self) -> Option<&Founded> {
+    fn found_bulletin(&self, at_once: bool) -> Option<&Founded> {
         let inner = &*self.inner;
         if !self.may_have_board() {
             return Some(inner.bulletin.get_or_init(|| Ok(None)));
         }
-        if inner.before_bulletin.fetch_add(1, Ordering::Relaxed) < OPERATIONS_BEFORE {
+        if !at_once && inner.before_bulletin.fetch_add(1, Ordering::Relaxed) < OPERATIONS_BEFORE {
             return None;
         }
         Some(inner.bulletin.get_or_init(|| self.join_board()))
@@ -423,6 +445,7 @@ impl Visit<'_> {
     fn carry_out(
         &mut self,
         plan: &Plan<'_>,
+        is_long: bool,
         input: Payload<'_>,
         output: &mut UserMemory,
         reduce: Reduce<'_>,
@@ -430,7 +453,7 @@ impl Visit<'_> {
         let contribution = if plan.is_loaded { giving(output) } else { input };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         if plan.gives {
-            self.give(plan.entry().map(part))?;
+            self.give(plan.entry().map(part), is_long)?;
         }
         if let Some(place) = plan.kept() {
             output.write_at(place, part(plan.own()));
@@ -455,7 +478,7 @@ impl Visit<'_> {
     fn exchange(&mut self, pairs: &Pairs<'_>, input: Payload<'_>, output: &mut UserMemory) -> Result<()> {
         let contribution = if pairs.is_loaded() { giving(output) } else { input };
         if pairs.writes() {
-            self.await_room()?;
+            self.await_room(Board::DEPTH)?;
             pairs.write(self.board(), self.number, contribution);
             self.board().wake();
         }
@@ -467,7 +490,7 @@ impl Visit<'_> {
             let Some(block) = pairs.heard(from) else { continue };
             let entry_bytes = pairs.entry_bytes(block.bytes);
             self.hear(from, &|from| pairs.heard(from).map(|block| pairs.entry_bytes(block.bytes)))?;
-            let sent_bytes = self.board().read(from.0, self.number, entry_bytes, |entry| {
+            let sent_bytes = self.board().read_either(from.0, self.number, entry_bytes, |entry| {
                 let (sent_bytes, data) = pairs.find(from, entry);
                 if sent_bytes == block.bytes {
                     output.write_at(block.offset, data);
@@ -489,17 +512,25 @@ impl Visit<'_> {
     }
 
     /// Writes this member's entry, when all members are through with the one whose place it takes.
-    fn give(&mut self, parts: [Payload<'_>; 2]) -> Result<()> {
-        self.await_room()?;
-        self.board().put(self.number, parts);
+    fn give(&mut self, parts: [Payload<'_>; 2], is_long: bool) -> Result<()> {
+        if is_long {
+            self.await_room(self.board().pieces_round())?;
+            let bytes = parts[0].bytes() + parts[1].bytes();
+            self.board().give_piece(self.number, [bytes as u32, 1], parts);
+        } else {
+            self.await_room(Board::DEPTH)?;
+            self.board().put(self.number, parts);
+        }
         Ok(())
     }
 
-    fn await_room(&mut self) -> Result<()> {
-        if self.turn.course.has_room(self.number) {
+    /// Waits until all members are through with what was written so many numbers before.
+    fn await_room(&mut self, ahead: u32) -> Result<()> {
+        if self.turn.course.has_room_behind(self.number, ahead) {
             return Ok(());
         }
-        let least = self.await_all(|through| is_room(self.number, through))?;
+        let before = self.number.wrapping_sub(ahead);
+        let least = self.await_all(|through| !is_before(through, before))?;
         self.turn.course.all_through(least);
         Ok(())
     }
@@ -522,8 +553,8 @@ impl Visit<'_> {
     fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         self.until(Some(owes), |board| board.has(from.0, self.number))?;
         let expected_bytes = owes(from).unwrap_or(0);
-        match self.board().bytes(from.0, self.number) {
-            sent_bytes if sent_bytes == expected_bytes => Ok(()),
+        match self.board().announced(from.0, self.number) {
+            [sent_bytes, _] if sent_bytes as usize == expected_bytes => Ok(()),
             _ => Err(self.misfit(from, expected_bytes)),
         }
     }
@@ -535,16 +566,24 @@ impl Visit<'_> {
         let [bytes, pieces] = self.board().announced(from.0, self.number);
         let cause = Cause::Mismatch { sent_bytes: bytes as usize, expected_bytes };
         for _ in 1..pieces.min(pieces::PIECES_MAX) {
-            let next = self.number.wrapping_add(1);
-            let comes = |rank| (rank == from).then_some(0);
-            if self.until(Some(&comes), |board| board.has(from.0, next)).is_err() {
+            self.number = self.number.wrapping_add(1);
+            if self.pass_piece(from).is_err() {
                 break;
             }
-            self.number = next;
-            self.bulletin.leave(next);
+            self.bulletin.leave(self.number);
         }
         self.turn.course.begin_up_to(self.number);
         self.of.swap_failed(from, cause)
+    }
+
+    /// Waits for one more piece of a member, and shows the others, who may wait for all, that this one is there.
+    fn pass_piece(&mut self, from: Rank) -> Result<()> {
+        if self.of.size() > 2 {
+            self.give([Payload::EMPTY; 2], false)?;
+            self.board().wake();
+        }
+        let comes = |rank| (rank == from).then_some(0);
+        self.until(Some(&comes), |board| board.has(from.0, self.number))
     }
 
     /// Waits; an error where a member is lost, or where one that owes an entry of some length does another operation.

@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Futex, model};
-use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, TRAYS_BYTES};
+use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_bytes};
 use crate::memory::Lines;
 use crate::places::{Course, Places, is_before, is_room};
 use crate::seat::Seat;
@@ -278,24 +278,24 @@ struct Pieces {
 /// The same as in the crate above, but that it looks for ever.
 fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
-    let trays = Trays::new(TRAYS_AT, here);
+    let trays = Trays::new(TRAYS_AT, here, 2);
     let data = |number: u32| [number as u8; 3];
     while given < of.gives || taken < of.gets {
         if given < of.gives && (given < taken + Trays::AHEAD || taken == of.gets) {
             let number = of.first.wrapping_add(given);
-            if !course.has_room_behind(number, Trays::ROUND) {
-                let least = number.wrapping_sub(Trays::ROUND);
+            if !course.has_room_behind(number, trays.round()) {
+                let least = number.wrapping_sub(trays.round());
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
                 course.all_through(places.through(&**memory, 1 - here));
             }
-            trays.put(&**memory, number, Payload::from(&data(number)[..]));
+            trays.put(&**memory, number, [Payload::from(&data(number)[..]), Payload::EMPTY]);
             places.announce(&**memory, number, [3 * of.gives, of.gives]);
             given += 1;
         } else {
             let number = of.first.wrapping_add(taken);
             until(|| places.has(&**memory, 1 - here, number));
             assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
-            assert_eq!(trays.read(&**memory, number, 3, |piece| piece.to_vec()), data(number));
+            assert_eq!(trays.read(&**memory, (1 - here, number), 3, |piece| piece.to_vec()), data(number));
             taken += 1;
             course.heard_before(number.wrapping_sub((Trays::AHEAD - 1).min(taken - 1)));
             places.pass(&**memory, number);
@@ -340,7 +340,7 @@ fn until(so: impl Fn() -> bool) {
 
 /// A board in fresh memory, as all its members see it, behind a seat for each.
 fn founded(members: u32) -> (Arc<Lines>, Vec<Places>) {
-    let memory = Lines::shared(TRAYS_AT + TRAYS_BYTES);
+    let memory = Lines::shared(TRAYS_AT + trays_bytes(2));
     assert!(members <= 2, "the trays stand behind two places");
     Places::found(&*memory, BOARD, members);
     (memory, (0..members).map(|here| Places::new(BOARD, here, members)).collect())

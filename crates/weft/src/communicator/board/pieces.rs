@@ -1,6 +1,6 @@
-//! Operations of two members whose data is too long for entries: it goes in pieces, one number for each, which stand in trays
+//! Operations whose data is too long for entries: it goes in pieces, one number for each, which stand in trays
 //! (decisions/0059). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
-//! the caches.
+//! the caches. Of two members here; of more in [`several`](super::several).
 //!
 //! A member gives up to [`Board::PIECES_AHEAD`] pieces before it takes the first one. How long the data is, and in how many pieces
 //! it comes, stands in each entry: where that is not what the other expects, both go on to the last piece, so that they are at the
@@ -12,8 +12,8 @@ use messaging::Rank;
 
 use super::pairs::Pairs;
 use super::plan::{Hears, Plan, ROOM_BYTES, Then};
-use super::{Reduce, Visit, is_turn_due};
-use crate::error::Result;
+use super::{Communicator, Reduce, Visit, is_turn_due};
+use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Course, is_before};
 use crate::memory::giving;
 
@@ -73,7 +73,7 @@ impl Cut {
     /// Two pieces at least, so that one is taken while the other is given.
     fn of(bytes: usize, element_bytes: usize) -> Cut {
         let half = bytes.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
-        let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::PIECE_BYTES_MAX);
+        let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::piece_bytes_max(2));
         Cut { bytes, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) }
     }
 
@@ -88,7 +88,7 @@ impl Cut {
 }
 
 /// As many whole elements as fit.
-fn whole(bytes: usize, element_bytes: usize) -> usize {
+pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
     bytes / element_bytes * element_bytes
 }
 
@@ -96,7 +96,23 @@ fn whole(bytes: usize, element_bytes: usize) -> usize {
 type Taken<'a> = &'a mut dyn FnMut(usize, Payload<'_>);
 
 impl Visit<'_> {
-    /// Does an operation that goes in pieces.
+    /// The operation, which has begun, has so many numbers. They are renewed between operations only.
+    pub(super) fn begin_pieces(&mut self, pieces: u32) -> Result<()> {
+        if !self.board().can_give_pieces() {
+            return Err(self.of.no_memory_for_pieces());
+        }
+        let last = self.number.wrapping_add(pieces - 1);
+        let renewal = Course::renewal_behind(self.number);
+        if is_before(last, renewal) {
+            return Ok(());
+        }
+        self.bulletin.leave(renewal.wrapping_sub(1));
+        self.number = renewal;
+        self.turn.course.begin_up_to(renewal);
+        self.renew()
+    }
+
+    /// Does an operation of two that goes in pieces.
     pub(super) fn carry_pieces(
         &mut self,
         plan: &Plan<'_>,
@@ -155,6 +171,15 @@ impl Visit<'_> {
         passage.finish(&mut |at, data| {
             output.write_at(place + at, data);
         })
+    }
+}
+
+impl Communicator {
+    #[cold]
+    fn no_memory_for_pieces(&self) -> Error {
+        let what =
+            format!("{}: there is no shared memory left for what its members give each other", self.place());
+        Error::new(Class::NoMemory, what).remedy("free memory of this machine, or of the container")
     }
 }
 
@@ -237,15 +262,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, give: Payload<'static>) -> Result<Passage<'v, 'a>> {
         let gives = Cut::of(lengths.gives, lengths.element_bytes);
         let gets = Cut::of(lengths.gets, lengths.element_bytes);
-        let last = visit.number.wrapping_add(gives.pieces().max(gets.pieces()) - 1);
-        // A renewal comes between operations.
-        let renewal = Course::renewal_behind(visit.number);
-        if !is_before(last, renewal) {
-            visit.bulletin.leave(renewal.wrapping_sub(1));
-            visit.number = renewal;
-            visit.turn.course.begin_up_to(renewal);
-            visit.renew()?;
-        }
+        visit.begin_pieces(gives.pieces().max(gets.pieces()))?;
         let (first, coming) = (visit.number, gets.pieces());
         let other = Rank(1 - visit.of.rank().0);
         Ok(Passage {
@@ -301,12 +318,13 @@ impl<'v, 'a> Passage<'v, 'a> {
 
     fn give(&mut self) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
-        if !self.visit.turn.course.has_room_behind(number, Board::PIECES_ROUND) {
+        if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round()) {
             self.await_tray(number)?;
         }
         let piece = self.gives.piece(self.given);
         let told = [self.gives.bytes as u32, self.gives.pieces()];
-        self.visit.board().give_piece(number, told, self.give.part(piece.start, piece.len()));
+        let piece = self.give.part(piece.start, piece.len());
+        self.visit.board().give_piece(number, told, [piece, Payload::EMPTY]);
         self.visit.board().wake();
         self.given += 1;
         Ok(())
@@ -316,7 +334,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// it does something else.
     #[cold]
     fn await_tray(&mut self, number: u32) -> Result<()> {
-        let (other, least) = (self.other.0, number.wrapping_sub(Board::PIECES_ROUND));
+        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round()));
         let (first, is_silent) = (self.first, self.gets.bytes == 0);
         let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
         let is_free = |board: &Board| !is_before(board.through(other), least);
@@ -340,7 +358,8 @@ impl<'v, 'a> Passage<'v, 'a> {
         let piece = self.gets.piece(self.taken);
         self.taken += 1;
         if self.mismatch.is_none() {
-            self.visit.board().read_piece(number, piece.len(), |data| taken(piece.start, data));
+            let other = self.other.0;
+            self.visit.board().read_piece(other, number, piece.len(), |data| taken(piece.start, data));
         }
         // Before it has given this, it has taken what this member gave so many numbers before, and what was before this operation.
         let before = number.wrapping_sub((Board::PIECES_AHEAD - 1).min(self.taken - 1));
@@ -386,8 +405,8 @@ pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// The shortest pieces.
 const PIECE_BYTES_MIN: usize = 2 << 10;
 /// The longest data; it is told in 32 bits.
-const BYTES_MAX: usize = 1 << 30;
+pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
 /// What is combined at a time.
-const STRIP_BYTES: usize = 4 << 10;
+pub(super) const STRIP_BYTES: usize = 4 << 10;

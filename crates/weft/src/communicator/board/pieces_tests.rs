@@ -1,4 +1,4 @@
-//! Operations of two that go in pieces: the order of operands, elements of any length, calls that do not fit, operators that panic.
+//! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,7 +6,7 @@ use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, 
 use fabric::{Payload, UserMemory};
 use messaging::Rank;
 
-use super::Communicator;
+use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
 use crate::memory::{reading, writing};
@@ -63,11 +63,20 @@ impl Elements {
 
 /// Two threads that are told to have cores, on a board.
 fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
-    run_threads(2, &config, move |session| {
+    of_several(2, CpuTime::UNLIMITED, each);
+}
+
+/// Several threads that are told to have one core in all.
+fn among_several(members: u32, each: impl Fn(&Communicator) + Send + Sync + 'static) {
+    of_several(members, CpuTime { hundredths: 100 }, each);
+}
+
+fn of_several(members: u32, cpus: CpuTime, each: impl Fn(&Communicator) + Send + Sync + 'static) {
+    let config = Config { cpus: Some(cpus), ..Config::default() };
+    run_threads(members, &config, move |session| {
         let world = &session.world();
         (0..4).for_each(|_| world.barrier().unwrap());
-        assert!(world.bulletin().is_some() && world.goes_in_pieces());
+        assert!(world.bulletin().is_some() && world.shares_cores() == (members > 2));
         each(world);
     })
     .unwrap();
@@ -102,6 +111,77 @@ fn operands_keep_their_order_whatever_elements_are() {
                     assert!(here != root || got == both, "reduce of {elements:?} to {root:?}, {in_place}");
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn several_keep_the_order_of_operands_too() {
+    for members in [3, 4, 5, 8] {
+        among_several(members, move |world| {
+            for bytes in [2, 24, 1000] {
+                let piece = several::piece_bytes(members, bytes);
+                let lengths = [9000, piece - bytes, piece, piece + 1, 2 * piece + 3 * bytes];
+                for (length, in_place) in
+                    lengths.into_iter().flat_map(|length| [(length, false), (length, true)])
+                {
+                    let elements = Elements { bytes, count: length.div_ceil(bytes) };
+                    let of = elements.reduction(in_place);
+                    let got = elements.perform(world, Collective::Allreduce(of), in_place);
+                    assert!(got == elements.of(0, members), "{elements:?}, in place {in_place}");
+                }
+            }
+        });
+    }
+}
+
+/// Where calls of several do not fit, whoever learns of it has an error, and what follows goes as if nothing had been.
+#[test]
+fn several_are_told_of_lengths_that_differ() {
+    among_several(4, |world| {
+        let odd_one = world.rank() == Rank(2);
+        for (one, others) in [(10_000, 200_000), (200_000, 10_000), (140_000, 141_000), (9_000, 9_001)] {
+            let elements = Elements { bytes: 1, count: if odd_one { one } else { others } };
+            let (input, mut output) = (vec![1u8; elements.count], vec![0u8; elements.count]);
+            let sum = Collective::Allreduce(elements.reduction(false));
+            let ended = world.perform(sum, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {others}");
+            let sum = Elements { bytes: 8, count: 2000 };
+            let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
+            assert!(all == sum.of(0, 4), "behind {one} and {others}");
+            let bytes = if odd_one { one * 8 } else { others * 8 };
+            let (input, mut output) = (vec![1u8; bytes], vec![0u8; 4 * bytes]);
+            let each = Collective::Allgather(Each { bytes, in_place: false });
+            let ended = world.perform(each, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {others} gathered");
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_panics_among_several_lets_the_others_end() {
+    among_several(4, |world| {
+        let elements = Elements { bytes: 8, count: 30_000 };
+        for (panicking, at_call) in [(0, 1), (3, 4), (1, 9)] {
+            let own = elements.of(world.rank().0, 1);
+            let mut output = vec![0u8; own.len()];
+            let mut calls = 0;
+            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+                calls += 1;
+                assert!(world.rank().0 != panicking || calls < at_call, "this operator has a bug");
+                elements.combine(left, right, out);
+            };
+            let sum = Collective::Allreduce(elements.reduction(false));
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                world.perform(sum, reading(&own), writing(&mut output), combine)
+            }));
+            let is_told = ended.is_ok_and(|ended| ended.is_ok());
+            assert!(world.rank().0 != panicking || !is_told);
+            world.barrier().unwrap();
+            let short = Elements { bytes: 8, count: 3 };
+            let sum = Collective::Allreduce(short.reduction(false));
+            assert!(short.perform(world, sum, false) == short.of(0, 4));
         }
     });
 }

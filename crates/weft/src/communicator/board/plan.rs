@@ -7,7 +7,8 @@ use collectives::{
 };
 use messaging::Rank;
 
-use super::pieces::{Lengths, Range};
+use super::pieces::{BYTES_MAX, Lengths, Range};
+use super::several;
 use crate::fabrics::Board;
 
 /// One member's part in an operation.
@@ -116,19 +117,7 @@ impl<'a> Plan<'a> {
         let is_at = |root: Rank| here == root;
         let to = |root: Rank| if is_at(root) { Hears::Others } else { Hears::Nobody };
         let from = |root: Rank| if is_at(root) { Hears::Nobody } else { Hears::One(root) };
-        let new = |bytes, then| Plan {
-            here,
-            size,
-            gives: true,
-            hears: Hears::Others,
-            holds: Holds::Own,
-            blocks: Blocks::Even(bytes),
-            is_loaded: false,
-            brings_own: false,
-            then,
-            element_bytes: 1,
-            in_pieces: Range::NEVER,
-        };
+        let new = |bytes, then| Plan::each_to_all((here, size), bytes, then);
         let exchange = |of: Each| Plan {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
@@ -186,6 +175,24 @@ impl<'a> Plan<'a> {
         Some(plan)
     }
 
+    /// All hear so many bytes of all.
+    #[inline]
+    fn each_to_all((here, size): (Rank, u32), bytes: usize, then: Then) -> Plan<'a> {
+        Plan {
+            here,
+            size,
+            gives: true,
+            hears: Hears::Others,
+            holds: Holds::Own,
+            blocks: Blocks::Even(bytes),
+            is_loaded: false,
+            brings_own: false,
+            then,
+            element_bytes: 1,
+            in_pieces: Range::NEVER,
+        }
+    }
+
     /// The same with blocks that differ; only where all members know all of them.
     pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<Plan<'a>> {
         let (blocks, in_place, holds, then, element_bytes) = match listed.what {
@@ -214,20 +221,67 @@ impl<'a> Plan<'a> {
     /// Whether entries have room for it, and there is anything to put there; the same at all members.
     #[inline]
     pub(super) fn fits(&self) -> bool {
-        let size = self.size as usize;
-        let (longest, entry) = match (self.blocks, self.holds) {
+        let (longest, entry) = self.entry_bytes();
+        let is_combined = matches!(self.then, Then::Combined(_));
+        let combined = if is_combined { longest.saturating_mul(self.size as usize) } else { 0 };
+        let is_some = longest > 0 || self.then == Then::Nothing;
+        is_some && entry <= Board::PAYLOAD_BYTES_MAX && combined <= ROOM_BYTES
+    }
+
+    /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
+    #[inline]
+    pub(super) fn is_one_piece(&self) -> bool {
+        let (longest, entry) = self.entry_bytes();
+        let is_long =
+            longest > 0 && entry > Board::PAYLOAD_BYTES_MAX && entry <= Board::piece_bytes_max(self.size);
+        is_long
+            && !matches!(self.then, Then::Combined(_))
+            && (3..=Board::PIECES_MEMBERS_MAX).contains(&self.size)
+    }
+
+    /// Whether it goes in pieces among several who share cores: what all hear, or all hear of one.
+    #[inline]
+    pub(super) fn goes_among_several(&self) -> bool {
+        let (longest, _) = self.entry_bytes();
+        let all_hear_all = self.gives && self.hears == Hears::Others;
+        let least = match self.then {
+            Then::Placed if all_hear_all => several::piece_bytes(self.size, 1),
+            Then::Taken => several::piece_bytes(self.size, 1),
+            Then::Combined(Sum::OfAll) if all_hear_all => SUM_BYTES_MIN,
+            _ => return false,
+        };
+        let are_few = (3..=Board::PIECES_MEMBERS_MAX).contains(&self.size);
+        let is_cut = self.element_bytes <= several::ELEMENT_BYTES_MAX && longest <= BYTES_MAX;
+        self.holds == Holds::Own && are_few && is_cut && least < longest
+    }
+
+    /// The longest block of any member.
+    pub(super) fn longest_bytes(&self) -> usize {
+        self.entry_bytes().0
+    }
+
+    /// Data is cut between elements of so many bytes.
+    pub(super) fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
+    pub(super) fn several_piece_bytes(&self) -> usize {
+        several::piece_bytes(self.size, self.element_bytes)
+    }
+
+    /// The longest block, and the longest entry.
+    #[inline]
+    fn entry_bytes(&self) -> (usize, usize) {
+        match (self.blocks, self.holds) {
             (Blocks::Even(bytes), Holds::Own) => (bytes, bytes),
-            (Blocks::Even(bytes), Holds::ForEach) => (bytes, bytes.saturating_mul(size - 1)),
+            (Blocks::Even(bytes), Holds::ForEach) => (bytes, bytes.saturating_mul(self.size as usize - 1)),
             // An entry has one block, also where it is for the other of two.
             (Blocks::Listed(blocks), _) => {
                 let longest = blocks.iter().map(|block| block.bytes).max().unwrap_or(0);
                 (longest, longest)
             }
-        };
-        let is_combined = matches!(self.then, Then::Combined(_));
-        let combined = if is_combined { longest.saturating_mul(size) } else { 0 };
-        let is_some = longest > 0 || self.then == Then::Nothing;
-        is_some && entry <= Board::PAYLOAD_BYTES_MAX && combined <= ROOM_BYTES
+        }
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
@@ -324,6 +378,8 @@ pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
     (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 
+/// Shorter vectors are summed up as quickly by messages.
+const SUM_BYTES_MIN: usize = 8 << 10;
 /// What all contributions may take that each member combines: more are combined faster in parts.
 pub(super) const ROOM_BYTES: usize = 8 << 10;
 

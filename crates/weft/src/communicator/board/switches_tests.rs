@@ -81,7 +81,10 @@ impl Kind {
             let collective = call.collective(world.rank());
             let plan = world.plan(collective);
             let lengths = plan.and_then(|plan| plan.in_pieces()).filter(|_| world.goes_in_pieces());
-            let by_board = (plan.is_some_and(|plan| plan.fits()), lengths.map(|lengths| lengths.pieces()));
+            let is_long = world.shares_cores()
+                && plan.is_some_and(|plan| plan.is_one_piece() || plan.goes_among_several());
+            let by_board =
+                (plan.is_some_and(|plan| plan.fits()), is_long, lengths.map(|lengths| lengths.pieces()));
             (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;

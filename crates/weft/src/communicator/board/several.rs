@@ -1,0 +1,232 @@
+//! Long operations of more than two members who share cores: whoever waits gives its core away, so that what counts is how often all
+//! wait for all. Data goes in pieces, of which each member has one at a time for all others to read (decisions/0059); a piece is
+//! exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all slices.
+
+use std::ops::Range;
+
+use collectives::{Block, Cause};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::Rank;
+
+use super::pieces::{PIECES_MAX, STRIP_BYTES, whole};
+use super::plan::{Hears, Plan, Sum, Then};
+use super::{Reduce, Visit, is_turn_due};
+use crate::error::{Error, Result};
+use crate::fabrics::Board;
+use crate::memory::giving;
+
+/// One operation, until this member is through with all its numbers.
+struct Several<'v, 'a, 'p> {
+    visit: &'v mut Visit<'a>,
+    plan: &'p Plan<'p>,
+    /// The first number, how many there are, and how many were begun.
+    first: u32,
+    numbers: u32,
+    begun: u32,
+    /// What came is not what was to come.
+    mismatch: Option<Error>,
+    is_over: bool,
+}
+
+impl Visit<'_> {
+    /// Does an operation in pieces among several who share cores.
+    pub(super) fn carry_among_several(
+        &mut self,
+        plan: &Plan<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let contribution = if plan.is_loaded { giving(output) } else { input };
+        let Block { offset, bytes } = plan.own();
+        let own = contribution.part(offset, bytes);
+        let piece_bytes = plan.several_piece_bytes();
+        let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
+        if let Then::Combined(sum) = plan.then {
+            let several = Several::begin(self, plan, 2 * pieces)?;
+            return several.sum_up((own, sum), piece_bytes, output, reduce);
+        }
+        Several::begin(self, plan, pieces)?.hand_out(own, piece_bytes, output)
+    }
+}
+
+impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
+    fn begin(visit: &'v mut Visit<'a>, plan: &'p Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
+        visit.begin_pieces(numbers)?;
+        let first = visit.number;
+        Ok(Several { visit, plan, first, numbers, begun: 0, mismatch: None, is_over: false })
+    }
+
+    /// Each who gives hands its block to those who hear it, a piece in each turn.
+    fn hand_out(mut self, own: Payload<'static>, piece_bytes: usize, output: &mut UserMemory) -> Result<()> {
+        while self.begun < self.numbers {
+            let at = self.begun as usize * piece_bytes;
+            let number = self.turn(own.after(at).part(0, piece_bytes))?;
+            if let Some(place) = self.plan.kept().filter(|_| at == 0) {
+                output.write_at(place, own);
+            }
+            for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
+                let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
+                let place = self.plan.place(from) + at;
+                self.board().read_piece(from.0, number, bytes, |data| output.write_at(place, data));
+            }
+            self.visit.bulletin.leave(number);
+        }
+        self.end()
+    }
+
+    /// All combine what all have, a piece in two turns.
+    fn sum_up(
+        mut self,
+        (own, sum): (Payload<'static>, Sum),
+        piece_bytes: usize,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let slices = Slices { members: self.plan.size, element_bytes: self.plan.element_bytes() };
+        let here = self.plan.here;
+        let room = self.visit.turn.long_room.take();
+        let needed = slices.room_bytes(piece_bytes);
+        let room = room.filter(|room| needed <= room.payload().bytes()).unwrap_or_else(|| Heap::new(needed));
+        for at in (0..own.bytes()).step_by(piece_bytes) {
+            let piece = own.part(at, piece_bytes);
+            let number = self.turn(piece)?;
+            let slice = slices.of(piece.bytes(), here);
+            if self.mismatch.is_some() {
+                break;
+            }
+            let result = self.combine_slice(number, (piece, slice.clone(), sum), &room, &mut *reduce);
+            self.visit.bulletin.leave(number);
+            let number = self.turn(result)?;
+            for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
+                let theirs = slices.of(piece.bytes(), from);
+                let place = at + theirs.start;
+                self.board().read_piece(from.0, number, theirs.len(), |data| output.write_at(place, data));
+            }
+            output.write_at(at + slice.start, result);
+            self.visit.bulletin.leave(number);
+        }
+        self.visit.turn.long_room = Some(room);
+        self.end()
+    }
+
+    /// Combines a slice of what all have given with that number.
+    fn combine_slice<'r>(
+        &self,
+        number: u32,
+        (piece, slice, sum): (Payload<'_>, Range<usize>, Sum),
+        room: &'r Heap,
+        reduce: Reduce<'_>,
+    ) -> Payload<'r> {
+        let (bytes, mut places) = (slice.len(), room.memory());
+        let at = |rank: Rank| rank.0 as usize * bytes;
+        places.write_at(at(self.plan.here), piece.part(slice.start, bytes));
+        for from in self.plan.writers() {
+            self.board().read_piece(from.0, number, piece.bytes(), |data| {
+                places.write_at(at(from), data.part(slice.start, bytes));
+            });
+        }
+        let result = sum.in_order(self.plan.size, |lower, higher| {
+            reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
+        });
+        room.payload().part(at(result), bytes)
+    }
+
+    /// The next number: gives a piece, if this member gives, and waits until those are there that it hears.
+    fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
+        let number = self.first.wrapping_add(self.begun);
+        self.visit.number = number;
+        if is_turn_due(number) && self.begun > 0 {
+            self.visit.of.process().progress();
+        }
+        self.begun += 1;
+        let turned = self.give_and_hear(number, piece);
+        self.is_over = turned.is_err();
+        turned.map(|()| number)
+    }
+
+    fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
+        if self.plan.gives {
+            self.visit.await_room(self.board().pieces_round())?;
+            let told = [self.plan.own().bytes as u32, self.numbers];
+            self.board().give_piece(number, told, [piece, Payload::EMPTY]);
+            self.board().wake();
+        }
+        let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
+        for from in self.plan.writers() {
+            self.visit.until(Some(&owes), |board| board.has(from.0, number))?;
+        }
+        let mut numbers = self.numbers;
+        for from in self.plan.writers() {
+            let [bytes, theirs] = self.board().announced(from.0, number);
+            let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
+            if self.mismatch.is_none() && sent_bytes != expected_bytes {
+                let cause = Cause::Mismatch { sent_bytes, expected_bytes };
+                self.mismatch = Some(self.visit.of.swap_failed(from, cause));
+            }
+            numbers = numbers.max(theirs.min(PIECES_MAX));
+            if !self.plan.gives {
+                // There are as many as the one who gives has said.
+                numbers = theirs.clamp(1, PIECES_MAX);
+            }
+        }
+        self.numbers = numbers;
+        match self.plan.hears {
+            Hears::Others => self.visit.turn.course.heard_all(),
+            Hears::Nobody => {}
+            _ => self.visit.turn.course.heard_one(),
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.mismatch.take().map_or(Ok(()), Err)
+    }
+
+    fn board(&self) -> &Board {
+        self.visit.board()
+    }
+}
+
+impl Drop for Several<'_, '_, '_> {
+    /// Whatever came of it, and also where an operator has panicked: all count alike.
+    fn drop(&mut self) {
+        while !self.is_over && self.begun < self.numbers {
+            if let Ok(number) = self.turn(Payload::EMPTY) {
+                self.visit.bulletin.leave(number);
+            }
+        }
+        let last = self.first.wrapping_add(self.numbers - 1);
+        self.visit.number = last;
+        self.visit.turn.course.begin_up_to(last);
+    }
+}
+
+/// The slices of a piece that the members combine.
+#[derive(Clone, Copy)]
+struct Slices {
+    members: u32,
+    element_bytes: usize,
+}
+
+impl Slices {
+    fn of(self, piece_bytes: usize, rank: Rank) -> Range<usize> {
+        let elements = piece_bytes / self.element_bytes;
+        let border = |rank: u32| elements * rank as usize / self.members as usize * self.element_bytes;
+        border(rank.0)..border(rank.0 + 1)
+    }
+
+    /// Room for all members' contributions to the longest slice.
+    fn room_bytes(self, piece_bytes: usize) -> usize {
+        let elements = (piece_bytes / self.element_bytes).div_ceil(self.members as usize);
+        elements * self.element_bytes * self.members as usize
+    }
+}
+
+/// Pieces are whole elements of so many bytes, which fit several times.
+pub(super) fn piece_bytes(members: u32, element_bytes: usize) -> usize {
+    whole(Board::piece_bytes_max(members), element_bytes)
+}
+
+/// Longer elements go by messages.
+pub(super) const ELEMENT_BYTES_MAX: usize = STRIP_BYTES;
