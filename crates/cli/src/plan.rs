@@ -12,7 +12,9 @@ use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
 
 use crate::cores::{self, Core};
 use crate::options::{Bind, Options};
+use crate::parts;
 use crate::program::{self, NoProgram};
+use crate::told;
 
 /// Everything that is settled before the first rank is started.
 #[derive(Debug)]
@@ -110,11 +112,14 @@ impl Plan {
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
         let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
-        let packages = packages(&costs, binding.as_deref(), last(&environment, PACKAGES));
+        let set = last(&environment, PARTS);
+        let parts = set
+            .is_none()
+            .then(|| parts_told(&costs, ranks, options.nodes, binding.as_deref(), variable(MACHINE)));
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
         environment.extend(told.map(|text| (COSTS.into(), text.into())));
-        environment.extend(packages.map(|text| (PACKAGES.into(), text.into())));
+        environment.extend(parts.flatten().map(|text| (PARTS.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
         let (survives, restarts) = (options.survives(), options.restarts());
         let ranks_per_node = ranks.div_ceil(options.nodes);
@@ -182,11 +187,26 @@ fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Costs, 
     weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)
 }
 
-/// On which package each rank is bound, where the costs have a line for packages and nobody has told it; nothing where some rank is
-/// bound to none, or all to one. Without such costs nobody looks.
-fn packages(costs: &Costs, binding: Option<&[CpuSet]>, set: Option<OsString>) -> Option<String> {
-    costs.package.filter(|_| set.is_none())?;
-    cores::packages(&cores::sockets(), binding?)
+/// On which parts of its node each rank sits, where the costs have lines for such: by the cpus that it is bound to, or by the machine
+/// that somebody describes. Without such costs nobody looks.
+fn parts_told(
+    costs: &Costs,
+    ranks: u32,
+    nodes: u32,
+    binding: Option<&[CpuSet]>,
+    machine: Option<OsString>,
+) -> Option<String> {
+    if !costs.know_parts() {
+        return None;
+    }
+    if let Some(text) = machine.filter(|text| !text.is_empty()) {
+        // What is wrong with it is told where a grid is mapped by it.
+        let machine = topology::Machine::described(text.to_str()?).ok()?;
+        let of_node = ranks.div_ceil(nodes);
+        return told::parts(costs, ranks, |border, rank| parts::described(&machine, border, rank % of_node));
+    }
+    let bound = told::Bound::new(&topology::Host::here(), binding?);
+    told::parts(costs, ranks, |border, rank| bound.number(border, rank))
 }
 
 /// How much libfabric's layer ofi_rxm shall send at once: what somebody has set stays, and jobs that do not name libfabric
@@ -198,7 +218,8 @@ fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
 }
 
 const COSTS: &str = "WEFT_COSTS";
-const PACKAGES: &str = "WEFT_PACKAGES";
+const PARTS: &str = "WEFT_PARTS";
+const MACHINE: &str = "WEFT_MACHINE";
 /// The variables that say where measured constants are.
 const OF_CONSTANTS: [&str; 3] = ["WEFT_CONSTANTS", "XDG_CACHE_HOME", "HOME"];
 

@@ -13,6 +13,7 @@ mod algorithms;
 mod doctor;
 mod explain;
 mod map;
+mod parts;
 mod topo;
 
 /// Tells what weft does on this machine, and why

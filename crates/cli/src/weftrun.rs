@@ -21,6 +21,7 @@ mod front;
 mod job;
 mod options;
 mod output;
+mod parts;
 mod plan;
 mod program;
 mod ranks;
@@ -28,6 +29,7 @@ mod rebuild;
 mod signals;
 mod spawn;
 mod supervisor;
+mod told;
 mod watch;
 
 fn main() -> ExitCode {

@@ -17,8 +17,6 @@ pub struct Guide {
     pub costs: Costs,
     /// What was asked for.
     pub forced: Forced,
-    /// The costs as they are between the packages of one node.
-    between_packages: Costs,
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
 }
@@ -27,19 +25,13 @@ impl Guide {
     /// By these costs, and by force where something is forced.
     #[must_use]
     pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        let between_packages = costs.between_packages();
-        Guide { costs, forced, between_packages, passed_over: AtomicU32::new(0) }
+        Guide { costs, forced, passed_over: AtomicU32::new(0) }
     }
 
     /// By the built-in costs, with nothing forced.
     #[must_use]
     pub fn built_in() -> &'static Guide {
         &BUILT_IN
-    }
-
-    /// What things take between the packages of one node, which are nodes in these.
-    pub(crate) fn between_packages(&self) -> &Costs {
-        &self.between_packages
     }
 
     /// Whether any algorithm was asked for.
@@ -97,7 +89,7 @@ impl Asked {
 /// The way to do it.
 pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
     let guide = shape.guide();
-    let terrain = Terrain::of(shape, shape.costs());
+    let terrain = Terrain::of(shape);
     if let Some(way) = W::forced(&guide.forced).filter(|_| !shape.is_part()) {
         if way.effort(&terrain, asked).is_some() {
             return way;
@@ -109,7 +101,7 @@ pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
 
 /// All ways that serve, by name, with what each is foretold to take.
 pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
-    let terrain = Terrain::of(shape, shape.costs());
+    let terrain = Terrain::of(shape);
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
     W::ALL.iter().filter_map(foretold).collect()
 }
@@ -151,6 +143,8 @@ mod tests {
         let free = Work { fixed_ns: 0.0, byte_ns: 0.0 };
         let costs = Costs {
             node: link,
+            cache: None,
+            numa: None,
             package: None,
             network: link,
             step_ns: 0.0,
