@@ -11,7 +11,7 @@ use weft::collectives::{
     Border, Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Link, Nesting, Operator, Reduction,
     Rooted, Schedule, Shape, forecast,
 };
-use weft::{Config, ConstantsFrom, CostsFrom, Rank};
+use weft::{Besides, Config, CostsFrom, Found, Rank};
 
 use crate::parts;
 
@@ -93,7 +93,7 @@ type Done = Result<(), Box<dyn Error>>;
 pub fn costs() -> Done {
     let config = Config::from_environment()?;
     let costs = config.costs.find(&config.constants)?;
-    println!("# {}", origin(&config, &costs));
+    print!("{}", origins(&config, &costs));
     println!(
         "# node, cache, numa, package, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
     );
@@ -204,15 +204,52 @@ fn borders(text: &mut String, shape: &Shape, seats: &Nesting) {
     }
 }
 
+/// Where the costs come from, in a few words.
 fn origin(config: &Config, costs: &Costs) -> String {
     match &config.costs {
         CostsFrom::File(path) => format!("costs of {}", path.display()),
         CostsFrom::Text(_) => "costs of WEFT_COSTS".to_owned(),
-        CostsFrom::Usual if *costs != Costs::BUILT_IN && config.constants != ConstantsFrom::BuiltIn => {
-            "built-in costs, those of the node as measured (weft explain lanes)".to_owned()
-        }
+        CostsFrom::Usual if *costs != Costs::BUILT_IN => match measured(config) {
+            Some(found) if found.besides.is_of_first_use => {
+                "costs as measured for the first job here".to_owned()
+            }
+            _ => "built-in costs, those of the node as measured (weft explain lanes)".to_owned(),
+        },
         CostsFrom::Usual | CostsFrom::BuiltIn => "built-in costs".to_owned(),
     }
+}
+
+/// What was measured here, if it counts.
+fn measured(config: &Config) -> Option<Found> {
+    let found = config.constants.find().ok()?;
+    (config.costs == CostsFrom::Usual && found.file.is_some()).then_some(found)
+}
+
+/// Where each line of the costs comes from, for people.
+fn origins(config: &Config, costs: &Costs) -> String {
+    let mut text = format!("# {}\n", origin(config, costs));
+    let Some(found) = measured(config) else { return text };
+    let Besides { over, step_ns, copy, combine, is_of_first_use } = &found.besides;
+    let when = if *is_of_first_use { "for the first job here" } else { "by weft explain lanes --measure" };
+    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", file.display()));
+    let _ = writeln!(text, "# node: measured {when}{file}");
+    let others = [("step", step_ns.is_some()), ("copy", copy.is_some()), ("combine", combine.is_some())];
+    let borders = over.iter().map(|(border, _)| (border.part(), costs.told(*border).is_some()));
+    for (name, counts) in borders {
+        let why =
+            if counts { "measured for the first job here" } else { "measured, and as within one: no line" };
+        let _ = writeln!(text, "# between {name}s: {why}");
+    }
+    let of = |wanted: bool| {
+        let names = others.iter().filter(|(_, is_measured)| *is_measured == wanted).map(|(name, _)| *name);
+        names.collect::<Vec<_>>()
+    };
+    if !of(true).is_empty() {
+        let _ = writeln!(text, "# {}: measured for the first job here", of(true).join(", "));
+    }
+    let built_in = of(false).into_iter().chain(["network", "turn"]).collect::<Vec<_>>();
+    let _ = writeln!(text, "# {}: built in", built_in.join(", "));
+    text
 }
 
 impl Operation {

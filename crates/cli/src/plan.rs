@@ -2,15 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
-use weft::CpuTime;
 use weft::collectives::Costs;
 use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
+use weft::{ConstantsFrom, CostsFrom, CpuTime};
 
 use crate::cores::{self, Core};
+use crate::first;
 use crate::options::{Bind, Options};
 use crate::parts;
 use crate::program::{self, NoProgram};
@@ -111,7 +112,13 @@ impl Plan {
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
-        let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
+        let constants = constants(variable("WEFT_CONSTANTS"));
+        let costs_from = costs_from(variable(COSTS));
+        let has_cpus = cpus.is_some_and(|cpus| CpuTime::of(2.0) <= cpus);
+        if ranks > 1 && shares_memory && has_cpus && costs_from == CostsFrom::Usual {
+            measured_first(&constants, options.verbose, &name);
+        }
+        let costs = costs_from.find(&constants).map_err(NoPlan::Costs)?;
         let set = last(&environment, PARTS);
         let parts = set
             .is_none()
@@ -174,17 +181,34 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// What collective operations cost: ranks are told it as a text, since all must choose by the same costs, and a file may change
-/// while they start.
-fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Costs, NoPlan> {
+/// Where the costs of collective operations come from. Ranks are told them as a text, since all must choose by the same ones, and a
+/// file may change while they start.
+fn costs_from(named: Option<OsString>) -> CostsFrom {
     let named = named.map(|named| named.to_string_lossy().into_owned()).filter(|named| !named.is_empty());
+    CostsFrom::of(named.as_deref())
+}
+
+/// Has the machine measured where no job was before.
+fn measured_first(constants: &ConstantsFrom, verbose: bool, name: &str) {
+    let kinds = || {
+        let allowed = topology::cpus_allowed();
+        allowed.map_or(0, |allowed| parts::cores_apart(&topology::Host::here(), &allowed).len())
+    };
+    let start = Instant::now();
+    if let Some(file) = first::measure(constants, kinds).filter(|_| verbose) {
+        let (milliseconds, file) = (start.elapsed().as_millis(), file.display());
+        weft::tell(format_args!("{name}: what messages cost here was measured in {milliseconds} ms: {file}"));
+    }
+}
+
+/// Where the measured constants of this machine are.
+fn constants(constants: Option<OsString>) -> ConstantsFrom {
     let constants = constants.map(|constants| constants.to_string_lossy().into_owned());
     let read =
         |name: &str| if name == "WEFT_CONSTANTS" { constants.clone() } else { std::env::var(name).ok() };
     let measured =
         weft::Config::from_variables(&|name| OF_CONSTANTS.contains(&name).then(|| read(name)).flatten());
-    let measured = measured.map(|config| config.constants).unwrap_or(weft::ConstantsFrom::BuiltIn);
-    weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)
+    measured.map(|config| config.constants).unwrap_or(ConstantsFrom::BuiltIn)
 }
 
 /// On which parts of its node each rank sits, where the costs have lines for such: by the cpus that it is bound to, or by the machine

@@ -17,6 +17,7 @@ use plan::Plan;
 
 mod cores;
 mod descendants;
+mod first;
 mod front;
 mod job;
 mod options;

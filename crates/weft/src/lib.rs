@@ -37,6 +37,7 @@
 
 mod attributes;
 mod background;
+mod besides;
 mod card;
 mod cartesian;
 mod communicator;
@@ -80,6 +81,7 @@ mod wait;
 mod window;
 
 pub use attributes::Key;
+pub use besides::Besides;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
