@@ -209,10 +209,12 @@ impl<'a> Terrain<'a> {
             Bcast::ScatterAllgather => {
                 let slice = self.slice(bytes);
                 let fan = self.fan(slice);
-                // The root hands out the slices, and then makes a copy for itself.
+                // The root hands out the slices.
                 let handing = if self.has_nodes() { self.costs.step_ns } else { self.holding(slice) };
-                let busy = handing * f64::from(self.size - 1) + self.costs.copy.of_ns(bytes);
-                Effort { path: fan.path.max(busy), ..fan } + self.around(slice, Work::NONE)
+                let busy = handing * f64::from(self.size - 1);
+                // Between nodes, what others pass on comes before slices that come late.
+                let late = if self.has_nodes() { self.costs.network.latency_ns } else { 0.0 };
+                Effort { path: fan.path.max(busy) + late, ..fan } + self.around(slice, Work::NONE)
             }
             Bcast::Circulant => self.in_pieces_around(bytes, Work::NONE),
             Bcast::BinaryTree => self.in_pieces_down_a_tree(bytes, Work::NONE),
