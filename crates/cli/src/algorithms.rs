@@ -229,26 +229,21 @@ fn measured(config: &Config) -> Option<Found> {
 fn origins(config: &Config, costs: &Costs) -> String {
     let mut text = format!("# {}\n", origin(config, costs));
     let Some(found) = measured(config) else { return text };
-    let Besides { over, step_ns, copy, combine, is_of_first_use } = &found.besides;
+    let Besides { over, step_ns, is_of_first_use } = &found.besides;
     let when = if *is_of_first_use { "for the first job here" } else { "by weft explain lanes --measure" };
     let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", file.display()));
     let _ = writeln!(text, "# node: measured {when}{file}");
-    let others = [("step", step_ns.is_some()), ("copy", copy.is_some()), ("combine", combine.is_some())];
     let borders = over.iter().map(|(border, _)| (border.part(), costs.told(*border).is_some()));
     for (name, counts) in borders {
         let why =
             if counts { "measured for the first job here" } else { "measured, and as within one: no line" };
         let _ = writeln!(text, "# between {name}s: {why}");
     }
-    let of = |wanted: bool| {
-        let names = others.iter().filter(|(_, is_measured)| *is_measured == wanted).map(|(name, _)| *name);
-        names.collect::<Vec<_>>()
+    let (step, others) = match step_ns {
+        Some(_) => ("# step: measured for the first job here\n", "network"),
+        None => ("", "step, network"),
     };
-    if !of(true).is_empty() {
-        let _ = writeln!(text, "# {}: measured for the first job here", of(true).join(", "));
-    }
-    let built_in = of(false).into_iter().chain(["network", "turn"]).collect::<Vec<_>>();
-    let _ = writeln!(text, "# {}: built in", built_in.join(", "));
+    let _ = writeln!(text, "{step}# {others}, copy, combine, turn: built in");
     text
 }
 

@@ -19,8 +19,8 @@ pub fn measure(from: &ConstantsFrom, kinds: impl FnOnce() -> usize) -> Option<Pa
     let path = from.path().filter(|path| !path.exists())?;
     let ranks = Some(kinds()).filter(|ranks| *ranks > 1)?;
     let launcher = std::env::current_exe().ok()?;
-    let program = launcher.with_file_name("weft");
-    let tries = Tries::begin(&path).filter(|_| program.exists())?;
+    let program = Some(launcher.with_file_name("weft")).filter(|program| program.exists())?;
+    let tries = Tries::begin(&path)?;
     let text = run(&launcher, &program, ranks)?;
     let (constants, besides, _) = Constants::decode(&text).ok()?;
     let kept = from.keep(&constants, &besides).ok();

@@ -32,7 +32,7 @@ pub fn quickly() -> Result<(), Box<dyn Error>> {
         }
     }
     if world.rank() == Rank(0) {
-        let (constants, besides) = judged(&found, lanes::own_work());
+        let (constants, besides) = judged(&found);
         print!("{}", constants.encode(&besides, &Owner::here()));
     }
     Ok(session.finish()?)
@@ -48,10 +48,7 @@ fn between(world: &Communicator, other: Rank, config: &Config) -> weft::Result<(
 }
 
 /// What is kept of what was found, from narrow to wide; the first is of the nearest cores.
-fn judged(
-    found: &[(Option<Border>, (Measured, f64))],
-    (copy, combine): (Option<Line>, Option<Line>),
-) -> (Constants, Besides) {
+fn judged(found: &[(Option<Border>, (Measured, f64))]) -> (Constants, Besides) {
     let nearest = found.first().map(|(_, (measured, message_ns))| (fitted(measured), *message_ns));
     let (near, message_ns) = nearest.unwrap_or((Fitted::default(), f64::INFINITY));
     let step_ns = near.hand_over_ns.map(|hand_over_ns| (message_ns - hand_over_ns) / 2.0);
@@ -62,12 +59,9 @@ fn judged(
         let is_whole = fitted.hand_over_ns.is_some() && fitted.copy.is_some() && fitted.pull.is_some();
         Some(((*border)?, fitted.or(&constants))).filter(|_| is_whole)
     });
-    let of_work = |line: &Line| line.fixed_ns <= 1e3 && (1e-3..=1.0).contains(&line.byte_ns);
     let besides = Besides {
         over: wider.collect(),
         step_ns: step_ns.filter(|step| (10.0..=1e3).contains(step)),
-        copy: copy.filter(of_work),
-        combine: combine.filter(of_work),
         is_of_first_use: true,
     };
     (constants, besides)
@@ -126,11 +120,9 @@ mod tests {
     fn what_is_within_reason_is_kept() {
         let far = measured(400.0, Line { byte_ns: 0.2, ..COPY }, PULL);
         let found = [(None, (measured(150.0, COPY, PULL), 310.0)), (Some(Border::Package), (far, 700.0))];
-        let work = Line { fixed_ns: 9.0, byte_ns: 0.02 };
-        let (constants, besides) = judged(&found, (Some(work), Some(work)));
+        let (constants, besides) = judged(&found);
         assert!(is_like(constants.copy, COPY) && is_like(constants.pull.unwrap(), PULL), "{constants:?}");
         assert_eq!((constants.hand_over_ns, besides.step_ns), (150.0, Some(80.0)));
-        assert_eq!((besides.copy, besides.combine), (Some(work), Some(work)));
         let [(Border::Package, far)] = besides.over[..] else { panic!("{besides:?}") };
         assert_eq!((far.hand_over_ns, is_like(far.copy, COPY)), (400.0, false));
     }
@@ -141,17 +133,17 @@ mod tests {
         let near = measured(9000.0, slow, PULL);
         let far = measured(400.0, COPY, slow);
         let found = [(None, (near, 1e6)), (Some(Border::Cache), (far, 1e3))];
-        let (constants, besides) = judged(&found, (Some(slow), None));
+        let (constants, besides) = judged(&found);
         let built_in = Constants::BUILT_IN;
         assert_eq!((constants.hand_over_ns, constants.copy), (built_in.hand_over_ns, built_in.copy));
         assert!(is_like(constants.pull.unwrap(), PULL));
         assert_eq!(besides, Besides { is_of_first_use: true, ..Besides::default() });
-        assert_eq!(judged(&[], (None, None)).0, built_in);
+        assert_eq!(judged(&[]).0, built_in);
     }
 
     #[test]
     fn where_reads_are_refused_there_is_no_time_for_them() {
         let refused = Measured { pulled: Vec::new(), ..measured(150.0, COPY, PULL) };
-        assert_eq!(judged(&[(None, (refused, 300.0))], (None, None)).0.pull, None);
+        assert_eq!(judged(&[(None, (refused, 300.0))]).0.pull, None);
     }
 }

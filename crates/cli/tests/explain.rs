@@ -124,7 +124,7 @@ fn the_first_job_has_the_machine_measured_and_no_other_one_does() {
     assert_eq!(kept(), Some(first));
     let (told, errors, good) = run(home.path(), &["env", "-u", "WEFT_COSTS", WEFT, "explain", "costs"]);
     assert!(good && told.contains("# node: measured for the first job here, "), "{told}{errors}");
-    assert!(told.contains("network, turn: built in"), "{told}");
+    assert!(told.contains("network, copy, combine, turn: built in"), "{told}");
 }
 
 #[test]

@@ -1,12 +1,10 @@
-//! What is measured of a machine besides the constants of its nearest cores: wider borders, and what a rank does with bytes.
+//! What is measured of a machine besides the constants of its nearest cores: wider borders, and what the ends of a message do.
 //!
 //! It stands behind these constants in their file, a line for each thing, and any of them may be missing:
 //!
 //! ```text
 //! over cache 250.0 410.0 0.0905 540.0 0.0560    cores with that border between them: hand-over, copy, pull (or `refused`)
 //! step 80.0                                     what each end does for a message
-//! own-copy 20.0 0.0250                          a copy within a rank: fixed, and for each byte
-//! combine 20.0 0.0300                           an operator on two vectors
 //! first-use                                     nobody has asked for it: it was measured for the first job
 //! ```
 
@@ -23,10 +21,6 @@ pub struct Besides {
     pub over: Vec<(Border, Constants)>,
     /// What each end of a message does for it.
     pub step_ns: Option<f64>,
-    /// A copy within a rank.
-    pub copy: Option<Line>,
-    /// An operator on two vectors.
-    pub combine: Option<Line>,
     /// Whether all this was measured for the first job on this machine, and nobody has asked for it since.
     pub is_of_first_use: bool,
 }
@@ -42,11 +36,6 @@ impl Besides {
         }
         if let Some(step_ns) = self.step_ns {
             let _ = writeln!(text, "step {step_ns:.1}");
-        }
-        for (name, line) in [("own-copy", self.copy), ("combine", self.combine)] {
-            if let Some(line) = line {
-                let _ = writeln!(text, "{name} {}", line.encode());
-            }
         }
         text + if self.is_of_first_use { "first-use\n" } else { "" }
     }
@@ -75,8 +64,6 @@ impl Besides {
                     besides.over.push((border, Constants { hand_over_ns, copy, pull }));
                 }
                 ["step", time] => besides.step_ns = Some(number(time)?),
-                ["own-copy", fixed, byte] => besides.copy = Some(Line::of_words(fixed, byte)?),
-                ["combine", fixed, byte] => besides.combine = Some(Line::of_words(fixed, byte)?),
                 ["first-use"] => besides.is_of_first_use = true,
                 _ => return Err(format!("nothing more is expected, and there is {line:?}")),
             }
@@ -85,12 +72,11 @@ impl Besides {
     }
 
     fn is_sane(&self) -> bool {
-        let steps = self.step_ns.into_iter().map(|fixed_ns| Line { fixed_ns, byte_ns: 0.0 });
-        let mut lines = steps.chain(self.copy).chain(self.combine);
+        let is_sane = |step_ns: f64| Line { fixed_ns: step_ns, byte_ns: 0.0 }.is_sane();
         let is_sorted = self.over.is_sorted_by(|(narrower, _), (wider, _)| narrower < wider);
         is_sorted
             && self.over.iter().all(|(_, constants)| constants.is_sane())
-            && lines.all(|line| line.is_sane())
+            && self.step_ns.is_none_or(is_sane)
     }
 }
 
@@ -115,8 +101,6 @@ mod tests {
         Besides {
             over: vec![(Border::Cache, constants), (Border::Package, Constants { pull: None, ..constants })],
             step_ns: Some(80.0),
-            copy: Some(Line { fixed_ns: 20.0, byte_ns: 0.025 }),
-            combine: None,
             is_of_first_use: true,
         }
     }
@@ -136,7 +120,7 @@ mod tests {
             ("over cache 1 1 1 1", "two times or `refused`"),
             ("over cache 1 1 one 1 1", "\"one\" is no time"),
             ("step -1", "out of all reason"),
-            ("combine 1 NaN", "out of all reason"),
+            ("step NaN", "out of all reason"),
             ("over numa 1 1 1 refused\nover cache 1 1 1 refused", "out of all reason"),
         ] {
             let error = Besides::decode(line.lines()).unwrap_err();

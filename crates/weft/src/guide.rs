@@ -10,11 +10,11 @@
 
 use std::path::PathBuf;
 
-use collectives::{Border, Costs, Forced, Guide, Link, Work};
+use collectives::{Border, Costs, Forced, Guide, Link};
 
 use crate::besides::Besides;
 use crate::config::Config;
-use crate::constants::{Constants, ConstantsFrom, Found, Line};
+use crate::constants::{Constants, ConstantsFrom, Found};
 use crate::error::{Class, Error, Result};
 use crate::kept;
 
@@ -68,16 +68,9 @@ impl CostsFrom {
 
 /// The built-in costs with what was measured of a node.
 fn of_node(found: &Found) -> Costs {
-    let Besides { over, step_ns, copy, combine, .. } = &found.besides;
+    let Besides { over, step_ns, .. } = &found.besides;
     let node = link(&found.constants, found.constants.eager_bytes_max());
-    let work = |line: &Line| Work { fixed_ns: line.fixed_ns, byte_ns: line.byte_ns };
-    let mut costs = Costs {
-        node,
-        step_ns: step_ns.unwrap_or(Costs::BUILT_IN.step_ns),
-        copy: copy.as_ref().map_or(Costs::BUILT_IN.copy, work),
-        combine: combine.as_ref().map_or(Costs::BUILT_IN.combine, work),
-        ..Costs::BUILT_IN
-    };
+    let mut costs = Costs { node, step_ns: step_ns.unwrap_or(Costs::BUILT_IN.step_ns), ..Costs::BUILT_IN };
     let mut narrower = node;
     for (border, constants) in over {
         let wider = no_less(&link(constants, node.eager_bytes_max), &narrower);
@@ -248,21 +241,18 @@ mod tests {
 
         let near = Constants::BUILT_IN;
         let at = |times: f64| Constants { hand_over_ns: near.hand_over_ns * times, ..near };
-        let line = |byte_ns: f64| Some(Line { fixed_ns: 7.0, byte_ns });
         let costs = of_node(&found(
             near,
             Besides {
                 over: vec![(Border::Cache, at(1.1)), (Border::Numa, at(2.0)), (Border::Package, at(1.5))],
                 step_ns: Some(50.0),
-                copy: line(0.01),
-                combine: line(0.02),
                 is_of_first_use: true,
             },
         ));
         assert_eq!(costs.cache, None, "it makes no difference");
         assert_eq!(costs.numa.map(|link| link.latency_ns), Some(2.0 * near.hand_over_ns));
         assert_eq!(costs.package, None, "farther is no quicker");
-        assert_eq!((costs.step_ns, costs.copy.byte_ns, costs.combine.byte_ns), (50.0, 0.01, 0.02));
+        assert_eq!((costs.step_ns, costs.copy), (50.0, Costs::BUILT_IN.copy));
         assert_eq!((costs.network, costs.turn_ns), (Costs::BUILT_IN.network, Costs::BUILT_IN.turn_ns));
     }
 }

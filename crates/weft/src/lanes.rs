@@ -2,16 +2,15 @@
 
 use std::time::Instant;
 
-use fabric::{Fabric, Heap, Peer};
+use fabric::{Fabric, Peer};
 use messaging::Rank;
 
 use crate::communicator::Communicator;
 use crate::config::Config;
-use crate::constants::{Constants, Found, Line};
+use crate::constants::{Constants, Found};
 use crate::error::{Class, Error, Result};
 pub use crate::fabrics::Effort;
 use crate::fabrics::{self, Fabrics, Lane};
-use crate::memory::Transferable;
 use crate::process::Process;
 
 /// The lane to one process.
@@ -153,33 +152,6 @@ pub fn message_ns(world: &Communicator, other: Rank) -> Result<f64> {
     Ok(least)
 }
 
-/// What a copy within a process takes, and a sum of two vectors; each the least of some runs.
-#[must_use]
-pub fn own_work() -> (Option<Line>, Option<Line>) {
-    let largest = WORK_BYTES[WORK_BYTES.len() - 1];
-    let (from, into) = (Heap::new(largest), Heap::new(largest));
-    let least = |bytes: usize, work: &dyn Fn(usize)| {
-        let times = (0..RUNS).map(|_| {
-            let start = Instant::now();
-            (0..TURNS).for_each(|_| work(bytes));
-            start.elapsed().as_nanos() as f64 / TURNS as f64
-        });
-        (bytes, times.fold(f64::INFINITY, f64::min))
-    };
-    let line = |work: &dyn Fn(usize)| Line::fit(&WORK_BYTES.map(|bytes| least(bytes, work)));
-    let copy = |bytes| {
-        into.memory().write_at(0, from.payload().part(0, bytes));
-    };
-    let combine = |bytes: usize| {
-        let (sum, mut memory) = (datatype::Operator::Sum, into.memory());
-        // Zeros are added to zeros, which is always defined.
-        let _ = datatype::reduce_packed(sum, f64::DATATYPE, bytes / 8, from.payload(), &mut memory);
-    };
-    (line(&copy), line(&combine))
-}
-
 const TAG: i32 = 1;
 const RUNS: usize = 20;
 const TURNS: usize = 20;
-/// From vectors of a few numbers to those that still fit into a cache.
-const WORK_BYTES: [usize; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
