@@ -6,11 +6,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use topology::Machine;
 use weft::collectives::{
-    Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Nesting, Operator, Reduction, Rooted, Run,
-    Schedule, Shape, forecast,
+    Border, Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Link, Nesting, Operator, Reduction,
+    Rooted, Schedule, Shape, forecast,
 };
-use weft::{Config, ConstantsFrom, CostsFrom, Rank};
+use weft::{Besides, Config, CostsFrom, Found, Rank};
+
+use crate::parts;
 
 /// A collective operation to explain.
 #[derive(Debug, Subcommand)]
@@ -52,9 +55,12 @@ pub struct Asked {
     /// On how many nodes, which they fill evenly in order
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     nodes: u32,
-    /// On how many packages of one node, which they fill evenly in order
-    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    /// On how many packages of each node, which they fill evenly in order
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     packages: u32,
+    /// What each node is, as "pack:2 numa:2 l3:4 core:8 pu:1", or a file of lstopo's; its ranks take cpus in order
+    #[arg(long, value_name = "DESCRIPTION", conflicts_with = "packages")]
+    machine: Option<String>,
     /// Whose steps to show
     #[arg(long, value_name = "RANK", default_value = "0")]
     rank: u32,
@@ -87,9 +93,9 @@ type Done = Result<(), Box<dyn Error>>;
 pub fn costs() -> Done {
     let config = Config::from_environment()?;
     let costs = config.costs.find(&config.constants)?;
-    println!("# {}", origin(&config, &costs));
+    print!("{}", origins(&config, &costs));
     println!(
-        "# node, package, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
+        "# node, cache, numa, package, network: latency, a byte of a message sent at once, the longest such, asking, a byte of a longer one"
     );
     println!(
         "# copy, combine: fixed, a byte; step: each end of a message; turn: from rank to rank of a core; all in ns"
@@ -116,8 +122,8 @@ pub fn show(operation: &Operation) -> Done {
     let guide: &'static Guide = Box::leak(Box::new(Guide::new(costs, config.forced)));
     let cores = if asked.shared_cores { Cores::Shared } else { Cores::Own };
     let shape = Shape::new(Rank(asked.rank), asked.ranks).on(cores).guided_by(guide);
-    let shape = seated(asked, shape);
-    let text = explain(asked, &collective, &shape, &origin(&config, &costs))?;
+    let seats = seats(asked)?;
+    let text = explain(asked, &collective, &seated(&seats, shape), seats.as_ref(), &origin(&config, &costs))?;
     match std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -125,35 +131,120 @@ pub fn show(operation: &Operation) -> Done {
     }
 }
 
-/// The shape of ranks that sit as asked.
-fn seated(asked: &Asked, shape: Shape) -> Shape {
-    let known = match asked.packages.min(asked.ranks) {
-        1 => nesting(asked.ranks, asked.nodes.min(asked.ranks)),
-        packages => nesting(asked.ranks, packages).map(Nesting::of_packages),
+/// Where the ranks sit, as asked; nothing where all sit together.
+fn seats(asked: &Asked) -> Result<Option<Nesting>, Box<dyn Error>> {
+    let (ranks, nodes) = (asked.ranks, asked.nodes.min(asked.ranks));
+    let machine = asked.machine.as_deref().map(Machine::described).transpose();
+    let machine = machine.map_err(|error| format!("--machine: {error}\n  {}", error.remedy()))?;
+    let part = |rank: u32, border: Border| {
+        let (node, number, of_node) = dealt(rank, ranks, nodes);
+        match (border, &machine) {
+            (Border::Node, _) => Some(node),
+            (_, Some(machine)) => parts::described(machine, border, number),
+            (Border::Package, None) => Some(dealt(number, of_node, asked.packages.min(of_node)).0),
+            _ => None,
+        }
     };
-    match known {
-        Some(nesting) => shape.nested(Arc::new(nesting)),
+    let kinds = Border::ALL.into_iter().filter(|border| part(0, *border).is_some()).collect::<Vec<_>>();
+    Ok(Nesting::by_parts(ranks, &kinds, part).filter(|seats| seats.widest().is_some()))
+}
+
+/// Where one of some ranks is that fill so many places in order, the first ones with one more where it does not come out even: in
+/// which, as which one there, and of how many.
+fn dealt(rank: u32, ranks: u32, places: u32) -> (u32, u32, u32) {
+    let (each, larger) = (ranks / places, ranks % places);
+    let in_larger = larger * (each + 1);
+    if rank < in_larger {
+        return (rank / (each + 1), rank % (each + 1), each + 1);
+    }
+    (larger + (rank - in_larger) / each, (rank - in_larger) % each, each)
+}
+
+/// The shape of ranks that sit so.
+fn seated(seats: &Option<Nesting>, shape: Shape) -> Shape {
+    match seats {
+        Some(seats) => {
+            let counting = seats.clone().counting(&shape.guide().costs, shape.cores());
+            shape.nested(Arc::new(counting))
+        }
         None => shape,
     }
 }
 
-/// Ranks that fill so many nodes in order, one more on the first ones where it does not come out even; nothing for one
-/// node.
-fn nesting(ranks: u32, nodes: u32) -> Option<Nesting> {
-    let (each, larger) = (ranks / nodes, ranks % nodes);
-    let runs = [Run { groups: larger, size: each + 1 }, Run { groups: nodes - larger, size: each }];
-    if nodes == 1 { None } else { Nesting::new(&[], &runs, &[]) }
+/// `one node of 2 packages, 8 caches`.
+fn places(shape: &Shape, seats: Option<&Nesting>) -> String {
+    let kinds = seats.into_iter().flat_map(Nesting::kinds).filter(|(border, _)| *border != Border::Node);
+    let kinds: Vec<String> = kinds.map(|(border, parts)| format!("{parts} {}s", border.part())).collect();
+    let nodes = if shape.nodes() == 1 { "one node".to_owned() } else { format!("{} nodes", shape.nodes()) };
+    if kinds.is_empty() { nodes } else { format!("{nodes} of {}", kinds.join(", ")) }
 }
 
+/// What lies between the ranks and what it costs, and what does not count.
+fn borders(text: &mut String, shape: &Shape, seats: &Nesting) {
+    let costs = &shape.guide().costs;
+    let counts =
+        |border: Border| shape.nesting().is_some_and(|nesting| nesting.kinds().any(|kind| kind.0 == border));
+    let (counting, others): (Vec<Border>, Vec<Border>) =
+        seats.kinds().map(|kind| kind.0).partition(|border| counts(*border));
+    let mut line = |what: String, link: &Link| {
+        let Link { latency_ns, byte_ns, .. } = link;
+        let _ = writeln!(text, "  {what:<20} {latency_ns:>8.0} ns {byte_ns:>8.3} ns a byte of long messages");
+    };
+    if counting.iter().any(|border| *border != Border::Node) {
+        counting.iter().for_each(|border| line(format!("between {}s", border.part()), costs.over(*border)));
+        line("within all of these".to_owned(), &costs.node);
+    }
+    if !others.is_empty() {
+        let why = match shape.cores() {
+            Cores::Shared => "ranks share cores",
+            Cores::Own => "the costs have no line for them",
+        };
+        let names: Vec<String> = others.iter().map(|border| format!("{}s", border.part())).collect();
+        let _ = writeln!(text, "{} do not count, since {why}", names.join(" and "));
+    }
+}
+
+/// Where the costs come from, in a few words.
 fn origin(config: &Config, costs: &Costs) -> String {
     match &config.costs {
         CostsFrom::File(path) => format!("costs of {}", path.display()),
         CostsFrom::Text(_) => "costs of WEFT_COSTS".to_owned(),
-        CostsFrom::Usual if *costs != Costs::BUILT_IN && config.constants != ConstantsFrom::BuiltIn => {
-            "built-in costs, those of the node as measured (weft explain lanes)".to_owned()
-        }
+        CostsFrom::Usual if *costs != Costs::BUILT_IN => match measured(config) {
+            Some(found) if found.besides.is_of_first_use => {
+                "costs as measured for the first job here".to_owned()
+            }
+            _ => "built-in costs, those of the node as measured (weft explain lanes)".to_owned(),
+        },
         CostsFrom::Usual | CostsFrom::BuiltIn => "built-in costs".to_owned(),
     }
+}
+
+/// What was measured here, if it counts.
+fn measured(config: &Config) -> Option<Found> {
+    let found = config.constants.find().ok()?;
+    (config.costs == CostsFrom::Usual && found.file.is_some()).then_some(found)
+}
+
+/// Where each line of the costs comes from, for people.
+fn origins(config: &Config, costs: &Costs) -> String {
+    let mut text = format!("# {}\n", origin(config, costs));
+    let Some(found) = measured(config) else { return text };
+    let Besides { over, step_ns, is_of_first_use } = &found.besides;
+    let when = if *is_of_first_use { "for the first job here" } else { "by weft explain lanes --measure" };
+    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", file.display()));
+    let _ = writeln!(text, "# node: measured {when}{file}");
+    let borders = over.iter().map(|(border, _)| (border.part(), costs.told(*border).is_some()));
+    for (name, counts) in borders {
+        let why =
+            if counts { "measured for the first job here" } else { "measured, and as within one: no line" };
+        let _ = writeln!(text, "# between {name}s: {why}");
+    }
+    let (step, others) = match step_ns {
+        Some(_) => ("# step: measured for the first job here\n", "network"),
+        None => ("", "step, network"),
+    };
+    let _ = writeln!(text, "{step}# {others}, copy, combine, turn: built in");
+    text
 }
 
 impl Operation {
@@ -187,22 +278,17 @@ fn explain(
     asked: &Asked,
     collective: &Collective,
     shape: &Shape,
+    seats: Option<&Nesting>,
     origin: &str,
 ) -> Result<String, Box<dyn Error>> {
     let operation = collective.operation();
     let length =
         if *collective == Collective::Barrier { String::new() } else { format!(" of {} B", asked.bytes) };
-    let nodes = match (shape.nodes(), asked.packages) {
-        (1, 1) => "one node".to_owned(),
-        (1, packages) => format!("one node of {packages} packages"),
-        (packages, _) if shape.is_on_one_node() => format!("one node of {packages} packages"),
-        (nodes, _) => format!("{nodes} nodes"),
-    };
+    let nodes = places(shape, seats);
     let shared = if asked.shared_cores { ", which share cores" } else { "" };
     let mut text = format!("{operation}{length}, {} ranks on {nodes}{shared}; {origin}\n", asked.ranks);
-    if asked.packages > 1 && !shape.is_on_one_node() {
-        let why = if asked.shared_cores { "ranks share cores" } else { "the costs have no line for them" };
-        let _ = writeln!(text, "packages do not count, since {why}");
+    if let Some(seats) = seats {
+        borders(&mut text, shape, seats);
     }
     let candidates = collective.candidates(shape);
     let chosen = collective.chosen(shape);
@@ -319,16 +405,29 @@ mod tests {
 
     fn asked(bytes: usize, ranks: u32) -> Asked {
         let by = None;
-        let (nodes, packages, rank, root, element) = (1, 1, 0, 0, 8);
+        let (nodes, packages, machine, rank, root, element) = (1, 1, None, 0, 0, 8);
         let (shared_cores, ordered, all_steps) = (false, false, false);
-        Asked { bytes, ranks, nodes, packages, rank, root, by, shared_cores, ordered, element, all_steps }
+        Asked {
+            bytes,
+            ranks,
+            nodes,
+            packages,
+            machine,
+            rank,
+            root,
+            by,
+            shared_cores,
+            ordered,
+            element,
+            all_steps,
+        }
     }
 
     fn text(operation: &Operation, forced: &str) -> String {
         let (asked, collective) = operation.described();
         let guide = Box::leak(Box::new(Guide::new(Costs::BUILT_IN, forced.parse().unwrap())));
         let shape = Shape::new(Rank(asked.rank), asked.ranks).over_nodes(asked.nodes).guided_by(guide);
-        explain(asked, &collective, &shape, "built-in costs").unwrap()
+        explain(asked, &collective, &shape, None, "built-in costs").unwrap()
     }
 
     #[test]
@@ -364,7 +463,8 @@ mod tests {
             let cores = if shared_cores { Cores::Shared } else { Cores::Own };
             let guide = Box::leak(Box::new(Guide::new(costs, weft::collectives::Forced::NOTHING)));
             let shape = Shape::new(Rank(0), 32).on(cores).guided_by(guide);
-            explain(asked, &collective, &seated(asked, shape), "some costs").unwrap()
+            let seats = seats(asked).unwrap();
+            explain(asked, &collective, &seated(&seats, shape), seats.as_ref(), "some costs").unwrap()
         };
         let told = on_packages(Costs::BUILT_IN, false);
         assert!(told.contains("of 2 packages") && told.contains("no line for them"), "{told}");
@@ -377,13 +477,45 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_described_with_its_levels() {
+        let told = |ranks: u32, nodes: u32, machine: &str| {
+            let machine = Some(machine.to_owned());
+            let operation = Operation::Bcast(Asked { machine, nodes, ..asked(1 << 20, ranks) });
+            let (asked, collective) = operation.described();
+            let costs = "weft costs 1;package 400 0.5 8192 1200 0.2;cache 250 0.3 8192 1200 0.1";
+            let forced = weft::collectives::Forced::NOTHING;
+            let guide = Box::leak(Box::new(Guide::new(Costs::decode(costs).unwrap(), forced)));
+            let seats = seats(asked).map_err(|error| error.to_string())?;
+            let shape = seated(&seats, Shape::new(Rank(0), ranks).guided_by(guide));
+            Ok::<_, String>(explain(asked, &collective, &shape, seats.as_ref(), "some costs").unwrap())
+        };
+        let text = told(32, 2, "pack:2 numa:2 l3:2 core:2 pu:1").unwrap();
+        assert!(text.contains("32 ranks on 2 nodes of 4 packages, 8 NUMA nodes, 16 caches; some"), "{text}");
+        assert!(text.contains("NUMA nodes do not count, since the costs have no line for them"), "{text}");
+        for line in ["between packages          400 ns    0.200", "between caches            250 ns    0.100"]
+        {
+            assert!(text.contains(line), "{text}");
+        }
+        let text = told(4, 1, "pack:2 core:4 pu:1").unwrap();
+        assert!(text.starts_with("bcast of 1048576 B, 4 ranks on one node; some"), "{text}");
+        assert!(told(4, 1, "tower:2").unwrap_err().contains("--machine: \"tower:2\""));
+    }
+
+    #[test]
+    fn ranks_are_dealt_evenly() {
+        let dealt = |ranks, places| (0..ranks).map(|rank| dealt(rank, ranks, places)).collect::<Vec<_>>();
+        assert_eq!(dealt(5, 2), [(0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 2), (1, 1, 2)]);
+        assert_eq!(dealt(2, 2), [(0, 0, 1), (1, 0, 1)]);
+    }
+
+    #[test]
     fn another_algorithm_may_be_looked_at() {
         let by = |name: &str| Operation::Bcast(Asked { by: Some(name.to_owned()), ..asked(8, 4) });
         assert!(text(&by("scatter-ring"), "").contains("Rank 0: bcast by scatter and ring"));
         let operation = by("ring");
         let (asked, collective) = operation.described();
         let shape = Shape::new(Rank(0), 4);
-        let error = explain(asked, &collective, &shape, "").unwrap_err().to_string();
+        let error = explain(asked, &collective, &shape, None, "").unwrap_err().to_string();
         assert!(
             error.contains("bcast has no algorithm \"ring\"\n  choose from binomial, scatter-ring"),
             "{error}"

@@ -44,19 +44,6 @@ pub fn share_sockets(sockets: &[CpuSet], ranks: u32) -> Option<Vec<CpuSet>> {
     (!sockets.is_empty()).then(|| (0..ranks).map(socket_of).collect())
 }
 
-/// The number of the socket that each rank is bound to, as launchers tell of nodes; none where one is bound to several or none, or
-/// all to one.
-pub fn packages(sockets: &[CpuSet], binding: &[CpuSet]) -> Option<String> {
-    let is_within = |cpus: &CpuSet, socket: &CpuSet| {
-        (0..CpuSet::MAX_CPU).all(|cpu| !cpus.is_set(cpu) || socket.is_set(cpu))
-    };
-    let socket_of = |cpus: &CpuSet| sockets.iter().position(|socket| is_within(cpus, socket));
-    let of_ranks = binding.iter().map(socket_of).collect::<Option<Vec<usize>>>()?;
-    let runs = of_ranks.chunk_by(|one, next| one == next);
-    let runs: Vec<String> = runs.map(|run| format!("({},1,{})", run[0], run.len())).collect();
-    (runs.len() > 1).then(|| format!("(vector,{})", runs.join(",")))
-}
-
 /// Gives each of `ranks` ranks `cores_per_rank` cores of its own, in order; `None` when there are too few.
 pub fn share_out(cores: &[Core], ranks: u32, cores_per_rank: usize) -> Option<Vec<CpuSet>> {
     let needed = cores_per_rank.checked_mul(ranks as usize)?;
@@ -149,22 +136,6 @@ mod tests {
         assert_eq!(lists(2).unwrap(), ["0,4", "1"]);
         assert_eq!((lists(3), lists(1)), (None, None));
         assert!(share_evenly(&[], 4).is_none());
-    }
-
-    #[test]
-    fn ranks_are_told_their_packages_where_each_is_bound_to_one() {
-        let set = |cpus: &[usize]| {
-            let mut set = CpuSet::new();
-            cpus.iter().for_each(|cpu| set.set(*cpu));
-            set
-        };
-        let sockets = [set(&[0, 1, 2]), set(&[3, 4, 5])];
-        let told = |binding: &[&[usize]]| {
-            packages(&sockets, &binding.iter().map(|cpus| set(cpus)).collect::<Vec<_>>())
-        };
-        assert_eq!(told(&[&[0], &[1, 2], &[4]]).as_deref(), Some("(vector,(0,1,2),(1,1,1))"));
-        assert_eq!(told(&[&[5], &[1], &[4]]).as_deref(), Some("(vector,(1,1,1),(0,1,1),(1,1,1))"));
-        assert_eq!([told(&[&[0], &[1]]), told(&[&[0], &[2, 3]]), told(&[&[0], &[9]])], [None, None, None]);
     }
 
     #[test]

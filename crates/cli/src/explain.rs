@@ -7,9 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use weft::lanes::{LaneAccount, Large, Measured};
+use weft::lanes::{Effort, LaneAccount, Large, Measured};
 use weft::{
-    Communicator, Config, Constants, ConstantsFrom, FabricName, Found, Line, Peer, Rank, Session, Threads,
+    Besides, Communicator, Config, Constants, ConstantsFrom, FabricName, Found, Line, Peer, Rank, Session,
+    Threads,
 };
 
 /// What a command comes to.
@@ -47,7 +48,10 @@ fn start_job() -> Box<dyn Error> {
     };
     let beside = own.with_file_name(LAUNCHER);
     let launcher = if beside.exists() { beside } else { PathBuf::from(LAUNCHER) };
-    let error = Command::new(&launcher).args(["-n", "2"]).arg(own).args(std::env::args_os().skip(1)).exec();
+    // What is looked at is not changed by the look.
+    let mut job = Command::new(&launcher);
+    job.env("WEFT_COSTS", "off");
+    let error = job.args(["-n", "2"]).arg(own).args(std::env::args_os().skip(1)).exec();
     let what = format!("cannot start two ranks with {}: {error}", launcher.display());
     format!("{what}\n  start them with your own launcher, as: mpiexec -n 2 weft explain lanes").into()
 }
@@ -177,10 +181,12 @@ fn measure_and_keep(world: &Communicator, config: &Config) -> Done {
         let remedy = "allow shm (WEFT_FABRIC, --fabric), and start the ranks on one node";
         return Err(format!("there is nothing to measure: ranks 0 and 1 share no memory\n  {remedy}").into());
     }
-    let measured = weft::lanes::measure(world, config)?;
+    let measured = weft::lanes::measure(world, Rank(1), config, Effort::Thorough)?;
     if world.rank() == Rank(0) {
         let constants = measured.constants()?;
-        let path = config.constants.keep(&constants)?;
+        // What only the first job measures stays as it is.
+        let before = config.constants.find().map(|found| found.besides).unwrap_or_default();
+        let path = config.constants.keep(&constants, &Besides { is_of_first_use: false, ..before })?;
         print!(
             "{}",
             costs(&constants, &format!("measured now, kept in {}", path.display()), Some(&measured))
@@ -192,6 +198,9 @@ fn measure_and_keep(world: &Communicator, config: &Config) -> Done {
 
 fn origin(found: &Found) -> String {
     match &found.file {
+        Some(file) if found.besides.is_of_first_use => {
+            format!("measured when the first job started here, {}", file.display())
+        }
         Some(file) => format!("measured, {}", file.display()),
         None if found.constants != Constants::BUILT_IN => {
             "built in, for where reads are slow; `weft explain lanes --measure` measures this machine"

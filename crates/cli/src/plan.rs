@@ -2,17 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
-use weft::CpuTime;
 use weft::collectives::Costs;
 use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
+use weft::{ConstantsFrom, CostsFrom, CpuTime};
 
 use crate::cores::{self, Core};
+use crate::first;
 use crate::options::{Bind, Options};
+use crate::parts;
 use crate::program::{self, NoProgram};
+use crate::told;
 
 /// Everything that is settled before the first rank is started.
 #[derive(Debug)]
@@ -109,12 +112,21 @@ impl Plan {
         let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
         let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
-        let costs = costs(variable(COSTS), variable("WEFT_CONSTANTS"))?;
-        let packages = packages(&costs, binding.as_deref(), last(&environment, PACKAGES));
+        let constants = constants(variable("WEFT_CONSTANTS"));
+        let costs_from = costs_from(variable(COSTS));
+        let has_cpus = cpus.is_some_and(|cpus| CpuTime::of(2.0) <= cpus);
+        if ranks > 1 && shares_memory && has_cpus && costs_from == CostsFrom::Usual {
+            measured_first(&constants, options.verbose, &name);
+        }
+        let costs = costs_from.find(&constants).map_err(NoPlan::Costs)?;
+        let set = last(&environment, PARTS);
+        let parts = set
+            .is_none()
+            .then(|| parts_told(&costs, ranks, options.nodes, binding.as_deref(), variable(MACHINE)));
         let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
         let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
         environment.extend(told.map(|text| (COSTS.into(), text.into())));
-        environment.extend(packages.map(|text| (PACKAGES.into(), text.into())));
+        environment.extend(parts.flatten().map(|text| (PARTS.into(), text.into())));
         environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
         let (survives, restarts) = (options.survives(), options.restarts());
         let ranks_per_node = ranks.div_ceil(options.nodes);
@@ -169,24 +181,56 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// What collective operations cost: ranks are told it as a text, since all must choose by the same costs, and a file may change
-/// while they start.
-fn costs(named: Option<OsString>, constants: Option<OsString>) -> Result<Costs, NoPlan> {
+/// Where the costs of collective operations come from. Ranks are told them as a text, since all must choose by the same ones, and a
+/// file may change while they start.
+fn costs_from(named: Option<OsString>) -> CostsFrom {
     let named = named.map(|named| named.to_string_lossy().into_owned()).filter(|named| !named.is_empty());
+    CostsFrom::of(named.as_deref())
+}
+
+/// Has the machine measured where no job was before.
+fn measured_first(constants: &ConstantsFrom, verbose: bool, name: &str) {
+    let kinds = || {
+        let allowed = topology::cpus_allowed();
+        allowed.map_or(0, |allowed| parts::cores_apart(&topology::Host::here(), &allowed).len())
+    };
+    let start = Instant::now();
+    if let Some(file) = first::measure(constants, kinds).filter(|_| verbose) {
+        let (milliseconds, file) = (start.elapsed().as_millis(), file.display());
+        weft::tell(format_args!("{name}: what messages cost here was measured in {milliseconds} ms: {file}"));
+    }
+}
+
+/// Where the measured constants of this machine are.
+fn constants(constants: Option<OsString>) -> ConstantsFrom {
     let constants = constants.map(|constants| constants.to_string_lossy().into_owned());
     let read =
         |name: &str| if name == "WEFT_CONSTANTS" { constants.clone() } else { std::env::var(name).ok() };
     let measured =
         weft::Config::from_variables(&|name| OF_CONSTANTS.contains(&name).then(|| read(name)).flatten());
-    let measured = measured.map(|config| config.constants).unwrap_or(weft::ConstantsFrom::BuiltIn);
-    weft::CostsFrom::of(named.as_deref()).find(&measured).map_err(NoPlan::Costs)
+    measured.map(|config| config.constants).unwrap_or(ConstantsFrom::BuiltIn)
 }
 
-/// On which package each rank is bound, where the costs have a line for packages and nobody has told it; nothing where some rank is
-/// bound to none, or all to one. Without such costs nobody looks.
-fn packages(costs: &Costs, binding: Option<&[CpuSet]>, set: Option<OsString>) -> Option<String> {
-    costs.package.filter(|_| set.is_none())?;
-    cores::packages(&cores::sockets(), binding?)
+/// On which parts of its node each rank sits, where the costs have lines for such: by the cpus that it is bound to, or by the machine
+/// that somebody describes. Without such costs nobody looks.
+fn parts_told(
+    costs: &Costs,
+    ranks: u32,
+    nodes: u32,
+    binding: Option<&[CpuSet]>,
+    machine: Option<OsString>,
+) -> Option<String> {
+    if !costs.know_parts() {
+        return None;
+    }
+    if let Some(text) = machine.filter(|text| !text.is_empty()) {
+        // What is wrong with it is told where a grid is mapped by it.
+        let machine = topology::Machine::described(text.to_str()?).ok()?;
+        let of_node = ranks.div_ceil(nodes);
+        return told::parts(costs, ranks, |border, rank| parts::described(&machine, border, rank % of_node));
+    }
+    let bound = told::Bound::new(&topology::Host::here(), binding?);
+    told::parts(costs, ranks, |border, rank| bound.number(border, rank))
 }
 
 /// How much libfabric's layer ofi_rxm shall send at once: what somebody has set stays, and jobs that do not name libfabric
@@ -198,7 +242,8 @@ fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
 }
 
 const COSTS: &str = "WEFT_COSTS";
-const PACKAGES: &str = "WEFT_PACKAGES";
+const PARTS: &str = "WEFT_PARTS";
+const MACHINE: &str = "WEFT_MACHINE";
 /// The variables that say where measured constants are.
 const OF_CONSTANTS: [&str; 3] = ["WEFT_CONSTANTS", "XDG_CACHE_HOME", "HOME"];
 

@@ -171,7 +171,7 @@ const REBUILT: &str = "WEFT_REBUILT";
 
 const OUTER_NAMES: [&str; 18] = [
     "WEFT_NODE",
-    "WEFT_PACKAGES",
+    "WEFT_PARTS",
     "PMI_FD",
     "PMI_RANK",
     "PMI_SIZE",

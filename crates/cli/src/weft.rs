@@ -13,6 +13,8 @@ mod algorithms;
 mod doctor;
 mod explain;
 mod map;
+mod measure;
+mod parts;
 mod topo;
 
 /// Tells what weft does on this machine, and why
@@ -42,6 +44,9 @@ enum Command {
         #[arg(long)]
         env: bool,
     },
+    /// Measure what messages cost on this machine: the program of the job that `weftrun` starts before the first one
+    #[command(hide = true)]
+    Measure,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
         Command::Explain(Explain::Lanes { measure }) => status(explain::lanes(measure)),
         Command::Explain(Explain::Costs) => status(algorithms::costs()),
         Command::Explain(Explain::Collective(asked)) => status(algorithms::show(&asked)),
+        Command::Measure => status(measure::quickly()),
         Command::Topo(asked) => status(topo::show(&asked)),
         Command::Map(asked) => status(map::show(&asked)),
         Command::Doctor { env: true } => {

@@ -17,10 +17,12 @@ use plan::Plan;
 
 mod cores;
 mod descendants;
+mod first;
 mod front;
 mod job;
 mod options;
 mod output;
+mod parts;
 mod plan;
 mod program;
 mod ranks;
@@ -28,6 +30,7 @@ mod rebuild;
 mod signals;
 mod spawn;
 mod supervisor;
+mod told;
 mod watch;
 
 fn main() -> ExitCode {

@@ -93,3 +93,45 @@ fn a_file_that_was_named_and_is_missing_is_an_error_with_its_remedy() {
         "{errors}"
     );
 }
+
+#[test]
+fn the_first_job_has_the_machine_measured_and_no_other_one_does() {
+    let home = tempfile::tempdir().unwrap();
+    let kept = || {
+        let entries = std::fs::read_dir(home.path().join(".cache/weft")).ok()?;
+        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let text = std::fs::read_to_string(files.first()?).unwrap();
+        Some((files, text))
+    };
+    let job = |variables: &[&str]| {
+        let command = [&["env", "-u", "WEFT_COSTS"], variables, &[WEFTRUN, "-n", "2", "true"]].concat();
+        let (told, errors, good) = run(home.path(), &command);
+        assert!(good && told.is_empty() && errors.is_empty(), "{told}{errors}");
+    };
+    for set in ["WEFT_COSTS=off", "WEFT_COSTS=weft costs 1;step 7", "WEFT_CONSTANTS=off", "WEFT_FABRIC=tcp"] {
+        job(&[set]);
+        assert_eq!(kept(), None, "{set}");
+    }
+    job(&[]);
+    let Some(first) = kept() else { return eprintln!("one cpu: nothing to measure") };
+    if first.1.starts_with('.') {
+        return eprintln!("the machine was too busy to be measured in a second");
+    }
+    assert_eq!(first.0.len(), 1, "nothing is left beside it: {:?}", first.0);
+    assert!(first.1.ends_with("first-use\n"), "{}", first.1);
+    job(&[]);
+    assert_eq!(kept(), Some(first));
+    let (told, errors, good) = run(home.path(), &["env", "-u", "WEFT_COSTS", WEFT, "explain", "costs"]);
+    assert!(good && told.contains("# node: measured for the first job here, "), "{told}{errors}");
+    assert!(told.contains("network, copy, combine, turn: built in"), "{told}");
+}
+
+#[test]
+fn a_job_starts_where_nothing_can_be_kept() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(".cache"), "no folder").unwrap();
+    let job = ["env", "-u", "WEFT_COSTS", WEFTRUN, "-n", "2", "true"];
+    let (told, errors, good) = run(home.path(), &job);
+    assert!(good && told.is_empty() && errors.is_empty(), "{told}{errors}");
+}

@@ -108,12 +108,11 @@ fn scatter_allgather(shape: &Shape, root: Rank, data: Span) -> Schedule {
     if shape.rank() == root {
         shape.others().for_each(|to| schedule.send(to, slices.of(data, to.0)));
         room = schedule.scratch(data.bytes);
-        schedule.copy(data, room);
     } else {
         schedule.receive(root, own);
     }
     schedule.wait();
-    Circulant { shape, blocks: slices }.gather(&mut schedule, room);
+    Circulant { shape, blocks: slices }.gather_into(&mut schedule, data, room);
     schedule
 }
 

@@ -3,12 +3,16 @@
 //! Everything that a choice looks at is the same at all ranks, so all ranks choose the same: what is asked of the
 //! operation, where the ranks sit, and the guide (decisions/0024).
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use messaging::Rank;
+
+use crate::collective::{Collective, Each, Reduction, Rooted};
 use crate::costs::Costs;
 use crate::effort::Terrain;
 use crate::names::{Forced, OPERATIONS, Way};
-use crate::shape::{Operator, Shape};
+use crate::shape::{Cores, Operator, Shape};
 
 /// By what algorithms are chosen; the same at all ranks of a job.
 #[derive(Debug)]
@@ -17,18 +21,17 @@ pub struct Guide {
     pub costs: Costs,
     /// What was asked for.
     pub forced: Forced,
-    /// The costs as they are between the packages of one node.
-    between_packages: Costs,
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
+    /// Whether it chooses for two ranks and few bytes as the built-in costs do, once somebody has asked.
+    is_usual_for_two: OnceLock<bool>,
 }
 
 impl Guide {
     /// By these costs, and by force where something is forced.
     #[must_use]
     pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        let between_packages = costs.between_packages();
-        Guide { costs, forced, between_packages, passed_over: AtomicU32::new(0) }
+        Guide { costs, forced, passed_over: AtomicU32::new(0), is_usual_for_two: OnceLock::new() }
     }
 
     /// By the built-in costs, with nothing forced.
@@ -37,15 +40,28 @@ impl Guide {
         &BUILT_IN
     }
 
-    /// What things take between the packages of one node, which are nodes in these.
-    pub(crate) fn between_packages(&self) -> &Costs {
-        &self.between_packages
-    }
-
     /// Whether any algorithm was asked for.
     #[must_use]
     pub fn is_forced(&self) -> bool {
         self.forced != Forced::NOTHING
+    }
+
+    /// Whether operations of two ranks and few bytes go by the algorithms that the built-in costs choose, so that they are one
+    /// message each way.
+    pub fn is_usual_for_two(&'static self) -> bool {
+        *self.is_usual_for_two.get_or_init(|| !self.is_forced() && self.chooses_for_two_as(&BUILT_IN))
+    }
+
+    #[cold]
+    fn chooses_for_two_as(&'static self, other: &'static Guide) -> bool {
+        let places = [(Cores::Own, 1), (Cores::Own, 2), (Cores::Shared, 1), (Cores::Shared, 2)];
+        let alike = |(cores, nodes): (Cores, u32), collective: &Collective| {
+            let by = |guide| Shape::new(Rank(0), 2).on(cores).over_nodes(nodes).guided_by(guide);
+            collective.chosen(&by(self)) == collective.chosen(&by(other))
+        };
+        let lengths = (0..=TWO_BYTES_MAX.ilog2()).map(|power| 1 << power);
+        let operations: Vec<Collective> = lengths.flat_map(of_two).collect();
+        places.into_iter().all(|place| operations.iter().all(|collective| alike(place, collective)))
     }
 
     /// An operation for which the algorithm that was asked for could not serve, so that another one did; each is
@@ -97,7 +113,7 @@ impl Asked {
 /// The way to do it.
 pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
     let guide = shape.guide();
-    let terrain = Terrain::of(shape, shape.costs());
+    let terrain = Terrain::of(shape);
     if let Some(way) = W::forced(&guide.forced).filter(|_| !shape.is_part()) {
         if way.effort(&terrain, asked).is_some() {
             return way;
@@ -109,11 +125,32 @@ pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
 
 /// All ways that serve, by name, with what each is foretold to take.
 pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
-    let terrain = Terrain::of(shape, shape.costs());
+    let terrain = Terrain::of(shape);
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
     W::ALL.iter().filter_map(foretold).collect()
 }
 
+/// The operations on so many bytes of which two ranks may make one message each way.
+fn of_two(bytes: usize) -> [Collective; 9] {
+    let operator = Operator { element_bytes: 1, commutative: true };
+    let reduction = Reduction { count: bytes, operator, in_place: false };
+    let each = Each { bytes, in_place: false };
+    let rooted = Rooted { root: Rank(0), bytes, in_place: false };
+    [
+        Collective::Barrier,
+        Collective::Bcast { root: Rank(0), bytes },
+        Collective::Gather(rooted),
+        Collective::Scatter(rooted),
+        Collective::Allgather(each),
+        Collective::Alltoall(each),
+        Collective::Reduce(Rank(0), reduction),
+        Collective::Allreduce(reduction),
+        Collective::ReduceScatterBlock(reduction),
+    ]
+}
+
+/// The longest of these.
+const TWO_BYTES_MAX: usize = 2048;
 /// Where the bits begin of what was told.
 const TOLD: usize = 16;
 
@@ -151,6 +188,8 @@ mod tests {
         let free = Work { fixed_ns: 0.0, byte_ns: 0.0 };
         let costs = Costs {
             node: link,
+            cache: None,
+            numa: None,
             package: None,
             network: link,
             step_ns: 0.0,
@@ -189,6 +228,15 @@ mod tests {
                 assert_eq!(choose::<ReduceScatter>(&shape(size), asked), ReduceScatter::ReduceThenScatter);
             }
         }
+    }
+
+    #[test]
+    fn two_ranks_go_as_usual_by_nearly_all_costs() {
+        let twice = Link { latency_ns: 360.0, eager_byte_ns: 0.09, ..Costs::BUILT_IN.node };
+        assert!(guide(Costs { node: twice, step_ns: 50.0, ..Costs::BUILT_IN }, "").is_usual_for_two());
+        assert!(!guide(Costs::BUILT_IN, "allreduce:ring").is_usual_for_two());
+        let dear = Work { fixed_ns: 1e6, byte_ns: 1e3 };
+        assert!(!guide(Costs { copy: dear, combine: dear, ..Costs::BUILT_IN }, "").is_usual_for_two());
     }
 
     #[test]

@@ -92,13 +92,18 @@ impl Circulant<'_> {
 
     /// Gathers all blocks in `data`, where this rank's own stands already.
     pub(crate) fn gather(&self, schedule: &mut Schedule, data: Span) {
+        self.gather_into(schedule, data, data);
+    }
+
+    /// The same where what comes is left in `room`, as at a rank that has all blocks in `data` already.
+    pub(crate) fn gather_into(&self, schedule: &mut Schedule, data: Span, room: Span) {
         let mut rounds: Vec<u32> = halvings(self.shape.size()).collect();
         rounds.reverse();
         let ends = rounds.iter().skip(1).copied().chain([self.shape.size()]);
         for (&known, end) in rounds.iter().zip(ends) {
             let (to, from) = (self.shape.behind(known), self.shape.ahead(known));
             self.runs(data, 0, end - known).for_each(|run| schedule.send(to, run));
-            self.runs(data, known, end).for_each(|run| schedule.receive(from, run));
+            self.runs(room, known, end).for_each(|run| schedule.receive(from, run));
             schedule.wait_received();
         }
     }

@@ -23,8 +23,12 @@
 /// What a collective operation is made of, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Costs {
-    /// Between two ranks of a node.
+    /// Between two ranks of a node that have nothing of what follows between them.
     pub node: Link,
+    /// Between two caches of a NUMA node; where nobody has told, as within one.
+    pub cache: Option<Link>,
+    /// Between two NUMA nodes of a package; where nobody has told, as within one.
+    pub numa: Option<Link>,
     /// Between two packages of a node; where nobody has told, as within one.
     pub package: Option<Link>,
     /// Between two nodes.
@@ -37,6 +41,35 @@ pub struct Costs {
     pub combine: Work,
     /// Where ranks share cores: until a core has gone from one to the next.
     pub turn_ns: f64,
+}
+
+/// What lies between two ranks: the widest kind of part that does not hold both. From narrow to wide.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Border {
+    /// They share a NUMA node, and no cache.
+    Cache,
+    /// They share a package, and no NUMA node.
+    Numa,
+    /// They share a node, and no package.
+    Package,
+    /// They share nothing but the network.
+    Node,
+}
+
+impl Border {
+    /// All there are, from wide to narrow.
+    pub const ALL: [Border; 4] = [Border::Node, Border::Package, Border::Numa, Border::Cache];
+
+    /// The word for one of the parts that it is between.
+    #[must_use]
+    pub fn part(self) -> &'static str {
+        match self {
+            Border::Node => "node",
+            Border::Package => "package",
+            Border::Numa => "NUMA node",
+            Border::Cache => "cache",
+        }
+    }
 }
 
 /// A level of the machine, as messages see it.
@@ -87,6 +120,8 @@ impl Costs {
             ask_ns: 870.0,
             byte_ns: 0.041,
         },
+        cache: None,
+        numa: None,
         package: None,
         network: Link {
             latency_ns: 9000.0,
@@ -101,14 +136,35 @@ impl Costs {
         turn_ns: 900.0,
     };
 
-    /// The same for ranks of one node, whose packages are far from each other as nodes are elsewhere.
+    /// The link over a border: where nobody has told, that of the next narrower one of which somebody has.
     #[must_use]
-    pub const fn between_packages(self) -> Costs {
-        let network = match self.package {
-            Some(package) => package,
-            None => self.node,
+    pub fn over(&self, border: Border) -> &Link {
+        let told = match border {
+            Border::Node => Some(&self.network),
+            Border::Package => {
+                self.told(Border::Package).or(self.told(Border::Numa)).or(self.told(Border::Cache))
+            }
+            Border::Numa => self.told(Border::Numa).or(self.told(Border::Cache)),
+            Border::Cache => self.told(Border::Cache),
         };
-        Costs { network, package: None, ..self }
+        told.unwrap_or(&self.node)
+    }
+
+    /// The link over a border, if somebody has told of it. Between nodes somebody always has.
+    #[must_use]
+    pub fn told(&self, border: Border) -> Option<&Link> {
+        match border {
+            Border::Node => Some(&self.network),
+            Border::Package => self.package.as_ref(),
+            Border::Numa => self.numa.as_ref(),
+            Border::Cache => self.cache.as_ref(),
+        }
+    }
+
+    /// Whether somebody has told of any border within a node.
+    #[must_use]
+    pub fn know_parts(&self) -> bool {
+        self.package.is_some() || self.numa.is_some() || self.cache.is_some()
     }
 
     /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round a piece
@@ -141,12 +197,15 @@ impl Costs {
             let Link { latency_ns, eager_byte_ns, eager_bytes_max, ask_ns, byte_ns } = link;
             format!("{name} {latency_ns} {eager_byte_ns} {eager_bytes_max} {ask_ns} {byte_ns}\n")
         };
+        let part =
+            |name: &str, told: &Option<Link>| told.as_ref().map(|told| link(name, told)).unwrap_or_default();
+        let (cache, numa, package) =
+            (part("cache", &self.cache), part("numa", &self.numa), part("package", &self.package));
         let (node, network) = (link("node", &self.node), link("network", &self.network));
-        let package = self.package.as_ref().map(|package| link("package", package)).unwrap_or_default();
         let work = |name: &str, work: &Work| format!("{name} {} {}\n", work.fixed_ns, work.byte_ns);
         let (copy, combine) = (work("copy", &self.copy), work("combine", &self.combine));
         format!(
-            "{MAGIC}\n{node}{package}{network}step {}\n{copy}{combine}turn {}\n",
+            "{MAGIC}\n{node}{cache}{numa}{package}{network}step {}\n{copy}{combine}turn {}\n",
             self.step_ns, self.turn_ns
         )
     }
@@ -173,6 +232,8 @@ impl Costs {
             let values = values.split_whitespace().map(number).collect::<Result<Vec<f64>, String>>()?;
             match (name, &values[..]) {
                 ("node", [..]) if values.len() == LINK_VALUES => costs.node = Link::of(&values),
+                ("cache", [..]) if values.len() == LINK_VALUES => costs.cache = Some(Link::of(&values)),
+                ("numa", [..]) if values.len() == LINK_VALUES => costs.numa = Some(Link::of(&values)),
                 ("package", [..]) if values.len() == LINK_VALUES => costs.package = Some(Link::of(&values)),
                 ("network", [..]) if values.len() == LINK_VALUES => costs.network = Link::of(&values),
                 ("step", [value]) => costs.step_ns = *value,
@@ -241,8 +302,8 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 const MAGIC: &str = "weft costs 1";
-const LINES: &str = "node, package and network with latency, eager byte, eager limit, asking and byte; copy and combine with fixed \
-                     and byte; step and turn with one number";
+const LINES: &str = "node, cache, numa, package and network with latency, eager byte, eager limit, asking and byte; copy and \
+                     combine with fixed and byte; step and turn with one number";
 const LINK_VALUES: usize = 5;
 /// Whatever a round costs: a schedule has steps for each piece.
 const PIECES_MAX: f64 = 4096.0;
@@ -258,13 +319,27 @@ mod tests {
     fn what_is_written_is_read_again() {
         let odd = Costs { step_ns: 1.0 / 3.0, turn_ns: 0.1 + 0.2, ..Costs::BUILT_IN };
         let two_packages = Costs { package: Some(Costs::BUILT_IN.network), ..odd };
-        for costs in [Costs::BUILT_IN, odd, two_packages] {
+        let caches =
+            Costs { cache: Some(Link { latency_ns: 0.3, ..odd.node }), numa: Some(odd.node), ..two_packages };
+        for costs in [Costs::BUILT_IN, odd, two_packages, caches] {
             assert_eq!(Costs::decode(&costs.encode()), Ok(costs));
             assert_eq!(Costs::decode(&costs.encode().replace('\n', ";")), Ok(costs));
         }
         let some = "# by hand; of a laptop\nweft costs 1\nturn 5 # ns; about\n";
         assert_eq!(Costs::decode(some), Ok(Costs { turn_ns: 5.0, ..Costs::BUILT_IN }));
         assert!(Costs::is_text("weft costs 1;turn 5") && !Costs::is_text("/home/weft costs"));
+    }
+
+    #[test]
+    fn what_nobody_has_told_is_as_within() {
+        let link = |latency_ns: f64| Link { latency_ns, ..Costs::BUILT_IN.node };
+        let over = |costs: &Costs| Border::ALL.map(|border| costs.over(border).latency_ns);
+        let told = Costs { node: link(1.0), network: link(9.0), ..Costs::BUILT_IN };
+        assert_eq!((over(&told), told.know_parts()), ([9.0, 1.0, 1.0, 1.0], false));
+        let of_cache = Costs { cache: Some(link(2.0)), ..told };
+        assert_eq!((over(&of_cache), of_cache.know_parts()), ([9.0, 2.0, 2.0, 2.0], true));
+        assert_eq!(over(&Costs { package: Some(link(4.0)), ..told }), [9.0, 4.0, 1.0, 1.0]);
+        assert_eq!(over(&Costs { numa: Some(link(3.0)), ..of_cache }), [9.0, 3.0, 3.0, 2.0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::iter::Sum;
 use std::ops::{Add, Mul};
 
 use crate::choice::Asked;
-use crate::costs::{Costs, Link, Work};
+use crate::costs::{Border, Costs, Link, Work};
 use crate::names::Way;
 use crate::shape::{Cores, Shape, log2};
 use crate::simulation::SHARED_CORES;
@@ -53,43 +53,97 @@ pub(crate) struct Terrain<'a> {
     size: u32,
     /// Ranks of a node.
     together: u32,
+    /// The parts of nodes that count, from wide to narrow.
+    tiers: [Option<Tier<'a>>; TIERS],
     cores: Cores,
-    nodes: Nodes,
+    seating: Seating,
     /// How many do the same beside each other on each node.
     beside: u32,
 }
 
+/// Parts of a node.
+#[derive(Clone, Copy)]
+struct Tier<'a> {
+    /// Ranks of one of them.
+    together: u32,
+    /// The link between two of them.
+    link: &'a Link,
+}
+
 /// What is known of who sits where.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Nodes {
-    /// Nothing, or there is but one node, or a node for each rank.
+enum Seating {
+    /// Nothing, or there is but one part, or a part for each rank.
     Plain,
-    /// Nodes hold consecutive ranks.
+    /// Parts hold consecutive ranks.
     InOrder,
     /// They do not.
     Mixed,
 }
 
 impl<'a> Terrain<'a> {
-    pub(crate) fn of(shape: &Shape, costs: &'a Costs) -> Terrain<'a> {
-        let (size, together) = (shape.size(), shape.ranks_of_node());
-        let nodes = match shape.nesting() {
-            Some(nesting) if nesting.nodes() == 1 || nesting.nodes() == size => Nodes::Plain,
-            Some(nesting) if nesting.is_straight() => Nodes::InOrder,
-            Some(_) => Nodes::Mixed,
-            None => Nodes::Plain,
+    pub(crate) fn of(shape: &'a Shape) -> Terrain<'a> {
+        let (costs, size, together) = (shape.costs(), shape.size(), shape.ranks_of_node());
+        let mut tiers = [None; TIERS];
+        let seating = match shape.nesting() {
+            Some(nesting) => {
+                let inner = nesting.kinds().filter(|(border, _)| *border != Border::Node);
+                for (tier, (border, parts)) in tiers.iter_mut().zip(inner) {
+                    *tier = Some(Tier { together: size.div_ceil(parts), link: costs.over(border) });
+                }
+                match nesting.parts() {
+                    parts if parts == size => Seating::Plain,
+                    _ if nesting.is_straight() => Seating::InOrder,
+                    _ => Seating::Mixed,
+                }
+            }
+            None => {
+                tiers[0] = shape.apart().map(|border| Tier { together: 1, link: costs.over(border) });
+                Seating::Plain
+            }
         };
-        Terrain { costs, size, together, cores: shape.cores(), nodes, beside: 1 }
+        Terrain { costs, size, together, tiers, cores: shape.cores(), seating, beside: 1 }
     }
 
-    /// The ranks of one node.
+    /// Whether there are several nodes.
+    fn has_nodes(&self) -> bool {
+        self.together < self.size
+    }
+
+    /// The parts of nodes that count, from wide to narrow.
+    fn tiers(&self) -> impl Iterator<Item = Tier<'a>> + use<'a> {
+        self.tiers.into_iter().flatten()
+    }
+
+    /// Ranks of one of the widest parts.
+    fn ranks_of_part(&self) -> u32 {
+        let widest = if self.has_nodes() { None } else { self.tiers[0] };
+        widest.map_or(self.together, |tier| tier.together)
+    }
+
+    /// The ranks of one of the widest parts, whose numbers are in the order of their places.
     fn within(&self) -> Terrain<'a> {
-        Terrain { size: self.together, nodes: Nodes::Plain, ..*self }
+        let mut tiers = self.tiers;
+        if !self.has_nodes() {
+            tiers.rotate_left(1);
+            tiers[TIERS - 1] = None;
+        }
+        let size = self.ranks_of_part();
+        let seating =
+            if tiers[0].is_some_and(|tier| tier.together < size) { Seating::InOrder } else { Seating::Plain };
+        Terrain { size, together: size, tiers, seating, ..*self }
     }
 
-    /// One rank of each node.
+    /// One rank of each of the widest parts.
     fn between(&self) -> Terrain<'a> {
-        Terrain { size: self.size.div_ceil(self.together), together: 1, nodes: Nodes::Plain, ..*self }
+        let size = self.size.div_ceil(self.ranks_of_part());
+        let mut tiers = [None; TIERS];
+        let mut together = 1;
+        if !self.has_nodes() {
+            tiers[0] = self.tiers[0].map(|tier| Tier { together: 1, ..tier });
+            together = size;
+        }
+        Terrain { size, together, tiers, seating: Seating::Plain, ..*self }
     }
 
     /// The way that takes least.
@@ -98,21 +152,26 @@ impl<'a> Terrain<'a> {
         for &way in W::ALL {
             let Some(effort) = way.effort(self, asked) else { continue };
             let ns = self.ns(effort);
-            if best.as_ref().is_none_or(|best| ns < best.2) {
+            // Formulas are of the root at the first place. From any other a tree without parts crosses them more often, and by
+            // parts it does not; so of two that take the same, that is the better one.
+            let is_better = |best: f64| {
+                ns < best || ns <= best * ALIKE && self.seating != Seating::Plain && way.goes_by_parts()
+            };
+            if best.as_ref().is_none_or(|best| is_better(best.2)) {
                 best = Some((way, effort, ns));
             }
         }
         best.map(|(way, effort, _)| (way, effort))
     }
 
-    /// What the best way takes on each node at a time.
-    fn on_each_node<W: Way>(&self, asked: Asked) -> Effort {
+    /// What the best way takes in each of the widest parts at a time.
+    fn in_each_part<W: Way>(&self, asked: Asked) -> Effort {
         let effort = self.within().best::<W>(asked).map(|(_, effort)| effort).unwrap_or_default();
-        Effort { work: effort.work * f64::from(self.size.div_ceil(self.together)), ..effort }
+        Effort { work: effort.work * f64::from(self.size.div_ceil(self.ranks_of_part())), ..effort }
     }
 
-    /// What the best way takes among one rank of each node.
-    fn among_nodes<W: Way>(&self, asked: Asked) -> Effort {
+    /// What the best way takes among one rank of each.
+    fn among_parts<W: Way>(&self, asked: Asked) -> Effort {
         self.between().best::<W>(asked).map(|(_, effort)| effort).unwrap_or_default()
     }
 
@@ -136,10 +195,10 @@ impl<'a> Terrain<'a> {
             Barrier::Dissemination => self.levels().map(|level| self.everybody(0, 1u32 << level)).sum(),
             Barrier::EachToAll => self.each_to_all(0),
             Barrier::Hub => self.fan(0) + self.fan(0).without_wait(),
-            Barrier::ByNode if self.nodes == Nodes::Plain => return None,
+            Barrier::ByNode if self.seating == Seating::Plain => return None,
             Barrier::ByNode => {
                 let tree = self.within().tree(0, 0.0);
-                tree * 2.0 + self.among_nodes::<Barrier>(Asked::bytes(0))
+                tree * 2.0 + self.among_parts::<Barrier>(Asked::bytes(0))
             }
         })
     }
@@ -150,17 +209,18 @@ impl<'a> Terrain<'a> {
             Bcast::ScatterAllgather => {
                 let slice = self.slice(bytes);
                 let fan = self.fan(slice);
-                // The root hands out the slices, and then makes a copy for itself.
-                let handing =
-                    if self.together == self.size { self.holding(slice) } else { self.costs.step_ns };
-                let busy = handing * f64::from(self.size - 1) + self.costs.copy.of_ns(bytes);
-                Effort { path: fan.path.max(busy), ..fan } + self.around(slice, Work::NONE)
+                // The root hands out the slices.
+                let handing = if self.has_nodes() { self.costs.step_ns } else { self.holding(slice) };
+                let busy = handing * f64::from(self.size - 1);
+                // Between nodes, what others pass on comes before slices that come late.
+                let late = if self.has_nodes() { self.costs.network.latency_ns } else { 0.0 };
+                Effort { path: fan.path.max(busy) + late, ..fan } + self.around(slice, Work::NONE)
             }
             Bcast::Circulant => self.in_pieces_around(bytes, Work::NONE),
             Bcast::BinaryTree => self.in_pieces_down_a_tree(bytes, Work::NONE),
             Bcast::Chain => self.in_pieces_along_a_chain(bytes, Work::NONE),
-            Bcast::ByNode if self.nodes == Nodes::Plain => return None,
-            Bcast::ByNode => self.among_nodes::<Bcast>(asked) + self.on_each_node::<Bcast>(asked),
+            Bcast::ByNode if self.seating == Seating::Plain => return None,
+            Bcast::ByNode => self.among_parts::<Bcast>(asked) + self.in_each_part::<Bcast>(asked),
             Bcast::Binomial => self.tree(bytes, 0.0),
             Bcast::ScatterRing => {
                 let slice = self.slice(bytes);
@@ -193,12 +253,12 @@ impl<'a> Terrain<'a> {
             Allgather::Bruck => self.doubling(bytes) + self.copies(bytes * (self.size as usize + 1)),
             Allgather::Ring => self.ring(bytes, 0.0) + self.copies(bytes),
             Allgather::Circulant => self.around(bytes, Work::NONE) + self.copies(bytes),
-            Allgather::ByNode if self.nodes != Nodes::InOrder => return None,
+            Allgather::ByNode if self.seating != Seating::InOrder => return None,
             Allgather::ByNode => {
                 let (own, whole) = (Asked::bytes(bytes), Asked::bytes(bytes * self.size as usize));
-                self.on_each_node::<Gather>(own)
-                    + self.between().around(bytes * self.together as usize, Work::NONE)
-                    + self.on_each_node::<Bcast>(whole)
+                self.in_each_part::<Gather>(own)
+                    + self.between().around(bytes * self.ranks_of_part() as usize, Work::NONE)
+                    + self.in_each_part::<Bcast>(whole)
             }
         })
     }
@@ -208,7 +268,7 @@ impl<'a> Terrain<'a> {
             Alltoall::Pairwise => {
                 let waits = f64::from(self.size.div_ceil(8));
                 let all = self.each_to_all(bytes);
-                let more = (waits - 1.0) * self.link().latency_ns;
+                let more = (waits - 1.0) * self.farthest().latency_ns;
                 Effort { path: all.path + more, waits, ..all } + self.copies(bytes)
             }
             Alltoall::Bruck => {
@@ -228,7 +288,7 @@ impl<'a> Terrain<'a> {
         Some(match way {
             Reduce::Binomial => self.tree(bytes, self.costs.combine.of_ns(bytes)),
             Reduce::ByNode if !self.goes_by_node(commutative) => return None,
-            Reduce::ByNode => self.on_each_node::<Reduce>(asked) + self.among_nodes::<Reduce>(asked),
+            Reduce::ByNode => self.in_each_part::<Reduce>(asked) + self.among_parts::<Reduce>(asked),
             _ if !commutative => return None,
             Reduce::Circulant => self.in_pieces_around(bytes, self.costs.combine),
             Reduce::BinaryTree => self.in_pieces_down_a_tree(bytes, self.costs.combine),
@@ -251,21 +311,23 @@ impl<'a> Terrain<'a> {
                 let slice = self.slice(bytes);
                 self.around(slice, self.costs.combine) + self.around(slice, Work::NONE)
             }
-            Allreduce::ByNode if !self.goes_by_node(commutative) => return None,
+            Allreduce::ByNode if !self.goes_by_node(commutative) || self.fits_a_board(bytes) => return None,
             Allreduce::ByNode => {
-                self.on_each_node::<Reduce>(asked)
-                    + self.among_nodes::<Allreduce>(asked)
-                    + self.on_each_node::<Bcast>(asked)
+                self.in_each_part::<Reduce>(asked)
+                    + self.among_parts::<Allreduce>(asked)
+                    + self.in_each_part::<Bcast>(asked)
             }
-            Allreduce::ByNodeInSlices if !commutative || self.nodes == Nodes::Plain => return None,
+            Allreduce::ByNodeInSlices if !commutative || self.seating == Seating::Plain => return None,
+            Allreduce::ByNodeInSlices if self.fits_a_board(bytes) => return None,
             Allreduce::ByNodeInSlices => {
-                let slice = bytes.div_ceil(self.together as usize);
+                let together = self.ranks_of_part();
+                let slice = bytes.div_ceil(together as usize);
                 let sliced = Asked { bytes: slice, ..asked };
-                let lanes = Terrain { beside: self.together, ..self.between() };
+                let lanes = Terrain { beside: together, ..self.between() };
                 let piece = lanes.slice(slice);
                 let across = lanes.around(piece, self.costs.combine) + lanes.around(piece, Work::NONE);
-                let across = Effort { work: across.work * f64::from(self.together), ..across };
-                self.on_each_node::<ReduceScatter>(sliced) + across + self.within().around(slice, Work::NONE)
+                let across = Effort { work: across.work * f64::from(together), ..across };
+                self.in_each_part::<ReduceScatter>(sliced) + across + self.within().around(slice, Work::NONE)
             }
             Allreduce::RecursiveDoubling => {
                 let round = |level: u32| self.pairs(bytes, 1 << level) + self.all_do(combine);
@@ -315,9 +377,15 @@ impl<'a> Terrain<'a> {
         })
     }
 
-    /// Whether a reduction can go by node: the order of operands is kept where nodes hold consecutive ranks.
+    /// Whether a reduction can go by node: the order of operands is kept where parts hold consecutive ranks.
     fn goes_by_node(&self, commutative: bool) -> bool {
-        self.nodes == Nodes::InOrder || self.nodes == Nodes::Mixed && commutative
+        self.seating == Seating::InOrder || self.seating == Seating::Mixed && commutative
+    }
+
+    /// Whether an allreduce is so short that it does not go by parts of a node: within a node such ones go by a board
+    /// (decisions/0029), which combines operands in the order of the algorithms without parts, and so each gives the same bits.
+    fn fits_a_board(&self, bytes: usize) -> bool {
+        !self.has_nodes() && bytes * self.size as usize <= BOARD_BYTES_MAX
     }
 
     /// The rounds of whatever doubles: ceil(log2 p).
@@ -335,8 +403,52 @@ impl<'a> Terrain<'a> {
     }
 
     /// The link that the farthest ranks have between them.
-    fn link(&self) -> &'a Link {
-        if self.together < self.size { &self.costs.network } else { &self.costs.node }
+    fn farthest(&self) -> &'a Link {
+        if self.has_nodes() { &self.costs.network } else { self.near() }
+    }
+
+    /// The link that the farthest ranks of a node have between them.
+    fn near(&self) -> &'a Link {
+        self.tiers[0].map_or(&self.costs.node, |tier| tier.link)
+    }
+
+    /// The link between ranks of a node that are so far apart, counted from the beginning of each part.
+    fn near_at(&self, distance: u32) -> &'a Link {
+        let is_apart = |tier: &Tier<'a>| tier.together <= distance || self.seating == Seating::Mixed;
+        self.tiers().find(is_apart).map_or(&self.costs.node, |tier| tier.link)
+    }
+
+    /// The widest link of those between all ranks of a node and those whose number differs in one bit.
+    fn near_of_pairs(&self, bit: u32) -> &'a Link {
+        let is_apart = |tier: &Tier<'a>| {
+            tier.together <= bit || !tier.together.is_power_of_two() || self.seating == Seating::Mixed
+        };
+        self.tiers().find(is_apart).map_or(&self.costs.node, |tier| tier.link)
+    }
+
+    /// How many other ranks of a node a rank has over which link.
+    fn others_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
+        let (tiers, costs) = (self.tiers, self.costs);
+        let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
+        let links = links.chain([(1, &costs.node)]);
+        links.scan(self.together, |wider, (of_part, link)| {
+            let others = *wider - of_part.min(*wider);
+            *wider = of_part.min(*wider);
+            Some((f64::from(others), link))
+        })
+    }
+
+    /// How often the way from the first rank of a node to the last one, along all others, goes over which link.
+    fn hops_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
+        let (tiers, costs, together) = (self.tiers, self.costs, self.together);
+        let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
+        let links = links.chain([(1, &costs.node)]);
+        links.scan(1, move |wider, (of_part, link)| {
+            let parts = together.div_ceil(of_part).max(*wider);
+            let hops = parts - *wider;
+            *wider = parts;
+            Some((f64::from(hops), link))
+        })
     }
 
     /// What a core does for a message, at both ends.
@@ -350,22 +462,35 @@ impl<'a> Terrain<'a> {
         if self.costs.node.is_eager(bytes) { 1.0 } else { 2.0 }
     }
 
-    /// One message between ranks so far apart, while `others` more leave the same node and go the same way.
+    /// One message between ranks so far apart.
     fn message(&self, bytes: usize, distance: u32) -> f64 {
-        let is_near = distance < self.together && self.nodes != Nodes::Mixed || self.together == self.size;
-        self.crowded(bytes, u32::from(!is_near))
+        let is_near = distance < self.together && self.seating != Seating::Mixed || !self.has_nodes();
+        if is_near { self.near_message(bytes, self.near_at(distance)) } else { self.far_message(bytes, 1) }
     }
 
-    /// A message, where `crossing` leave each node at a time; 0 where it stays on the node.
-    fn crowded(&self, bytes: usize, crossing: u32) -> f64 {
-        let link = if crossing == 0 { &self.costs.node } else { &self.costs.network };
+    /// A message that stays on its node, and whose sender has nothing else to do.
+    fn near_message(&self, bytes: usize, link: &Link) -> f64 {
+        self.ends_and_way(bytes, link) + self.moving(bytes, link)
+    }
+
+    /// The same whose sender takes one as well, and does not help.
+    fn near_message_both_ways(&self, bytes: usize, link: &Link) -> f64 {
+        self.ends_and_way(bytes, link) + link.moving_alone_ns(bytes)
+    }
+
+    /// A message to another node, where so many leave each node at a time.
+    fn far_message(&self, bytes: usize, crossing: u32) -> f64 {
+        let link = &self.costs.network;
+        let others = (f64::from(crossing) * f64::from(self.beside) - 1.0).max(0.0);
+        let more = others * bytes as f64 * self.per_byte(link, bytes);
+        self.ends_and_way(bytes, link) + link.moving_ns(bytes) + more
+    }
+
+    /// What a message takes but for its bytes.
+    fn ends_and_way(&self, bytes: usize, link: &Link) -> f64 {
         // The question goes there and the answer back.
         let asks = if link.is_eager(bytes) { 0.0 } else { link.latency_ns };
-        let more = (f64::from(crossing) * f64::from(self.beside) - 1.0).max(0.0)
-            * bytes as f64
-            * self.per_byte(link, bytes);
-        let moving = if crossing == 0 { self.moving(bytes) } else { link.moving_ns(bytes) };
-        2.0 * self.costs.step_ns + link.latency_ns + moving + asks + more
+        2.0 * self.costs.step_ns + link.latency_ns + asks
     }
 
     fn per_byte(&self, link: &Link, bytes: usize) -> f64 {
@@ -374,72 +499,86 @@ impl<'a> Terrain<'a> {
 
     /// All ranks send to the rank so far ahead, and receive from the one so far back.
     fn everybody(&self, bytes: usize, distance: u32) -> Effort {
-        self.at_once(bytes, self.crossing(distance))
+        self.at_once(bytes, self.near(), self.crossing(distance))
     }
 
     /// The same where each rank either sends or receives.
     fn every_other(&self, bytes: usize, distance: u32) -> Effort {
         let crossing = self.crossing(distance);
-        let path = self.crowded(bytes, 0).max(self.crowded(bytes, crossing));
-        Effort { path, ..self.at_once(bytes, crossing) }
+        let path = self.near_message(bytes, self.near());
+        let path = if crossing == 0 { path } else { path.max(self.far_message(bytes, crossing)) };
+        Effort { path, ..self.at_once(bytes, self.near(), crossing) }
     }
 
     /// How many messages leave each node, where all send to the rank so far ahead.
     fn crossing(&self, distance: u32) -> u32 {
-        match self.nodes {
-            _ if self.together == self.size => 0,
-            Nodes::Mixed => self.together,
-            Nodes::Plain | Nodes::InOrder => distance.min(self.together),
+        match self.seating {
+            _ if !self.has_nodes() => 0,
+            Seating::Mixed => self.together,
+            Seating::Plain | Seating::InOrder => distance.min(self.together),
         }
     }
 
     /// All ranks exchange with the rank whose number differs in one bit.
     fn pairs(&self, bytes: usize, bit: u32) -> Effort {
         let crossing = match self.together.is_power_of_two() {
-            _ if self.nodes == Nodes::Mixed => self.together,
+            _ if !self.has_nodes() => 0,
+            _ if self.seating == Seating::Mixed => self.together,
             true if bit < self.together => 0,
             true => self.together,
             false => bit.min(self.together),
         };
-        self.at_once(bytes, if self.together < self.size { crossing } else { 0 })
+        self.at_once(bytes, self.near_of_pairs(bit), crossing)
     }
 
-    /// Everybody sends and receives, and so many messages leave each node.
-    fn at_once(&self, bytes: usize, crossing: u32) -> Effort {
-        let near = self.crowded_both_ways(bytes);
-        let path = if crossing == 0 { near } else { near.max(self.crowded(bytes, crossing)) };
+    /// Everybody sends and receives, over that link within a node, and so many messages leave each node.
+    fn at_once(&self, bytes: usize, near: &Link, crossing: u32) -> Effort {
+        let near = self.near_message_both_ways(bytes, near);
+        let path = if crossing == 0 { near } else { near.max(self.far_message(bytes, crossing)) };
         Effort { path, work: self.handling(bytes) * f64::from(self.size), waits: self.waits(bytes) }
     }
 
     /// What the bytes add to the way of a message within a node whose sender has nothing else to do. Where cores are shared it has
     /// no core meanwhile, and does not help.
-    fn moving(&self, bytes: usize) -> f64 {
-        let node = &self.costs.node;
-        if self.has_own_cores() { node.moving_ns(bytes) } else { node.moving_alone_ns(bytes) }
-    }
-
-    /// A message within a node whose sender takes one as well, and does not help.
-    fn crowded_both_ways(&self, bytes: usize) -> f64 {
-        self.crowded(bytes, 0) + self.costs.node.moving_alone_ns(bytes) - self.moving(bytes)
+    fn moving(&self, bytes: usize, link: &Link) -> f64 {
+        if self.has_own_cores() { link.moving_ns(bytes) } else { link.moving_alone_ns(bytes) }
     }
 
     /// Every block goes round all ranks, and something is done with it at each.
     fn ring(&self, block: usize, then_ns: f64) -> Effort {
-        let around = (self.at_once(block, 0) + self.all_do(then_ns)) * f64::from(self.size - 1);
-        if self.together == self.size {
-            return around;
+        let around = (self.at_once(block, self.near(), 0) + self.all_do(then_ns)) * f64::from(self.size - 1);
+        if !self.has_nodes() {
+            return Effort { path: around.path.min(self.ring_of_parts(block, then_ns)), ..around };
         }
         let (network, nodes) = (&self.costs.network, self.size.div_ceil(self.together));
-        let far = self.crowded(block, 1) + then_ns;
-        let path = if network.is_eager(block) && self.together > 1 && self.nodes != Nodes::Mixed {
+        let far = self.far_message(block, 1) + then_ns;
+        let path = if network.is_eager(block) && self.together > 1 && self.seating != Seating::Mixed {
             // A block leaves a node while others are on their way; it passes the border of each node once.
-            let chain = around.path + f64::from(nodes - 1) * (far - self.crowded_both_ways(block) - then_ns);
+            let near = self.near_message_both_ways(block, self.near()) + then_ns;
+            let chain = around.path + f64::from(nodes - 1) * (far - near);
             let stream = f64::from(self.size - 1) * (self.costs.step_ns + network.moving_ns(block)) + far;
             chain.max(stream)
         } else {
             far * f64::from(self.size - 1)
         };
         Effort { path, ..around }
+    }
+
+    /// A ring of blocks that are sent at once, within a node: a block passes wide links seldom, while others are on their way.
+    fn ring_of_parts(&self, block: usize, then_ns: f64) -> f64 {
+        if !self.near().is_eager(block) || self.seating == Seating::Mixed {
+            return f64::INFINITY;
+        }
+        let hop = |link: &Link| self.near_message_both_ways(block, link) + then_ns;
+        let chain: f64 = self.hops_near().map(|(hops, link)| hops * hop(link)).sum();
+        chain.max(f64::from(self.size - 1) * self.between_blocks(block, then_ns) + self.near().latency_ns)
+    }
+
+    /// The time between two blocks that are sent at once where ranks in a row pass them on, within a node: what the ranks at
+    /// the widest border do for each. Half of the work for bytes is done at each end.
+    fn between_blocks(&self, block: usize, then_ns: f64) -> f64 {
+        let moving = (self.near().moving_ns(block) + self.costs.node.moving_ns(block)) / 2.0;
+        2.0 * self.costs.step_ns + moving + then_ns
     }
 
     /// What each has doubles in each round, whatever the number of ranks.
@@ -468,7 +607,7 @@ impl<'a> Terrain<'a> {
     /// m - 1 + ceil(log2 p) rounds of a piece round a circulant graph.
     fn in_pieces_around(&self, bytes: usize, then: Work) -> Effort {
         let depth = log2(self.size);
-        let count = self.costs.pieces(self.link(), bytes, depth);
+        let count = self.costs.pieces(self.farthest(), bytes, depth);
         let piece = bytes.div_ceil(count);
         // The first piece finds ranks that have nothing to do yet.
         let (mut skip, mut first, mut phase) = (self.size, Effort::default(), Effort::default());
@@ -483,7 +622,7 @@ impl<'a> Terrain<'a> {
 
     /// Rounds of a piece down a binary tree: in each a rank sends two.
     fn in_pieces_down_a_tree(&self, bytes: usize, then: Work) -> Effort {
-        let count = self.costs.pieces(self.link(), bytes, log2(self.size));
+        let count = self.costs.pieces(self.farthest(), bytes, log2(self.size));
         let piece = bytes.div_ceil(count);
         let twice = self.holding(piece) + 2.0 * then.of_ns(piece);
         let round = self.everybody(piece, self.size / 2) + self.all_do(twice);
@@ -492,17 +631,24 @@ impl<'a> Terrain<'a> {
 
     /// Rounds of a piece along a chain of all ranks.
     fn in_pieces_along_a_chain(&self, bytes: usize, then: Work) -> Effort {
-        let count = self.costs.pieces(self.link(), bytes, self.size as usize);
+        let count = self.costs.pieces(self.farthest(), bytes, self.size as usize);
         let piece = bytes.div_ceil(count);
         let round = self.everybody(piece, 1) + self.all_do(then.of_ns(piece));
         let chain = round * (count + self.size as usize - 2).max(1) as f64;
-        let near = self.crowded(piece, 0) + then.of_ns(piece);
+        let near = self.near_message(piece, self.near()) + then.of_ns(piece);
         let is_eager = self.costs.network.is_eager(piece);
-        if self.together == self.size || self.together == 1 || self.nodes == Nodes::Mixed || !is_eager {
+        if !self.has_nodes() && self.seating == Seating::InOrder && self.near().is_eager(piece) {
+            let then_ns = then.of_ns(piece);
+            let hop = |link: &Link| self.near_message(piece, link) + then_ns;
+            let first: f64 = self.hops_near().map(|(hops, link)| hops * hop(link)).sum();
+            let path = first + (count - 1) as f64 * self.between_blocks(piece, then_ns);
+            return Effort { path, ..chain };
+        }
+        if !self.has_nodes() || self.together == 1 || self.seating == Seating::Mixed || !is_eager {
             return chain;
         }
         let nodes = f64::from(self.size.div_ceil(self.together));
-        let far = self.crowded(piece, 1) + then.of_ns(piece);
+        let far = self.far_message(piece, 1) + then.of_ns(piece);
         let stream = near.max(self.costs.step_ns + self.costs.network.moving_ns(piece));
         let path = (f64::from(self.size) - nodes) * near + (nodes - 1.0) * far + (count - 1) as f64 * stream;
         Effort { path, ..chain }
@@ -521,11 +667,11 @@ impl<'a> Terrain<'a> {
 
     /// How long a message keeps its sender from the next one.
     fn holding(&self, bytes: usize) -> f64 {
-        let link = self.link();
-        match (self.together < self.size, link.is_eager(bytes)) {
+        let link = self.farthest();
+        match (self.has_nodes(), link.is_eager(bytes)) {
             (true, _) => self.costs.step_ns + bytes as f64 * self.per_byte(link, bytes),
             (false, true) => self.costs.step_ns + link.moving_ns(bytes) / 2.0,
-            (false, false) => self.moving(bytes),
+            (false, false) => self.moving(bytes, link),
         }
     }
 
@@ -546,13 +692,17 @@ impl<'a> Terrain<'a> {
 
     /// One rank sends to all others, or receives from them.
     fn fan(&self, bytes: usize) -> Effort {
-        let node = &self.costs.node;
-        let (near, far) = (self.together - 1, self.size - self.together);
-        let each = if node.is_eager(bytes) { node.moving_ns(bytes) / 2.0 } else { self.moving(bytes) };
+        let far = self.size - self.together;
+        let each = |link: &Link| {
+            if link.is_eager(bytes) { link.moving_ns(bytes) / 2.0 } else { self.moving(bytes, link) }
+        };
+        let near: f64 = self.others_near().map(|(others, link)| others * each(link)).sum();
+        // The last one has its whole way besides.
+        let near = (near - each(self.near())).max(0.0);
         let network = bytes as f64 * self.per_byte(&self.costs.network, bytes);
         let steps = self.costs.step_ns * f64::from(self.size.saturating_sub(2));
-        let moved = (each * f64::from(near.max(1) - 1)).max(network * f64::from(far.max(1) - 1));
-        let one = if far > 0 { self.crowded(bytes, 1) } else { self.crowded(bytes, 0) };
+        let moved = near.max(network * f64::from(far.max(1) - 1));
+        let one = if far > 0 { self.far_message(bytes, 1) } else { self.near_message(bytes, self.near()) };
         let work = self.handling(bytes) * f64::from(self.size - 1);
         Effort { path: steps + moved + one, work, waits: self.waits(bytes) }
     }
@@ -560,13 +710,14 @@ impl<'a> Terrain<'a> {
     /// Everybody sends to everybody.
     fn each_to_all(&self, bytes: usize) -> Effort {
         let (others, far) = (self.size - 1, self.size - self.together);
-        let node = &self.costs.node;
-        let each = 2.0 * self.costs.step_ns + node.moving_alone_ns(bytes);
-        let here = each * f64::from(others.max(1) - 1) + self.crowded_both_ways(bytes);
+        let each = |link: &Link| 2.0 * self.costs.step_ns + link.moving_alone_ns(bytes);
+        let near: f64 = self.others_near().map(|(others, link)| others * each(link)).sum();
+        let all = near + f64::from(far) * each(&self.costs.node);
+        let here = (all - each(self.near())).max(0.0) + self.near_message_both_ways(bytes, self.near());
         let crossing = f64::from(far) * f64::from(self.together);
         let network = bytes as f64 * self.per_byte(&self.costs.network, bytes) * (crossing - 1.0).max(0.0);
         let there = if far > 0 {
-            network + 2.0 * self.costs.step_ns * f64::from(others - 1) + self.crowded(bytes, 1)
+            network + 2.0 * self.costs.step_ns * f64::from(others - 1) + self.far_message(bytes, 1)
         } else {
             0.0
         };
@@ -605,3 +756,10 @@ impl Effort {
         Effort { waits: (self.waits - 1.0).max(0.0), ..self }
     }
 }
+
+/// The kinds of parts that a node has.
+const TIERS: usize = 3;
+/// What the contributions of all ranks may have together for an operation to go by a board, at most.
+const BOARD_BYTES_MAX: usize = 8 << 10;
+/// What differs by less is taken for the same.
+const ALIKE: f64 = 1.001;

@@ -71,7 +71,7 @@ pub use bcast::{Bcast, bcast};
 pub use blocks::{Block, packed};
 pub use choice::Guide;
 pub use collective::{Candidate, Collective, Each, Reduction, Rooted};
-pub use costs::{Costs, Link, Work};
+pub use costs::{Border, Costs, Link, Work};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, judge};
 pub use gather::{Gather, gather, gatherv};
 pub use hub::combining_order;

@@ -26,6 +26,11 @@ pub(crate) trait Way: Copy + PartialEq + 'static {
     /// Asks for it.
     fn force(self, forced: &mut Forced);
 
+    /// Whether it goes by nodes, or parts of one.
+    fn goes_by_parts(self) -> bool {
+        self.name().starts_with("by-node")
+    }
+
     /// By its name.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|way| way.name() == name)

@@ -1,9 +1,11 @@
-//! Collective operations over nodes: within each node, between the nodes, and within them again.
+//! Collective operations over the parts of the machine: within each part, between the parts, and within them again.
 //!
-//! Each is put together of the same operation, or others, among fewer ranks: of a node, or one rank of each node. Which
-//! ranks those are, and who leads, says [`Nesting`]. Where nothing is known of nodes, it is the operation without.
+//! The parts are the widest that are known, nodes or parts of one node. Each operation is put together of the same
+//! operation, or others, among fewer ranks: those of a part, or one rank of each part. Which ranks those are, and who leads, says
+//! [`Nesting`]. Among the ranks of a part the operation is chosen anew, and may go by narrower parts in turn. Where nothing is
+//! known of parts, it is the operation without.
 //!
-//! A reduction in which the order of operands matters needs places in the order of ranks: then each group stands for a run
+//! A reduction in which the order of operands matters needs places in the order of ranks: then each part stands for a run
 //! of ranks, whichever member leads it.
 
 use messaging::Rank;
@@ -12,25 +14,88 @@ use crate::allgather::Allgather;
 use crate::allreduce::Allreduce;
 use crate::blocks::{Block, Blocks};
 use crate::circulant::Circulant;
-use crate::nesting::{Group, Meeting, Nesting};
+use crate::costs::Border;
+use crate::nesting::{Group, Nesting};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape};
 use crate::tree::Tree;
 
+/// The widest parts as one rank sees them.
+struct Here<'a> {
+    nesting: &'a Nesting,
+    border: Border,
+    /// The part that this rank is in.
+    part: Group,
+    /// The place of the rank that leads its part whichever that is.
+    top: u32,
+    /// This rank's place among those of the part.
+    local: Shape,
+}
+
+impl<'a> Here<'a> {
+    /// Where `root` leads its part; the others are led by their first places. None where all ranks sit together.
+    fn new(nesting: &'a Nesting, shape: &Shape, root: Rank) -> Option<Here<'a>> {
+        let (place, top) = (nesting.place(shape.rank()), nesting.place(root));
+        let part = nesting.part_at(place);
+        let local = shape.within(Rank(place - part.first), part.size(), nesting.inside(part));
+        Some(Here { nesting, border: nesting.widest()?, part, top, local })
+    }
+
+    /// The same where the first place of all leads.
+    fn of_first(nesting: &'a Nesting, shape: &Shape) -> Option<Here<'a>> {
+        Here::new(nesting, shape, nesting.rank(0))
+    }
+
+    /// This rank's number in its part.
+    fn number(&self) -> u32 {
+        self.local.rank().0
+    }
+
+    /// Who leads the part, by the number in it.
+    fn leader(&self) -> Rank {
+        Rank(self.part.leader(self.top) - self.part.first)
+    }
+
+    fn leads(&self) -> bool {
+        self.local.rank() == self.leader()
+    }
+
+    /// The same schedule among the ranks of the part.
+    fn within(&self, schedule: Schedule) -> Schedule {
+        schedule.among(|local| self.nesting.rank(self.part.first + local.0))
+    }
+
+    /// The place of this rank's part among the parts.
+    fn across(&self) -> Shape {
+        self.local.across(Rank(self.part.number), self.nesting.parts(), self.border)
+    }
+
+    /// The number of the part whose leader leads all.
+    fn leading_part(&self) -> Rank {
+        Rank(self.nesting.part_at(self.top).number)
+    }
+
+    /// The same schedule among the leaders of the parts.
+    fn among_leaders(&self, schedule: Schedule) -> Schedule {
+        schedule.among(|part| self.nesting.rank(self.nesting.part(part.0).leader(self.top)))
+    }
+
+    /// The same schedule among the ranks that have this rank's number in their parts.
+    fn among_alike(&self, schedule: Schedule) -> Schedule {
+        schedule.among(|part| self.nesting.rank(self.nesting.part(part.0).first + self.number()))
+    }
+}
+
 pub(crate) fn barrier(shape: &Shape) -> Schedule {
-    let Some(nesting) = shape.nesting() else { return crate::barrier(&shape.flat()) };
+    let Some(here) = shape.nesting().and_then(|nesting| Here::of_first(nesting, shape)) else {
+        return crate::barrier(&shape.flat());
+    };
     let mut schedule = Schedule::new("barrier within nodes and between them");
-    let meetings = nesting.meetings(shape, nesting.rank(0));
-    for meeting in meetings.iter().rev() {
-        let among = match meeting.is_between_nodes {
-            true => crate::barrier(&meeting.shape),
-            false => gather_up(&meeting.shape, meeting.root),
-        };
-        schedule.append(among.among(|number| meeting.member(number)));
+    schedule.append(here.within(gather_up(&here.local, here.leader())));
+    if here.leads() {
+        schedule.append(here.among_leaders(crate::barrier(&here.across())));
     }
-    for meeting in meetings.iter().filter(|meeting| !meeting.is_between_nodes) {
-        schedule.append(tell_down(&meeting.shape, meeting.root).among(|number| meeting.member(number)));
-    }
+    schedule.append(here.within(tell_down(&here.local, here.leader())));
     schedule.wait();
     schedule
 }
@@ -60,19 +125,17 @@ fn tell_down(shape: &Shape, root: Rank) -> Schedule {
 }
 
 pub(crate) fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
-    let Some(nesting) = shape.nesting() else { return crate::bcast(&shape.flat(), root, bytes) };
+    let Some(here) = shape.nesting().and_then(|nesting| Here::new(nesting, shape, root)) else {
+        return crate::bcast(&shape.flat(), root, bytes);
+    };
     let mut schedule = Schedule::new("bcast between nodes and within them");
-    down(&mut schedule, &nesting.meetings(shape, root), bytes);
-    schedule
-}
-
-/// What stands in the output of those who lead the first meetings comes to all.
-fn down(schedule: &mut Schedule, meetings: &[Meeting<'_>], bytes: usize) {
-    for meeting in meetings {
-        let among = crate::bcast(&meeting.shape, meeting.root, bytes);
-        // Whoever has the data does nothing but send it.
-        schedule.append_readers(among.among(|number| meeting.member(number)));
+    // Whoever has the data does nothing but send it.
+    if here.leads() {
+        let between = crate::bcast(&here.across(), here.leading_part(), bytes);
+        schedule.append_readers(here.among_leaders(between));
     }
+    schedule.append_readers(here.within(crate::bcast(&here.local, here.leader(), bytes)));
+    schedule
 }
 
 pub(crate) fn reduce(
@@ -82,41 +145,42 @@ pub(crate) fn reduce(
     operator: Operator,
     in_place: bool,
 ) -> Schedule {
-    let Some(nesting) = for_operator(shape, operator) else {
+    let known = for_operator(shape, operator);
+    let Some(here) = known.and_then(|nesting| Here::new(nesting, shape, root)) else {
         return crate::reduce(&shape.flat(), root, count, operator, in_place);
     };
     let mut schedule = Schedule::new("reduce within nodes and between them");
-    let meetings = nesting.meetings(shape, root);
     let own = Span::own(count * operator.element_bytes, in_place);
-    let sum = up(&mut schedule, &meetings, count, operator, own);
-    if shape.rank() == root {
-        schedule.copy(sum, Span::output(own.bytes));
+    let out = Span::output(own.bytes);
+    let within = here.leads().then(|| schedule.scratch(own.bytes));
+    let sum = to_leader(&mut schedule, &here, count, operator, own, within);
+    if here.leads() {
+        let is_root = shape.rank() == root;
+        let into = if is_root { out } else { sum };
+        let in_place = is_root && sum == out;
+        let between = crate::reduce(&here.across(), here.leading_part(), count, operator, in_place);
+        schedule.append_between(here.among_leaders(between), sum, into);
     }
     schedule
 }
 
-/// Reduces what stands in `own` within each group and between their leaders. The answer is where the result stands:
-/// in the output of whoever leads all of the meetings, if it leads any.
-fn up(
+/// Reduces what stands in `own` to the leader of the part, into `room`, which the leader alone has. The answer is where the sum
+/// stands.
+fn to_leader(
     schedule: &mut Schedule,
-    meetings: &[Meeting<'_>],
+    here: &Here<'_>,
     count: usize,
     operator: Operator,
     own: Span,
+    room: Option<Span>,
 ) -> Span {
-    let mut sum = own;
-    for (wider, meeting) in meetings.iter().enumerate().rev() {
-        let into = match (meeting.is_led_from_here(), wider) {
-            (false, _) => sum,
-            (true, 0) => Span::output(own.bytes),
-            (true, _) => schedule.scratch(own.bytes),
-        };
-        let (shape, root) = (&meeting.shape, meeting.root);
-        let in_place = into == sum && meeting.is_led_from_here();
-        let among = crate::reduce(shape, root, count, operator, in_place);
-        schedule.append_between(among.among(|number| meeting.member(number)), sum, into);
-        sum = into;
+    if here.local.size() == 1 {
+        return own;
     }
+    let sum = room.unwrap_or(own);
+    let in_place = here.leads() && sum == own;
+    let within = crate::reduce(&here.local, here.leader(), count, operator, in_place);
+    schedule.append_between(here.within(within), own, sum);
     sum
 }
 
@@ -126,80 +190,40 @@ fn for_operator(shape: &Shape, operator: Operator) -> Option<&Nesting> {
 }
 
 pub(crate) fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
-    let Some(nesting) = for_operator(shape, operator) else {
+    let known = for_operator(shape, operator);
+    let Some(here) = known.and_then(|nesting| Here::of_first(nesting, shape)) else {
         return crate::allreduce(&shape.flat(), count, operator, in_place);
     };
     let mut schedule = Schedule::new("allreduce within nodes, between them and within them");
-    let meetings = nesting.meetings(shape, nesting.rank(0));
-    let between = meetings.iter().position(|meeting| meeting.is_between_nodes);
-    let within = &meetings[between.map_or(0, |at| at + 1)..];
     let own = Span::own(count * operator.element_bytes, in_place);
     let out = Span::output(own.bytes);
-    let sum = up(&mut schedule, within, count, operator, own);
-    if let Some(between) = between.map(|at| &meetings[at]) {
-        let among = crate::allreduce(&between.shape, count, operator, sum == out);
-        schedule.append_between(among.among(|number| between.member(number)), sum, out);
+    let sum = to_leader(&mut schedule, &here, count, operator, own, here.leads().then_some(out));
+    if here.leads() {
+        let between = crate::allreduce(&here.across(), count, operator, sum == out);
+        schedule.append_between(here.among_leaders(between), sum, out);
     }
     schedule.wait();
-    down(&mut schedule, within, out.bytes);
-    if meetings.is_empty() {
-        schedule.copy(own, out);
-    }
+    schedule.append_readers(here.within(crate::bcast(&here.local, here.leader(), out.bytes)));
     schedule
 }
 
-/// A node as one of its ranks sees it.
-struct Here<'a> {
-    nesting: &'a Nesting,
-    node: Group,
-    /// This rank's place among those of the node.
-    local: Shape,
-}
-
-impl<'a> Here<'a> {
-    fn new(nesting: &'a Nesting, shape: &Shape) -> Here<'a> {
-        let place = nesting.place(shape.rank());
-        let node = nesting.node_at(place);
-        Here { nesting, node, local: shape.part(Rank(place - node.first), node.size(), false) }
-    }
-
-    fn number(&self) -> u32 {
-        self.local.rank().0
-    }
-
-    /// The same schedule among the ranks of the node.
-    fn within(&self, schedule: Schedule) -> Schedule {
-        schedule.among(|local| self.nesting.rank(self.node.first + local.0))
-    }
-
-    /// This rank's place among those of all nodes that have its number there.
-    fn lane(&self) -> Shape {
-        self.local.part(Rank(self.node.number), self.nesting.nodes(), true)
-    }
-
-    /// The same schedule among these.
-    fn between(&self, schedule: Schedule) -> Schedule {
-        schedule.among(|node| self.nesting.rank(self.nesting.node_of_number(node.0).first + self.number()))
-    }
-}
-
-/// The vector is cut into as many slices as the smallest node has ranks; further ranks of other nodes have none.
+/// The vector is cut into as many slices as the smallest part has ranks; further ranks of other parts have none.
 pub(crate) fn allreduce_in_slices(
     shape: &Shape,
     count: usize,
     operator: Operator,
     in_place: bool,
 ) -> Schedule {
-    let Some(nesting) = shape.nesting() else {
+    let Some(here) = shape.nesting().and_then(|nesting| Here::of_first(nesting, shape)) else {
         return crate::allreduce(&shape.flat(), count, operator, in_place);
     };
     let mut schedule = Schedule::new("allreduce in slices within nodes, between them and within them");
-    let (here, lanes) = (Here::new(nesting, shape), nesting.smallest_node());
+    let lanes = here.nesting.smallest_part();
     let own = Span::own(count * operator.element_bytes, in_place);
     let out = Span::output(own.bytes);
     let slices = Blocks::Slices { count, element_bytes: operator.element_bytes, parts: lanes };
     let slice = |number: u32| if number < lanes { slices.of(out, number) } else { out.part(out.bytes, 0) };
-    let blocks: Vec<Block> = (0..here.node.size())
+    let blocks: Vec<Block> = (0..here.part.size())
         .map(|number| Block { offset: slice(number).offset, bytes: slice(number).bytes })
         .collect();
     let circulant = Circulant { shape: &here.local, blocks: Blocks::Listed(&blocks) };
@@ -210,8 +234,8 @@ pub(crate) fn allreduce_in_slices(
     if here.number() < lanes {
         let mine = slice(here.number());
         let elements = mine.bytes / operator.element_bytes.max(1);
-        let between = Allreduce::Circulant.schedule(&here.lane(), elements, operator, true);
-        schedule.append_between(here.between(between), mine, mine);
+        let between = Allreduce::Circulant.schedule(&here.across(), elements, operator, true);
+        schedule.append_between(here.among_alike(between), mine, mine);
     }
     let mut within = Schedule::new("");
     circulant.gather(&mut within, out);
@@ -219,24 +243,23 @@ pub(crate) fn allreduce_in_slices(
     schedule
 }
 
-/// None where the nodes do not hold consecutive ranks: what one rank of a node sends for it must be one run of bytes.
+/// None where the parts do not hold consecutive ranks: what one rank of a part sends for it must be one run of bytes.
 pub(crate) fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
     let nesting = shape.nesting().filter(|nesting| nesting.is_straight())?;
     let mut schedule = Schedule::new("allgather within nodes, between them and within them");
-    let (here, all) = (Here::new(nesting, shape), Span::output(bytes * shape.size() as usize));
-    let of_node =
-        |node: Group| Block { offset: node.first as usize * bytes, bytes: node.size() as usize * bytes };
-    let Block { offset, bytes: together } = of_node(here.node);
+    let (here, all) = (Here::of_first(nesting, shape)?, Span::output(bytes * shape.size() as usize));
+    let of_part =
+        |part: Group| Block { offset: part.first as usize * bytes, bytes: part.size() as usize * bytes };
+    let Block { offset, bytes: together } = of_part(here.part);
     let own = if in_place { all.part(shape.rank().0 as usize * bytes, bytes) } else { Span::input(bytes) };
     let (leader, is_leader) = (Rank(0), here.number() == 0);
 
     let gather = crate::gather(&here.local, leader, bytes, in_place && is_leader);
     schedule.append_between(here.within(gather), own, all.part(offset, together));
     if is_leader {
-        let blocks: Vec<Block> =
-            (0..nesting.nodes()).map(|number| of_node(nesting.node_of_number(number))).collect();
-        let between = Allgather::Circulant.schedule_blocks(&here.lane(), &blocks, true);
-        schedule.append(here.between(between));
+        let blocks: Vec<Block> = (0..nesting.parts()).map(|number| of_part(nesting.part(number))).collect();
+        let between = Allgather::Circulant.schedule_blocks(&here.across(), &blocks, true);
+        schedule.append(here.among_leaders(between));
     }
     schedule.append(here.within(crate::bcast(&here.local, leader, all.bytes)));
     Some(schedule)

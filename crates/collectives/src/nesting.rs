@@ -3,9 +3,12 @@
 //! Ranks are seen in the order of *places*, in which those of a node stand side by side, and within it those of each of
 //! its parts. So a group of ranks is a run of places, and a million ranks on equal nodes in order are a few numbers.
 
+use std::collections::HashMap;
+
 use messaging::Rank;
 
-use crate::shape::Shape;
+use crate::costs::{Border, Costs};
+use crate::shape::Cores;
 
 /// Nodes and their parts, the same as seen by all ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,10 +18,8 @@ pub struct Nesting {
     ranks: Vec<u32>,
     /// The place of each rank; empty where that is.
     places: Vec<u32>,
-    /// From large to small: all together, the nodes, perhaps parts of nodes, each rank alone.
+    /// The kinds of parts of which there are several, from wide to narrow.
     levels: Vec<Level>,
-    /// Whether all sit on one node, and what are nodes here are its packages.
-    is_of_packages: bool,
 }
 
 /// Groups of one size, side by side in the order of places.
@@ -32,7 +33,11 @@ pub struct Run {
 
 /// The groups of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Level(Vec<Stretch>);
+struct Level {
+    /// What lies between them.
+    border: Border,
+    stretches: Vec<Stretch>,
+}
 
 /// A run, and where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,13 +61,14 @@ impl Group {
         self.end - self.first
     }
 
-    fn holds(self, place: u32) -> bool {
-        self.first <= place && place < self.end
+    /// The place that speaks for the group: `top`, where it is in it, and else the first one.
+    pub(crate) fn leader(self, top: u32) -> u32 {
+        if self.first <= top && top < self.end { top } else { self.first }
     }
 }
 
 impl Level {
-    fn of(runs: impl IntoIterator<Item = Run>) -> Level {
+    fn of(border: Border, runs: impl IntoIterator<Item = Run>) -> Level {
         let (mut place, mut group) = (0, 0);
         let mut stretches: Vec<Stretch> = Vec::new();
         for run in runs.into_iter().filter(|run| run.groups > 0 && run.size > 0) {
@@ -73,21 +79,22 @@ impl Level {
             place += run.groups * run.size;
             group += run.groups;
         }
-        Level(stretches)
+        Level { border, stretches }
     }
 
     fn groups(&self) -> u32 {
-        self.0.last().map_or(0, |last| last.group + last.run.groups)
+        self.stretches.last().map_or(0, |last| last.group + last.run.groups)
     }
 
     fn group(&self, number: u32) -> Group {
-        let Stretch { place, group, run } = self.0[self.0.partition_point(|at| at.group <= number) - 1];
+        let at = self.stretches.partition_point(|at| at.group <= number) - 1;
+        let Stretch { place, group, run } = self.stretches[at];
         let first = place + (number - group) * run.size;
         Group { number, first, end: first + run.size }
     }
 
     fn group_at(&self, place: u32) -> Group {
-        let at = self.0[self.0.partition_point(|at| at.place <= place) - 1];
+        let at = self.stretches[self.stretches.partition_point(|at| at.place <= place) - 1];
         self.group(at.group + (place - at.place) / at.run.size)
     }
 
@@ -95,56 +102,91 @@ impl Level {
         (0..self.groups()).map(|number| self.group(number))
     }
 
-    /// Whether each group lies within one of `coarser`.
-    fn refines(&self, coarser: &Level) -> bool {
-        self.all().all(|group| group.end <= coarser.group_at(group.first).end)
+    /// Whether each group lies within one of `wider`.
+    fn refines(&self, wider: &Level) -> bool {
+        self.all().all(|group| group.end <= wider.group_at(group.first).end)
+    }
+
+    /// The groups within one of a wider kind, counted from its beginning.
+    fn within(&self, whole: Group) -> Level {
+        let first = self.stretches.partition_point(|at| at.place <= whole.first) - 1;
+        let overlapping = self.stretches[first..].iter().take_while(|at| at.place < whole.end);
+        let runs = overlapping.map(|at| {
+            let Run { groups, size } = at.run;
+            let end = (at.place + groups * size).min(whole.end);
+            Run { groups: (end - at.place.max(whole.first)) / size, size }
+        });
+        Level::of(self.border, runs)
     }
 }
 
 impl Nesting {
-    /// The ranks in the order of their places, or nothing where each stands at the place of its own number; the nodes in
-    /// that order, and then parts of nodes, from large to small. None where that contradicts itself.
+    /// The ranks in the order of their places, or nothing where each stands at the place of its own number; then the parts
+    /// in that order, one kind after the other, from wide to narrow. Kinds that say no more than a wider one are left out.
+    /// None where that contradicts itself.
     #[must_use]
-    pub fn new(ranks: &[u32], nodes: &[Run], parts: &[Vec<Run>]) -> Option<Nesting> {
+    pub fn new(ranks: &[u32], kinds: &[(Border, Vec<Run>)]) -> Option<Nesting> {
         let total =
             |runs: &[Run]| runs.iter().map(|run| u64::from(run.groups) * u64::from(run.size)).sum::<u64>();
-        let size = u32::try_from(total(nodes)).ok().filter(|&size| size > 0)?;
-        let whole = |count: u32, size: u32| Level::of([Run { groups: count, size }]);
-        let mut levels = vec![whole(1, size), Level::of(nodes.iter().copied())];
-        for runs in parts {
-            let level = Level::of(runs.iter().copied());
-            if total(runs) != u64::from(size) || !level.refines(&levels[levels.len() - 1]) {
+        let size = u32::try_from(total(&kinds.first()?.1)).ok().filter(|&size| size > 0)?;
+        let mut levels: Vec<Level> = Vec::new();
+        for (border, runs) in kinds {
+            let level = Level::of(*border, runs.iter().copied());
+            let fits = |wider: &Level| *border < wider.border && level.refines(wider);
+            if total(runs) != u64::from(size) || !levels.last().is_none_or(fits) {
                 return None;
             }
-            if level != levels[levels.len() - 1] && level.groups() < size {
+            if level.groups() > levels.last().map_or(1, Level::groups) {
                 levels.push(level);
             }
         }
-        levels.push(whole(size, 1));
         let is_straight = ranks.iter().zip(0..).all(|(&rank, place)| rank == place);
         if is_straight && (ranks.is_empty() || ranks.len() == size as usize) {
-            return Some(Nesting {
-                size,
-                ranks: Vec::new(),
-                places: Vec::new(),
-                levels,
-                is_of_packages: false,
-            });
+            return Some(Nesting { size, ranks: Vec::new(), places: Vec::new(), levels });
         }
         let places = inverse(ranks).filter(|places| places.len() == size as usize)?;
-        Some(Nesting { size, ranks: ranks.to_vec(), places, levels, is_of_packages: false })
+        Some(Nesting { size, ranks: ranks.to_vec(), places, levels })
     }
 
-    /// The same for ranks of one node, where what was called nodes are its packages.
+    /// The ranks by the numbers of the parts that they sit in: of each of these kinds, from wide to narrow, `part` has one for
+    /// each rank. Those whose numbers of a kind are the same sit together if they do in all wider kinds. None where a
+    /// number is missing.
     #[must_use]
-    pub fn of_packages(self) -> Nesting {
-        Nesting { is_of_packages: true, ..self }
+    pub fn by_parts(
+        size: u32,
+        kinds: &[Border],
+        part: impl Fn(u32, Border) -> Option<u32>,
+    ) -> Option<Nesting> {
+        // Parts of parts are counted as the ranks meet them; so are those of each kind in the order of places.
+        let mut numbers: Vec<u32> = vec![0; size as usize];
+        let mut order: Vec<u32> = (0..size).collect();
+        let mut of_kinds = Vec::with_capacity(kinds.len());
+        for &kind in kinds {
+            let mut met: HashMap<(u32, u32), u32> = HashMap::new();
+            for (rank, number) in (0..size).zip(&mut numbers) {
+                let next = met.len() as u32;
+                *number = *met.entry((*number, part(rank, kind)?)).or_insert(next);
+            }
+            of_kinds.push((kind, numbers.clone()));
+        }
+        let number_of = |rank: u32| of_kinds.iter().map(move |(_, numbers)| numbers[rank as usize]);
+        order.sort_by(|&one, &other| number_of(one).cmp(number_of(other)));
+        let runs = |numbers: &Vec<u32>| -> Vec<Run> {
+            let groups = order.chunk_by(|&one, &next| numbers[one as usize] == numbers[next as usize]);
+            groups.map(|group| Run { groups: 1, size: group.len() as u32 }).collect()
+        };
+        let kinds: Vec<_> = of_kinds.iter().map(|(kind, numbers)| (*kind, runs(numbers))).collect();
+        Nesting::new(&order, &kinds)
     }
 
-    /// Whether it is about the packages of one node.
+    /// The same with those kinds of parts that count: nodes, and within nodes what somebody has told the costs of, where ranks
+    /// have cores of their own. Ranks that share cores wait for these.
     #[must_use]
-    pub fn is_of_packages(&self) -> bool {
-        self.is_of_packages
+    pub fn counting(mut self, costs: &Costs, cores: Cores) -> Nesting {
+        let counts =
+            |border: Border| border == Border::Node || cores == Cores::Own && costs.told(border).is_some();
+        self.levels.retain(|level| counts(level.border));
+        self
     }
 
     /// How many ranks there are.
@@ -156,19 +198,7 @@ impl Nesting {
     /// How many nodes there are.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.levels[NODES].groups()
-    }
-
-    /// Ranks of the node that has the fewest.
-    #[must_use]
-    pub fn smallest_node(&self) -> u32 {
-        self.levels[NODES].0.iter().map(|stretch| stretch.run.size).min().unwrap_or(1)
-    }
-
-    /// Whether each rank stands at the place of its own number: then nodes, and their parts, hold consecutive ranks.
-    #[must_use]
-    pub fn is_straight(&self) -> bool {
-        self.ranks.is_empty()
+        self.node_level().map_or(1, Level::groups)
     }
 
     /// The number of the node that a rank sits on.
@@ -177,7 +207,39 @@ impl Nesting {
     /// If there is no such rank.
     #[must_use]
     pub fn node(&self, rank: Rank) -> u32 {
-        self.node_at(self.place(rank)).number
+        self.node_level().map_or(0, |level| level.group_at(self.place(rank)).number)
+    }
+
+    fn node_level(&self) -> Option<&Level> {
+        self.levels.first().filter(|level| level.border == Border::Node)
+    }
+
+    /// The kinds of parts of which there are several, from wide to narrow, and how many of each there are.
+    pub fn kinds(&self) -> impl Iterator<Item = (Border, u32)> + '_ {
+        self.levels.iter().map(|level| (level.border, level.groups()))
+    }
+
+    /// What lies between the farthest ranks; nothing where all sit together.
+    #[must_use]
+    pub fn widest(&self) -> Option<Border> {
+        self.levels.first().map(|level| level.border)
+    }
+
+    /// What lies between two ranks; nothing where they share all parts.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[must_use]
+    pub fn border(&self, one: Rank, other: Rank) -> Option<Border> {
+        let (one, other) = (self.place(one), self.place(other));
+        let is_apart = |level: &&Level| level.group_at(one) != level.group_at(other);
+        self.levels.iter().find(is_apart).map(|level| level.border)
+    }
+
+    /// Whether each rank stands at the place of its own number: then nodes, and their parts, hold consecutive ranks.
+    #[must_use]
+    pub fn is_straight(&self) -> bool {
+        self.ranks.is_empty()
     }
 
     pub(crate) fn rank(&self, place: u32) -> Rank {
@@ -189,64 +251,36 @@ impl Nesting {
         self.places.get(rank.0 as usize).copied().unwrap_or(rank.0)
     }
 
-    pub(crate) fn node_at(&self, place: u32) -> Group {
-        self.levels[NODES].group_at(place)
+    /// The widest parts; there is one where all ranks sit together.
+    pub(crate) fn parts(&self) -> u32 {
+        self.levels.first().map_or(1, Level::groups)
     }
 
-    pub(crate) fn node_of_number(&self, number: u32) -> Group {
-        self.levels[NODES].group(number)
+    /// Ranks of the one of these that has the fewest.
+    pub(crate) fn smallest_part(&self) -> u32 {
+        let sizes = |level: &Level| level.stretches.iter().map(|stretch| stretch.run.size).min();
+        self.levels.first().and_then(sizes).unwrap_or(self.size)
     }
 
-    /// The meetings of leaders that a rank takes part in, the widest first: of the leaders of the nodes, of those of
-    /// the parts of a node, and at last of all members of a smallest part. `root` leads whatever it is in; elsewhere
-    /// the first place does.
-    pub(crate) fn meetings(&self, of: &Shape, root: Rank) -> Vec<Meeting<'_>> {
-        let (here, top) = (self.place(of.rank()), self.place(root));
-        let mut meetings = Vec::with_capacity(self.levels.len());
-        for (outer, level) in self.levels[1..].iter().enumerate() {
-            let whole = self.levels[outer].group_at(here);
-            let (first, last) = (level.group_at(whole.first), level.group_at(whole.end - 1));
-            let (mine, count) = (level.group_at(here), last.number - first.number + 1);
-            if count == 1 || leader(mine, top) != here {
-                continue;
-            }
-            let root = level.group_at(leader(whole, top)).number - first.number;
-            let is_between_nodes = outer == 0;
-            let shape = of.part(Rank(mine.number - first.number), count, is_between_nodes);
-            let (first, root) = (first.number, Rank(root));
-            meetings.push(Meeting { nesting: self, level, first, top, shape, root, is_between_nodes });
-        }
-        meetings
-    }
-}
-
-/// Leaders of the groups within one group, this rank among them.
-pub(crate) struct Meeting<'a> {
-    nesting: &'a Nesting,
-    level: &'a Level,
-    first: u32,
-    top: u32,
-    /// This rank's place among them.
-    pub shape: Shape,
-    /// Which of them leads all of them.
-    pub root: Rank,
-    pub is_between_nodes: bool,
-}
-
-impl Meeting<'_> {
-    /// The rank of one of them.
-    pub(crate) fn member(&self, number: Rank) -> Rank {
-        self.nesting.rank(leader(self.level.group(self.first + number.0), self.top))
+    /// The one of that number.
+    pub(crate) fn part(&self, number: u32) -> Group {
+        let all = Group { number: 0, first: 0, end: self.size };
+        self.levels.first().map_or(all, |level| level.group(number))
     }
 
-    pub(crate) fn is_led_from_here(&self) -> bool {
-        self.shape.rank() == self.root
+    /// The one that a place is in.
+    pub(crate) fn part_at(&self, place: u32) -> Group {
+        let all = Group { number: 0, first: 0, end: self.size };
+        self.levels.first().map_or(all, |level| level.group_at(place))
     }
-}
 
-/// The place that speaks for a group.
-fn leader(group: Group, top: u32) -> u32 {
-    if group.holds(top) { top } else { group.first }
+    /// What is known of the ranks of one of these, whose numbers are their places in it.
+    pub(crate) fn inside(&self, part: Group) -> Option<Nesting> {
+        let narrower = self.levels.get(1..).unwrap_or_default().iter().map(|level| level.within(part));
+        let levels: Vec<Level> = narrower.filter(|level| level.groups() > 1).collect();
+        let known = Nesting { size: part.size(), ranks: Vec::new(), places: Vec::new(), levels };
+        known.widest().map(|_| known)
+    }
 }
 
 /// Where each number stands in a list of all numbers; none where one is missing.
@@ -259,9 +293,6 @@ fn inverse(ranks: &[u32]) -> Option<Vec<u32>> {
     Some(places)
 }
 
-/// The level of nodes.
-const NODES: usize = 1;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,8 +303,8 @@ mod tests {
 
     #[test]
     fn groups_are_runs_of_places() {
-        let level = Level::of(runs(&[4, 4, 0, 4, 2, 3]));
-        assert_eq!((level.0.len(), level.groups()), (3, 5));
+        let level = Level::of(Border::Node, runs(&[4, 4, 0, 4, 2, 3]));
+        assert_eq!((level.stretches.len(), level.groups()), (3, 5));
         let bounds: Vec<_> = level.all().map(|group| (group.first, group.end)).collect();
         assert_eq!(bounds, [(0, 4), (4, 8), (8, 12), (12, 14), (14, 17)]);
         for group in level.all() {
@@ -283,44 +314,112 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_no_nesting() {
-        assert!(Nesting::new(&[], &runs(&[2, 2]), &[runs(&[2, 1, 1])]).is_some());
-        assert!(Nesting::new(&[], &runs(&[2, 2]), &[runs(&[1, 2, 1])]).is_none(), "a part on two nodes");
-        assert!(Nesting::new(&[], &runs(&[2, 2]), &[runs(&[2, 1])]).is_none(), "a rank in no part");
-        assert!(Nesting::new(&[0, 2, 1, 3], &runs(&[2, 2]), &[]).is_some());
+        let of = |ranks: &[u32], nodes: &[u32], caches: &[u32]| {
+            Nesting::new(ranks, &[(Border::Node, runs(nodes)), (Border::Cache, runs(caches))])
+        };
+        assert!(of(&[], &[2, 2], &[2, 1, 1]).is_some());
+        assert!(of(&[], &[2, 2], &[1, 2, 1]).is_none(), "a part on two nodes");
+        assert!(of(&[], &[2, 2], &[2, 1]).is_none(), "a rank in no part");
+        assert!(of(&[0, 2, 1, 3], &[2, 2], &[2, 2]).is_some());
         for ranks in [&[0, 1, 2][..], &[0, 1, 2, 2], &[0, 1, 2, 4], &[0, 1, 2, 3, 4]] {
-            assert_eq!(Nesting::new(ranks, &runs(&[2, 2]), &[]), None, "{ranks:?}");
+            assert_eq!(of(ranks, &[2, 2], &[2, 2]), None, "{ranks:?}");
         }
-        assert!(Nesting::new(&[], &[], &[]).is_none());
+        assert!(Nesting::new(&[], &[]).is_none());
+        let backwards = [(Border::Cache, runs(&[2, 2])), (Border::Node, runs(&[2, 2]))];
+        assert!(Nesting::new(&[], &backwards).is_none(), "a node within a cache");
     }
 
     #[test]
-    fn each_rank_but_the_root_is_led_once() {
-        let ranks = [3, 0, 6, 1, 4, 7, 2, 5, 8];
-        let nesting = Nesting::new(&ranks, &runs(&[5, 1, 3]), &[runs(&[2, 3, 1, 3])]).expect("sound");
-        assert_eq!((nesting.nodes(), nesting.smallest_node(), nesting.node(Rank(7))), (3, 1, 1));
-        for root in (0..9).map(Rank) {
-            for rank in (0..9).map(Rank) {
-                let meetings = nesting.meetings(&Shape::new(rank, 9), root);
-                let led = meetings.iter().filter(|meeting| !meeting.is_led_from_here()).count();
-                assert_eq!(led, usize::from(rank != root), "rank {rank:?}, root {root:?}");
-                for meeting in &meetings {
-                    assert_eq!(meeting.member(meeting.shape.rank()), rank);
-                }
+    fn kinds_that_say_no_more_than_wider_ones_are_left_out() {
+        let kinds = |ranks: u32, part: fn(u32, Border) -> u32| {
+            let nesting = Nesting::by_parts(ranks, &Border::ALL, |rank, border| Some(part(rank, border)));
+            nesting.expect("numbers of all").kinds().collect::<Vec<_>>()
+        };
+        // One node; NUMA nodes are packages; caches of two.
+        let part = |rank, border| match border {
+            Border::Node => 7,
+            Border::Package | Border::Numa => rank / 4,
+            Border::Cache => rank / 2,
+        };
+        assert_eq!(kinds(8, part), [(Border::Package, 2), (Border::Cache, 4)]);
+        assert_eq!(kinds(4, part), [(Border::Cache, 2)]);
+        assert_eq!(kinds(2, part), []);
+        assert_eq!(kinds(6, |rank, _| rank), [(Border::Node, 6)]);
+        assert_eq!(Nesting::by_parts(2, &[Border::Numa], |rank, _| (rank == 0).then_some(0)), None);
+    }
+
+    #[test]
+    fn parts_of_one_number_in_two_wider_ones_are_two() {
+        // Ranks are dealt to two nodes; each has caches 0 and 1, which it fills one after the other.
+        let part = |rank: u32, border| match border {
+            Border::Node => rank % 2,
+            _ => rank / 4,
+        };
+        let kinds = [Border::Node, Border::Cache];
+        let nesting = Nesting::by_parts(8, &kinds, |rank, border| Some(part(rank, border))).expect("sound");
+        assert_eq!(nesting.kinds().collect::<Vec<_>>(), [(Border::Node, 2), (Border::Cache, 4)]);
+        assert!(!nesting.is_straight());
+        assert_eq!((0..8).map(|place| nesting.rank(place).0).collect::<Vec<_>>(), [0, 2, 4, 6, 1, 3, 5, 7]);
+        let border = |one, other| nesting.border(Rank(one), Rank(other));
+        assert_eq!(
+            [border(0, 1), border(0, 4), border(0, 2), border(3, 3)],
+            [Some(Border::Node), Some(Border::Cache), None, None]
+        );
+    }
+
+    #[test]
+    fn what_is_inside_a_part_is_as_outside() {
+        let kinds = [
+            (Border::Node, runs(&[5, 1, 6])),
+            (Border::Package, runs(&[5, 1, 3, 3])),
+            (Border::Cache, runs(&[2, 3, 1, 3, 2, 1])),
+        ];
+        let nesting = Nesting::new(&[3, 0, 6, 1, 4, 7, 2, 5, 8, 11, 9, 10], &kinds).expect("sound");
+        assert_eq!((nesting.nodes(), nesting.smallest_part(), nesting.node(Rank(7))), (3, 1, 1));
+        assert_eq!(nesting.inside(nesting.part(1)), None);
+        for number in 0..nesting.parts() {
+            let part = nesting.part(number);
+            let inside = nesting.inside(part);
+            for (one, other) in
+                (0..part.size()).flat_map(|one| (0..part.size()).map(move |other| (one, other)))
+            {
+                let outside =
+                    nesting.border(nesting.rank(part.first + one), nesting.rank(part.first + other));
+                let known = inside.as_ref().and_then(|inside| inside.border(Rank(one), Rank(other)));
+                assert_eq!(known, outside, "{one} and {other} of part {number}");
             }
-            let widest = &nesting.meetings(&Shape::new(root, 9), root)[0];
-            assert_eq!((widest.shape.size(), widest.is_between_nodes), (3, true));
-            assert_eq!(widest.member(widest.root), root);
         }
+    }
+
+    #[test]
+    fn within_a_node_counts_what_has_costs() {
+        let part = |rank: u32, border| match border {
+            Border::Node => rank / 8,
+            Border::Package => rank / 4,
+            Border::Numa | Border::Cache => rank / 2,
+        };
+        let all =
+            Nesting::by_parts(16, &Border::ALL, |rank, border| Some(part(rank, border))).expect("sound");
+        let counting = |text: &str, cores| {
+            let costs = Costs::decode(&format!("weft costs 1;{text}")).expect("well-formed");
+            all.clone().counting(&costs, cores).kinds().map(|kind| kind.0).collect::<Vec<_>>()
+        };
+        assert_eq!(counting("step 1", Cores::Own), [Border::Node]);
+        assert_eq!(counting("package 1 1 1 1 1", Cores::Own), [Border::Node, Border::Package]);
+        assert_eq!(counting("numa 1 1 1 1 1", Cores::Own), [Border::Node, Border::Numa]);
+        assert_eq!(counting("numa 1 1 1 1 1", Cores::Shared), [Border::Node]);
     }
 
     #[test]
     fn a_million_ranks_are_a_few_numbers() {
-        let nodes = [Run { groups: 1 << 14, size: 64 }];
-        let nesting = Nesting::new(&[], &nodes, &[]).expect("sound");
+        let kind = |border, size| (border, vec![Run { groups: (1 << 20) / size, size }]);
+        let nesting = Nesting::new(&[], &[kind(Border::Node, 64), kind(Border::Cache, 8)]).expect("sound");
         assert_eq!(
             (nesting.size(), nesting.nodes(), nesting.node(Rank(64 * 777 + 5))),
             (1 << 20, 1 << 14, 777)
         );
-        assert!(nesting.levels.iter().all(|level| level.0.len() == 1));
+        assert!(nesting.levels.iter().all(|level| level.stretches.len() == 1));
+        let inside = nesting.inside(nesting.part(777)).expect("caches");
+        assert_eq!((inside.size(), inside.kinds().collect::<Vec<_>>()), (64, vec![(Border::Cache, 8)]));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use messaging::Rank;
 
 use crate::choice::{BUILT_IN, Guide};
-use crate::costs::{Costs, Link};
+use crate::costs::{Border, Costs, Link};
 use crate::nesting::Nesting;
 
 /// A rank's place among the ranks of a collective operation.
@@ -16,12 +16,12 @@ pub struct Shape {
     cores: Cores,
     /// Ranks on each node, where nothing else is known of nodes.
     together: u32,
+    /// What lies between any two ranks of a node, where that is alike for all.
+    apart: Option<Border>,
     nesting: Option<Arc<Nesting>>,
     guide: &'static Guide,
     /// Whether what is asked for is a part of another operation.
     is_part: bool,
-    /// Whether what are nodes here are the packages of one.
-    is_on_one_node: bool,
 }
 
 /// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
@@ -53,16 +53,7 @@ impl Shape {
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
         let (cores, guide) = (Cores::Own, &BUILT_IN);
-        Shape {
-            rank,
-            size,
-            cores,
-            together: size,
-            nesting: None,
-            guide,
-            is_part: false,
-            is_on_one_node: false,
-        }
+        Shape { rank, size, cores, together: size, apart: None, nesting: None, guide, is_part: false }
     }
 
     /// The same place where the ranks have such cores.
@@ -94,21 +85,16 @@ impl Shape {
         Shape { rank, ..self.clone() }
     }
 
-    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing. Packages of one
-    /// node count where it costs more to cross them than to stay within, and where ranks have cores of their own: so
-    /// [`Shape::on`] and [`Shape::guided_by`] come before.
+    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing. Which parts of
+    /// nodes count says [`Nesting::counting`].
     ///
     /// # Panics
     /// If that is told of another number of ranks.
     #[must_use]
     pub fn nested(self, nesting: Arc<Nesting>) -> Shape {
         assert_eq!(nesting.size(), self.size, "places for another number of ranks");
-        let is_on_one_node = nesting.is_of_packages();
-        if is_on_one_node && (self.guide.costs.package.is_none() || self.cores == Cores::Shared) {
-            return self;
-        }
         let together = self.size.div_ceil(nesting.nodes());
-        Shape { nesting: Some(nesting), together, is_on_one_node, ..self }
+        Shape { nesting: Some(nesting).filter(|nesting| nesting.widest().is_some()), together, ..self }
     }
 
     /// Which ranks sit together, where that is known.
@@ -122,11 +108,19 @@ impl Shape {
         Shape { nesting: None, ..self.clone() }
     }
 
-    /// A place among fewer ranks, for a part of this operation: of one node, or each of another node.
-    pub(crate) fn part(&self, rank: Rank, size: u32, is_between_nodes: bool) -> Shape {
+    /// A place among the ranks of one part, for a part of this operation.
+    pub(crate) fn within(&self, rank: Rank, size: u32, nesting: Option<Nesting>) -> Shape {
         let shape = Shape::new(rank, size).on(self.cores).guided_by(self.guide);
-        let shape = if is_between_nodes { shape.over_nodes(size) } else { shape };
-        Shape { is_part: true, is_on_one_node: self.is_on_one_node, ..shape }
+        Shape { is_part: true, nesting: nesting.map(Arc::new), ..shape }
+    }
+
+    /// A place among ranks of which each sits in another part, for a part of this operation.
+    pub(crate) fn across(&self, rank: Rank, parts: u32, border: Border) -> Shape {
+        let shape = self.within(rank, parts, None);
+        match border {
+            Border::Node => shape.over_nodes(parts),
+            _ => Shape { apart: Some(border), ..shape },
+        }
     }
 
     /// Whether what is asked for is a part of another operation, so that what is forced does not concern it.
@@ -164,21 +158,38 @@ impl Shape {
         self.nesting().map_or(rank / self.together, |nesting| nesting.node(Rank(rank)))
     }
 
+    /// What lies between two ranks; nothing within the smallest parts that are known.
+    pub(crate) fn border(&self, one: u32, other: u32) -> Option<Border> {
+        match self.nesting() {
+            Some(nesting) => nesting.border(Rank(one), Rank(other)),
+            None if one / self.together != other / self.together => Some(Border::Node),
+            None => self.apart,
+        }
+    }
+
+    /// What lies between the farthest ranks.
+    fn widest(&self) -> Option<Border> {
+        match self.nesting() {
+            Some(nesting) => nesting.widest(),
+            None if self.together < self.size => Some(Border::Node),
+            None => self.apart,
+        }
+    }
+
     /// The link that takes longest of those between the ranks.
     pub(crate) fn slowest_link(&self) -> &'static Link {
         let costs = self.costs();
-        if self.nodes() > 1 { &costs.network } else { &costs.node }
+        self.widest().map_or(&costs.node, |border| costs.over(border))
     }
 
-    /// What things take here: where packages are as nodes, their link is as the network.
+    /// What things take.
     pub(crate) fn costs(&self) -> &'static Costs {
-        if self.is_on_one_node { self.guide.between_packages() } else { &self.guide.costs }
+        &self.guide.costs
     }
 
-    /// Whether what are nodes here are the packages of one node.
-    #[must_use]
-    pub fn is_on_one_node(&self) -> bool {
-        self.is_on_one_node
+    /// What lies between any two ranks of a node, where nothing else is known of them.
+    pub(crate) fn apart(&self) -> Option<Border> {
+        self.apart
     }
 
     /// How many ranks a node has, about.

@@ -30,8 +30,7 @@ pub struct Forecast {
 /// Where the schedules do not fit together, so that one waits for ever.
 #[must_use]
 pub fn forecast(schedules: &[Schedule], shape: &Shape, costs: &Costs) -> Forecast {
-    let costs = if shape.is_on_one_node() { costs.between_packages() } else { *costs };
-    let mut simulation = Simulation::new(schedules, shape, &costs);
+    let mut simulation = Simulation::new(schedules, shape, costs);
     simulation.run();
     let stuck = simulation.ranks.iter().position(|rank| rank.ended.is_none());
     assert_eq!(stuck, None, "a rank waits for ever: {}", schedules[0].algorithm);
@@ -267,8 +266,8 @@ impl<'a> Simulation<'a> {
     }
 
     fn link(&self, message: &Message) -> &'a Link {
-        let apart = self.shape.node_of(message.from) != self.shape.node_of(message.to);
-        if apart { &self.costs.network } else { &self.costs.node }
+        let border = self.shape.border(message.from, message.to);
+        border.map_or(&self.costs.node, |border| self.costs.over(border))
     }
 
     fn is_near(&self, message: &Message) -> bool {

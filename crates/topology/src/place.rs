@@ -59,6 +59,22 @@ impl Host {
         cpus.iter().all(|cpu| part.contains(cpu)).then(|| part.iter().next()).flatten()
     }
 
+    /// The parts of that kind that these cpus lie in, each once; none where the kernel does not say it of all of them.
+    #[must_use]
+    pub fn parts(&self, level: Level, cpus: &CpuSet) -> Vec<CpuSet> {
+        let mut parts: Vec<CpuSet> = Vec::new();
+        for cpu in cpus.iter() {
+            if parts.iter().any(|part| part.contains(cpu)) {
+                continue;
+            }
+            match self.part(level, cpu) {
+                Some(part) => parts.push(part),
+                None => return Vec::new(),
+            }
+        }
+        parts
+    }
+
     /// The cpus of the part of that kind that `cpu` lies in.
     fn part(&self, level: Level, cpu: usize) -> Option<CpuSet> {
         let folder = self.root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
@@ -133,6 +149,16 @@ mod tests {
             (place(Level::Cpu, &[7]), place(Level::Cpu, &[6, 7]), place(Level::Cpu, &[])),
             (Some(7), None, None)
         );
+    }
+
+    #[test]
+    fn parts_are_told_once_each_or_not_at_all() {
+        let (_root, host) = host();
+        let parts = |level, cpus: &[usize]| host.parts(level, &cpus.iter().copied().collect());
+        let sets = |lists: &[&str]| lists.iter().map(|list| list.parse().unwrap()).collect::<Vec<CpuSet>>();
+        assert_eq!(parts(Level::Package, &[1, 2, 6]), sets(&["0-3", "4-7"]));
+        assert_eq!(parts(Level::L2Cache, &[7, 0, 1]), sets(&["0-1", "6-7"]));
+        assert_eq!((parts(Level::L3Cache, &[0]), parts(Level::NumaNode, &[0, 9])), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -85,8 +85,8 @@ pub struct Config {
     pub machine: MachineFrom,
     /// What tells of the switches above this host.
     pub switches: SwitchesFrom,
-    /// Which process sits on which package of the one node that all are on, in the notation of launchers for nodes.
-    pub packages: Option<String>,
+    /// Which process sits on which part of its node, as [`crate::Parts`] are written.
+    pub parts: Option<String>,
 }
 
 /// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
@@ -342,8 +342,8 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "a file that says which hosts are behind which switches; default: what Slurm tells, if it does",
     },
     Variable {
-        name: "WEFT_PACKAGES",
-        meaning: "set by weftrun where WEFT_COSTS has a line for packages: on which of them each rank is, as (vector,(0,2,16))",
+        name: "WEFT_PARTS",
+        meaning: "set by weftrun where the costs have lines for parts of a node: on which of them each rank is, as package (vector,(0,2,16))",
     },
 ];
 
@@ -413,7 +413,7 @@ impl Config {
         config.read_costs(&read)?;
         config.machine = machine_from(variable);
         config.switches = switches_from(&read);
-        config.packages = read("WEFT_PACKAGES");
+        config.parts = read("WEFT_PARTS");
         Ok(config)
     }
 
@@ -548,7 +548,7 @@ impl Default for Config {
             explain: false,
             manager: Wishes::default(),
             machine: MachineFrom::Host { kept_in: None },
-            packages: None,
+            parts: None,
             switches: SwitchesFrom::Nothing,
         }
     }

@@ -8,8 +8,8 @@
 //! line gets under the first, sending at once ends. A longer message may be sent at once as well, where copies are quick just
 //! then (decision 0032).
 //!
-//! A job takes the constants from a small file, written by `weft explain lanes --measure`: one `open` at start, and no
-//! file is made. Without one those below hold; whether reads are slow is looked at when a process starts, since kernels
+//! A job takes the constants from a small file, written for the first job that `weftrun` starts on the machine (decisions/0057), or
+//! by `weft explain lanes --measure`: one `open` at start. Without one those below hold; whether reads are slow is looked at when a process starts, since kernels
 //! and processors differ most in that. Ranks may differ in them: how a message goes is its sender's choice.
 //!
 //! ```text
@@ -20,11 +20,13 @@
 //! hand-over 61.5            all times in nanoseconds
 //! copy 410.0 0.0705         fixed, and for each byte
 //! pull 540.0 0.0460         the same, or the word `refused`
+//!                           and what else was measured (`besides`)
 //! ```
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::besides::Besides;
 use crate::fabrics::Ways;
 use crate::kept;
 
@@ -140,31 +142,29 @@ impl Constants {
         pull: Some(Line { fixed_ns: 1900.0, byte_ns: 0.08 }),
     };
 
-    fn is_sane(&self) -> bool {
-        let is_time = |ns: f64| (0.0..=TIME_NS_MAX).contains(&ns);
-        let is_line = |line: &Line| is_time(line.fixed_ns) && is_time(line.byte_ns);
-        is_time(self.hand_over_ns) && is_line(&self.copy) && self.pull.as_ref().is_none_or(is_line)
+    pub(crate) fn is_sane(&self) -> bool {
+        let hand_over = Line { fixed_ns: self.hand_over_ns, byte_ns: 0.0 };
+        hand_over.is_sane() && self.copy.is_sane() && self.pull.is_none_or(|pull| pull.is_sane())
     }
 
     /// The text of the file.
     #[must_use]
-    pub fn encode(&self, owner: &Owner) -> String {
+    pub fn encode(&self, besides: &Besides, owner: &Owner) -> String {
         let mut text =
             format!("{MAGIC}\nhost {}\nkernel {}\nweft {}\n", owner.host, owner.kernel, owner.weft);
-        let Line { fixed_ns, byte_ns } = self.copy;
-        let _ = writeln!(text, "hand-over {:.1}\ncopy {fixed_ns:.1} {byte_ns:.4}", self.hand_over_ns);
+        let _ = writeln!(text, "hand-over {:.1}\ncopy {}", self.hand_over_ns, self.copy.encode());
         let _ = match self.pull {
-            Some(Line { fixed_ns, byte_ns }) => writeln!(text, "pull {fixed_ns:.1} {byte_ns:.4}"),
+            Some(pull) => writeln!(text, "pull {}", pull.encode()),
             None => writeln!(text, "pull refused"),
         };
-        text
+        text + &besides.encode()
     }
 
     /// Reads such a text, and nothing else.
     ///
     /// # Errors
     /// The first line that is not as it must be.
-    pub fn decode(text: &str) -> Result<(Constants, Owner), String> {
+    pub fn decode(text: &str) -> Result<(Constants, Besides, Owner), String> {
         if !text.ends_with('\n') {
             return Err("it ends in the midst of a line".to_owned());
         }
@@ -185,12 +185,10 @@ impl Constants {
             "refused" => None,
             line => Some(Line::decode(line)?),
         };
-        if let Some(more) = lines.next() {
-            return Err(format!("nothing more is expected, and there is {more:?}"));
-        }
+        let besides = Besides::decode(lines)?;
         let constants = Constants { hand_over_ns, copy, pull };
         if constants.is_sane() {
-            Ok((constants, owner))
+            Ok((constants, besides, owner))
         } else {
             Err("its times are out of all reason".to_owned())
         }
@@ -204,8 +202,13 @@ impl Line {
         self.fixed_ns + self.byte_ns * bytes as f64
     }
 
+    pub(crate) fn is_sane(&self) -> bool {
+        let is_time = |ns: f64| (0.0..=TIME_NS_MAX).contains(&ns);
+        is_time(self.fixed_ns) && is_time(self.byte_ns)
+    }
+
     /// The line with the least squares of relative errors: 50 ns count at 400 and not at 10 000.
-    fn fit(points: &[(usize, f64)]) -> Option<Line> {
+    pub(crate) fn fit(points: &[(usize, f64)]) -> Option<Line> {
         let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (x, y) in points.iter().map(|&(bytes, time)| (bytes as f64, time)) {
             let weight = 1.0 / (y * y);
@@ -224,11 +227,19 @@ impl Line {
     fn decode(text: &str) -> Result<Line, String> {
         let (fixed, byte) =
             text.split_once(' ').ok_or_else(|| format!("two times are expected, and not {text:?}"))?;
+        Line::of_words(fixed, byte)
+    }
+
+    pub(crate) fn of_words(fixed: &str, byte: &str) -> Result<Line, String> {
         Ok(Line { fixed_ns: number(fixed)?, byte_ns: number(byte)? })
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        format!("{:.1} {:.4}", self.fixed_ns, self.byte_ns)
     }
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("{text:?} is no time"))
 }
 
@@ -243,7 +254,9 @@ impl Owner {
             text.to_string_lossy().chars().map(keep).collect()
         };
         let (host, kernel) = (plain(system.nodename()), plain(system.release()));
-        Owner { host, kernel, weft: env!("CARGO_PKG_VERSION").to_owned() }
+        // A build for debugging is slower, and no measure for others.
+        let build = if cfg!(debug_assertions) { "-debug" } else { "" };
+        Owner { host, kernel, weft: format!("{}{build}", env!("CARGO_PKG_VERSION")) }
     }
 
     /// Their file in a folder for caches.
@@ -258,6 +271,8 @@ impl Owner {
 pub struct Found {
     /// The constants.
     pub constants: Constants,
+    /// What else was measured.
+    pub besides: Besides,
     /// Their file; none for the built-in ones.
     pub file: Option<PathBuf>,
     /// A file that was passed over, and why, in one line.
@@ -300,13 +315,15 @@ impl ConstantsFrom {
     /// # Errors
     /// What is wrong with the file that was named.
     pub fn find(&self) -> Result<Found, String> {
-        let built_in = Found { constants: Constants::BUILT_IN, file: None, warning: None };
+        let built_in =
+            Found { constants: Constants::BUILT_IN, besides: Besides::default(), file: None, warning: None };
         let Some(path) = self.path() else { return Ok(built_in) };
-        let found = |constants| Found { constants, file: Some(path.clone()), warning: None };
+        let found =
+            |constants, besides| Found { constants, besides, file: Some(path.clone()), warning: None };
         let is_named = matches!(self, ConstantsFrom::File(_));
         let why = match read(&path) {
-            Ok(Some((constants, owner))) if is_named || owner == Owner::here() => {
-                return Ok(found(constants));
+            Ok(Some((constants, besides, owner))) if is_named || owner == Owner::here() => {
+                return Ok(found(constants, besides));
             }
             Ok(Some(_)) => format!("{}: it is of another machine, kernel or version", path.display()),
             Ok(None) if is_named => format!("{}: there is no such file", path.display()),
@@ -324,7 +341,7 @@ impl ConstantsFrom {
     ///
     /// # Errors
     /// What could not be written and why, in words for a person.
-    pub fn keep(&self, constants: &Constants) -> Result<PathBuf, String> {
+    pub fn keep(&self, constants: &Constants, besides: &Besides) -> Result<PathBuf, String> {
         let path = self
             .path()
             .ok_or("there is no folder for caches\n  set HOME, or name a file: WEFT_CONSTANTS=FILE")?;
@@ -334,13 +351,13 @@ impl ConstantsFrom {
                 path.display()
             )
         };
-        kept::write(&path, &constants.encode(&Owner::here())).map_err(refused)?;
+        kept::write(&path, &constants.encode(besides, &Owner::here())).map_err(refused)?;
         Ok(path)
     }
 }
 
 /// `None` where there is no file.
-fn read(path: &Path) -> Result<Option<(Constants, Owner)>, String> {
+fn read(path: &Path) -> Result<Option<(Constants, Besides, Owner)>, String> {
     let decode = |text: String| Constants::decode(&text).map_err(|why| format!("{}: {why}", path.display()));
     kept::read(path, FILE_BYTES_MAX)?.map(decode).transpose()
 }
@@ -380,7 +397,8 @@ mod tests {
 
     #[test]
     fn where_nothing_was_measured_a_slow_read_is_seen() {
-        let built_in = Found { constants: Constants::BUILT_IN, file: None, warning: None };
+        let besides = Besides::default();
+        let built_in = Found { constants: Constants::BUILT_IN, besides, file: None, warning: None };
         let quick = built_in.clone().looked_at(Some(500.0)).constants.eager_bytes_max();
         let slow = built_in.clone().looked_at(Some(1900.0)).constants.eager_bytes_max();
         let disturbed = built_in.clone().looked_at(Some(1e9)).constants.eager_bytes_max();
@@ -393,13 +411,15 @@ mod tests {
     #[test]
     fn what_was_written_is_read_again() {
         for constants in [CONSTANTS, Constants { pull: None, ..CONSTANTS }, Constants::BUILT_IN] {
-            assert_eq!(Constants::decode(&constants.encode(&owner())), Ok((constants, owner())));
+            let besides = Besides { step_ns: Some(80.0), is_of_first_use: true, ..Besides::default() };
+            let text = constants.encode(&besides, &owner());
+            assert_eq!(Constants::decode(&text), Ok((constants, besides, owner())));
         }
     }
 
     #[test]
     fn damage_is_told_by_the_line() {
-        let good = CONSTANTS.encode(&owner());
+        let good = CONSTANTS.encode(&Besides::default(), &owner());
         for (damaged, told) in [
             (String::new(), "midst of a line"),
             (good[..good.len() - 3].to_owned(), "midst of a line"),
@@ -421,11 +441,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_answered(noise: String, at in 0usize..200, byte in 0u8..128) {
-            let mut text = CONSTANTS.encode(&owner()).into_bytes();
+            let mut text = CONSTANTS.encode(&Besides::default(), &owner()).into_bytes();
             let at = at % text.len();
             text[at] = byte;
             for text in [noise, String::from_utf8(text).unwrap()] {
-                if let Ok((constants, _)) = Constants::decode(&text) {
+                if let Ok((constants, ..)) = Constants::decode(&text) {
                     let eager = constants.eager_bytes_max();
                     assert!((EAGER_BYTES_LEAST..=EAGER_BYTES_MOST).contains(&eager));
                 }
@@ -488,7 +508,7 @@ mod tests {
         let empty = from.find().unwrap();
         assert_eq!((empty.constants, empty.file, empty.warning), (Constants::BUILT_IN, None, None));
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "looking makes no file");
-        let path = from.keep(&CONSTANTS).unwrap();
+        let path = from.keep(&CONSTANTS, &Besides::default()).unwrap();
         let found = from.find().unwrap();
         assert_eq!((found.constants, found.file.as_ref()), (CONSTANTS, Some(&path)));
         assert_eq!(
@@ -496,7 +516,9 @@ mod tests {
             1,
             "nothing is left beside it"
         );
-        for damaged in [CONSTANTS.encode(&owner()), "x".repeat(10_000), "\0\n".to_owned()] {
+        for damaged in
+            [CONSTANTS.encode(&Besides::default(), &owner()), "x".repeat(10_000), "\0\n".to_owned()]
+        {
             std::fs::write(&path, damaged).unwrap();
             let found = from.find().unwrap();
             let warning = found.warning.unwrap();
@@ -511,7 +533,7 @@ mod tests {
         let path = folder.path().join("mine");
         let from = ConstantsFrom::File(path.clone());
         assert!(from.find().unwrap_err().contains("no such file"));
-        std::fs::write(&path, CONSTANTS.encode(&owner())).unwrap();
+        std::fs::write(&path, CONSTANTS.encode(&Besides::default(), &owner())).unwrap();
         assert_eq!(from.find().unwrap().constants, CONSTANTS, "whoever names it knows why");
         std::fs::write(&path, "weft\n").unwrap();
         assert!(from.find().is_err());
@@ -528,6 +550,11 @@ mod tests {
         assert_eq!(cache("", "/home/a"), folder("/home/a/.cache"));
         assert_eq!(cache("relative", "/home/a"), folder("/home/a/.cache"), "as the XDG specification asks");
         assert_eq!(cache("", ""), ConstantsFrom::BuiltIn);
-        assert!(ConstantsFrom::BuiltIn.keep(&CONSTANTS).unwrap_err().contains("WEFT_CONSTANTS"));
+        assert!(
+            ConstantsFrom::BuiltIn
+                .keep(&CONSTANTS, &Besides::default())
+                .unwrap_err()
+                .contains("WEFT_CONSTANTS")
+        );
     }
 }

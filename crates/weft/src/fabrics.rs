@@ -40,7 +40,7 @@ use memory::{inherited_segment, segment_refused, share_segment};
 pub(crate) use shm::{
     Board, Boards, Common, Course, Ledger, NoSignals, Pulse, Ways, is_before, is_room, same_user,
 };
-pub use shm::{LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
+pub use shm::{Effort, LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
 use tcp::{Lookout as TcpLookout, Tcp};
 
 use crate::card::{Card, Token};
@@ -722,11 +722,11 @@ pub fn survey_libfabric(config: &Config) -> Result<libfabric::Survey> {
     libfabric::Survey::make(&cards::settings(config, 0, 1)).map_err(|error| refused("libfabric", &error.what))
 }
 
-fn measure(config: &Config, segment: OwnedFd, seat: u32) -> Result<Measured> {
+fn measure(config: &Config, segment: OwnedFd, seat: u32, effort: Effort) -> Result<Measured> {
     let segment = Segment::adopt(segment, 2).map_err(|error| segment_refused(&error))?;
     let settings = shm::Settings { pull: config.pull, ..shm::Settings::default() };
     let shm::Measured { hand_over_ns, copied, pulled } =
-        shm::measure(segment, seat, settings, MEASURING_PATIENCE)?;
+        shm::measure(segment, seat, settings, effort, MEASURING_PATIENCE)?;
     Ok(Measured { hand_over_ns, copied, pulled })
 }
 

@@ -10,10 +10,11 @@
 
 use std::path::PathBuf;
 
-use collectives::{Costs, Forced, Guide, Link};
+use collectives::{Border, Costs, Forced, Guide, Link};
 
+use crate::besides::Besides;
 use crate::config::Config;
-use crate::constants::{Constants, ConstantsFrom};
+use crate::constants::{Constants, ConstantsFrom, Found};
 use crate::error::{Class, Error, Result};
 use crate::kept;
 
@@ -58,27 +59,64 @@ impl CostsFrom {
             }
             // What is wrong with measured constants is told where they serve for messages.
             CostsFrom::Usual => Ok(measured.find().map_or(Costs::BUILT_IN, |found| match found.file {
-                Some(_) => of_node(&found.constants),
+                Some(_) => of_node(&found),
                 None => Costs::BUILT_IN,
             })),
         }
     }
 }
 
-/// The built-in costs on a node with such constants.
-fn of_node(constants: &Constants) -> Costs {
+/// The built-in costs with what was measured of a node.
+fn of_node(found: &Found) -> Costs {
+    let Besides { over, step_ns, .. } = &found.besides;
+    let node = link(&found.constants, found.constants.eager_bytes_max());
+    let mut costs = Costs { node, step_ns: step_ns.unwrap_or(Costs::BUILT_IN.step_ns), ..Costs::BUILT_IN };
+    let mut narrower = node;
+    for (border, constants) in over {
+        let wider = no_less(&link(constants, node.eager_bytes_max), &narrower);
+        if !takes_longer(&wider, &narrower) {
+            continue;
+        }
+        narrower = wider;
+        match border {
+            Border::Cache => costs.cache = Some(wider),
+            Border::Numa => costs.numa = Some(wider),
+            Border::Package => costs.package = Some(wider),
+            Border::Node => {}
+        }
+    }
+    costs
+}
+
+/// The link between cores with such constants. What is sent at once is a matter of the process and not of the link.
+fn link(constants: &Constants, eager_bytes_max: usize) -> Link {
     let (large, ask_ns) = match constants.pull {
         Some(pull) => (pull, pull.fixed_ns),
         None => (constants.copy, (constants.copy.fixed_ns - constants.hand_over_ns).max(0.0)),
     };
-    let node = Link {
+    Link {
         latency_ns: constants.hand_over_ns,
         eager_byte_ns: constants.copy.byte_ns,
-        eager_bytes_max: constants.eager_bytes_max(),
+        eager_bytes_max,
         ask_ns,
         byte_ns: large.byte_ns,
-    };
-    Costs { node, ..Costs::BUILT_IN }
+    }
+}
+
+/// Farther is no quicker, whatever was measured.
+fn no_less(link: &Link, narrower: &Link) -> Link {
+    Link {
+        latency_ns: link.latency_ns.max(narrower.latency_ns),
+        eager_byte_ns: link.eager_byte_ns.max(narrower.eager_byte_ns),
+        ask_ns: link.ask_ns.max(narrower.ask_ns),
+        byte_ns: link.byte_ns.max(narrower.byte_ns),
+        ..*link
+    }
+}
+
+/// Whether a border makes a difference, beyond that by which measurements differ: else algorithms need not know it.
+fn takes_longer(link: &Link, narrower: &Link) -> bool {
+    [0, 4 << 10, 256 << 10].into_iter().any(|bytes| link.way_ns(bytes) > NOTED * narrower.way_ns(bytes))
 }
 
 /// What this process would have all ranks choose by; the text of a card.
@@ -148,6 +186,8 @@ fn refused(why: &str) -> Error {
 }
 
 const FILE_BYTES_MAX: u64 = 4096;
+/// By so much two pairs of cores on both sides of no border were seen to differ, and more.
+const NOTED: f64 = 1.15;
 
 #[cfg(test)]
 mod tests {
@@ -188,12 +228,31 @@ mod tests {
 
     #[test]
     fn measured_constants_serve_for_the_node() {
-        let costs = of_node(&Constants::BUILT_IN);
+        let found =
+            |constants: Constants, besides: Besides| Found { constants, besides, file: None, warning: None };
+        let costs = of_node(&found(Constants::BUILT_IN, Besides::default()));
         // What is sent at once differs between processors, and what is not measured has a length between those.
         let node = Link { eager_bytes_max: costs.node.eager_bytes_max, ..Costs::BUILT_IN.node };
         let others = Costs { node, ..Costs::BUILT_IN };
         assert_eq!(costs, others, "the built-in ones say the same in both places");
-        let refused = of_node(&Constants { pull: None, ..Constants::BUILT_IN });
+        let without = Constants { pull: None, ..Constants::BUILT_IN };
+        let refused = of_node(&found(without, Besides::default()));
         assert_eq!(refused.node.byte_ns, Constants::BUILT_IN.copy.byte_ns);
+
+        let near = Constants::BUILT_IN;
+        let at = |times: f64| Constants { hand_over_ns: near.hand_over_ns * times, ..near };
+        let costs = of_node(&found(
+            near,
+            Besides {
+                over: vec![(Border::Cache, at(1.1)), (Border::Numa, at(2.0)), (Border::Package, at(1.5))],
+                step_ns: Some(50.0),
+                is_of_first_use: true,
+            },
+        ));
+        assert_eq!(costs.cache, None, "it makes no difference");
+        assert_eq!(costs.numa.map(|link| link.latency_ns), Some(2.0 * near.hand_over_ns));
+        assert_eq!(costs.package, None, "farther is no quicker");
+        assert_eq!((costs.step_ns, costs.copy), (50.0, Costs::BUILT_IN.copy));
+        assert_eq!((costs.network, costs.turn_ns), (Costs::BUILT_IN.network, Costs::BUILT_IN.turn_ns));
     }
 }

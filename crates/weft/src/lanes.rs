@@ -1,5 +1,7 @@
 //! Which way messages go between the processes of a job, why, and what that way costs: for people who ask.
 
+use std::time::Instant;
+
 use fabric::{Fabric, Peer};
 use messaging::Rank;
 
@@ -7,6 +9,7 @@ use crate::communicator::Communicator;
 use crate::config::Config;
 use crate::constants::{Constants, Found};
 use crate::error::{Class, Error, Result};
+pub use crate::fabrics::Effort;
 use crate::fabrics::{self, Fabrics, Lane};
 use crate::process::Process;
 
@@ -56,6 +59,19 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The lesser of two times for each.
+    #[must_use]
+    pub fn or_less(&self, other: &Measured) -> Measured {
+        let least = |times: &[(usize, f64)], others: &[(usize, f64)]| {
+            times.iter().zip(others).map(|(&(bytes, one), &(_, other))| (bytes, one.min(other))).collect()
+        };
+        Measured {
+            hand_over_ns: self.hand_over_ns.min(other.hand_over_ns),
+            copied: least(&self.copied, &other.copied),
+            pulled: least(&self.pulled, &other.pulled),
+        }
+    }
+
     /// The constants that follow.
     ///
     /// # Errors
@@ -100,18 +116,42 @@ fn account(fabrics: &Fabrics, lane: Lane) -> LaneAccount {
     }
 }
 
-/// Measures shared memory between ranks 0 and 1 of `world`, who both must call and be on one node.
+/// Measures shared memory between rank 0 of `world` and another one, who both must call and be on one node.
 ///
 /// # Errors
 /// What kept them from it.
-pub fn measure(world: &Communicator, config: &Config) -> Result<Measured> {
+pub fn measure(world: &Communicator, other: Rank, config: &Config, effort: Effort) -> Result<Measured> {
     match world.rank() {
-        Rank(0) => fabrics::measure_first(config, |card| world.send(&card, Rank(1), TAG)),
+        Rank(0) => fabrics::measure_first(config, effort, |card| world.send(&card, other, TAG)),
         _ => {
             let (card, _) = world.receive::<u8>(Rank(0), TAG)?;
-            fabrics::measure_second(config, &card)
+            fabrics::measure_second(config, effort, &card)
         }
     }
 }
 
+/// One way of an empty message between rank 0 of `world` and another one, who both must call: the least of some runs.
+///
+/// # Errors
+/// What kept them from it.
+pub fn message_ns(world: &Communicator, other: Rank) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        for _ in 0..TURNS {
+            if world.rank() == Rank(0) {
+                world.send::<u8>(&[], other, TAG)?;
+                world.receive::<u8>(other, TAG)?;
+            } else {
+                world.receive::<u8>(Rank(0), TAG)?;
+                world.send::<u8>(&[], Rank(0), TAG)?;
+            }
+        }
+        least = least.min(start.elapsed().as_nanos() as f64 / (2 * TURNS) as f64);
+    }
+    Ok(least)
+}
+
 const TAG: i32 = 1;
+const RUNS: usize = 20;
+const TURNS: usize = 20;

@@ -37,6 +37,7 @@
 
 mod attributes;
 mod background;
+mod besides;
 mod card;
 mod cartesian;
 mod communicator;
@@ -65,6 +66,7 @@ mod lock;
 pub mod machine;
 mod memory;
 mod neighbours;
+mod parts;
 mod process;
 mod recent;
 mod scattered;
@@ -79,6 +81,7 @@ mod wait;
 mod window;
 
 pub use attributes::Key;
+pub use besides::Besides;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
@@ -99,6 +102,7 @@ pub use guide::CostsFrom;
 pub use lock::{Guard, Lock, Threads};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::{ErrorRange, Rank};
+pub use parts::Parts;
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use segments::Segments;

@@ -20,6 +20,7 @@ use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, Pulse, SharedHe
 use crate::group::Group;
 use crate::lock::{Guard, Lock, Threads, lock};
 use crate::machine::Surroundings;
+use crate::parts::Parts;
 use crate::tell::tell;
 use crate::wait::{Policy, Rest};
 
@@ -85,7 +86,7 @@ pub struct Process {
     guide: OnceLock<&'static Guide>,
     /// Who sits where, if the job has several nodes and the manager told all of its processes.
     nodes: OnceLock<NodeMap>,
-    packages: OnceLock<NodeMap>,
+    parts: OnceLock<Parts>,
 }
 
 impl Process {
@@ -130,7 +131,7 @@ impl Process {
             surroundings: OnceLock::new(),
             guide: OnceLock::new(),
             nodes: OnceLock::new(),
-            packages: OnceLock::new(),
+            parts: OnceLock::new(),
         }
     }
 
@@ -172,10 +173,10 @@ impl Process {
         self.guide.get().copied().unwrap_or_else(Guide::built_in)
     }
 
-    /// Whether that is the one where nothing else is said.
+    /// Whether that is the one where nothing else is said, or chooses the same for two ranks and few bytes.
     #[inline(always)]
     pub(crate) fn is_built_in_guide(&self) -> bool {
-        std::ptr::eq(self.guide(), Guide::built_in())
+        std::ptr::eq(self.guide(), Guide::built_in()) || self.guide().is_usual_for_two()
     }
 
     /// Tells who sits on which node of several; all processes are told the same, before they talk.
@@ -189,15 +190,15 @@ impl Process {
         self.nodes.get()
     }
 
-    /// Tells who sits on which package, where all are on one node; all processes are told the same, before they talk.
-    pub(crate) fn set_packages(&self, packages: NodeMap) {
-        let _ = self.packages.set(packages);
+    /// Tells who sits on which part of its node; all processes are told the same, before they talk.
+    pub(crate) fn set_parts(&self, parts: Parts) {
+        let _ = self.parts.set(parts);
     }
 
-    /// Who sits on which package, where all processes are on one node and know it.
+    /// Who sits on which part of its node, where all processes know it.
     #[inline]
-    pub(crate) fn packages(&self) -> Option<&NodeMap> {
-        self.packages.get()
+    pub(crate) fn parts(&self) -> Option<&Parts> {
+        self.parts.get()
     }
 
     /// What it knows of its machine.

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use messaging::{Engine, Settings};
-use process_manager::{Manager, NodeMap};
+use process_manager::Manager;
 
 use crate::communicator::{Communicator, FtModes};
 use crate::config::{Config, wrong};
@@ -15,6 +15,7 @@ use crate::fabrics::{self, Fabrics, Opened, Place};
 use crate::group::Group;
 use crate::lock::Threads;
 use crate::machine::Surroundings;
+use crate::parts::Parts;
 use crate::process::{Process, Restarts};
 use crate::sets::ProcessSets;
 use crate::tell::tell;
@@ -115,8 +116,8 @@ impl Session {
         if let Some(nodes) = nodes {
             process.set_nodes(nodes);
         }
-        if let Some(text) = &config.packages {
-            process.set_packages(packages(text, size)?);
+        if let Some(text) = &config.parts {
+            process.set_parts(parts(text, size)?);
         }
         process.set_surroundings(Surroundings::of(config));
         let world = match rebuilt {
@@ -249,10 +250,10 @@ impl Drop for Job {
     }
 }
 
-/// Who sits on which package, as the launcher has told it.
-fn packages(text: &str, size: u32) -> Result<NodeMap> {
-    let map = NodeMap::parse(text, size);
-    map.ok_or_else(|| wrong("WEFT_PACKAGES", text, "packages of ranks, as (vector,(0,2,16))"))
+/// Who sits on which part of its node, as the launcher has told it.
+fn parts(text: &str, size: u32) -> Result<Parts> {
+    let parts = Parts::parse(text, size);
+    parts.ok_or_else(|| wrong("WEFT_PARTS", text, "parts of ranks, as package (vector,(0,2,16))"))
 }
 
 /// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they return, by

@@ -72,7 +72,7 @@ pub use crate::{
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     ledger::{Answer, Ledger, LedgerWriter},
-    measure::{Measured, measure},
+    measure::{Effort, Measured, measure},
     pace::Ways,
     places::{Course, is_before, is_room},
     pulse::{Pulse, Pulses},

@@ -25,6 +25,27 @@ pub struct Measured {
     pub pulled: Vec<(usize, f64)>,
 }
 
+/// How long to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// For a person who waits for it: some tenths of a second.
+    Thorough,
+    /// For a job that is about to start: some milliseconds.
+    Quick,
+}
+
+impl Effort {
+    /// By how much the least there is to do is multiplied. Tests want the outcome and not the numbers; two threads of theirs on
+    /// one cpu take long for each turn.
+    fn times(self) -> usize {
+        match self {
+            _ if cfg!(test) => 1,
+            Effort::Thorough => 32,
+            Effort::Quick => 2,
+        }
+    }
+}
+
 /// Measures together with the process on the other seat of `segment`, which has two seats and is used for nothing
 /// else. Both must call; the other seat's process answers within `patience` or there is an error.
 ///
@@ -34,10 +55,15 @@ pub fn measure(
     segment: Segment,
     seat: u32,
     settings: Settings,
+    effort: Effort,
     patience: Duration,
 ) -> Result<Measured, FabricError> {
     let mut end = End::open(segment, seat, settings, patience)?;
-    let hand_over_ns = end.exchange(0, SMALL_TURNS)?;
+    let turns = |bytes: usize| {
+        let most = SMALL_TURNS * effort.times();
+        (TURN_BYTES * effort.times() / bytes.max(1)).clamp(4 * BLOCK_TURNS, most)
+    };
+    let hand_over_ns = end.exchange(0, turns(0))?;
     let mut copied = Vec::new();
     for bytes in COPIED_BYTES {
         copied.push((bytes, end.exchange(bytes, turns(bytes))?));
@@ -232,10 +258,6 @@ impl Sink for Heard {
     }
 }
 
-fn turns(bytes: usize) -> usize {
-    (TURN_BYTES / bytes.max(1)).clamp(4 * BLOCK_TURNS, SMALL_TURNS)
-}
-
 fn quartile(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 4).copied().unwrap_or(f64::INFINITY)
@@ -244,14 +266,13 @@ fn quartile(mut times: Vec<f64>) -> f64 {
 /// Sizes around which a message may go either way.
 const COPIED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 const PULLED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-/// Tests want the outcome and not the numbers; two threads of theirs on one cpu take long for each turn.
-const EFFORT: usize = if cfg!(test) { 1 } else { 32 };
-const SMALL_TURNS: usize = 640 * EFFORT;
+/// Turns of short messages, at the least effort.
+const SMALL_TURNS: usize = 640;
 const WARMUP_TURNS: usize = 200;
 /// A block is short enough that many of them are undisturbed.
 const BLOCK_TURNS: usize = 20;
-/// Bytes that are moved for each size.
-const TURN_BYTES: usize = EFFORT << 20;
+/// Bytes that are moved for each size, at the least effort.
+const TURN_BYTES: usize = 1 << 20;
 const TRIES_PER_YIELD: u32 = 4096;
 const EVENTS: usize = 16;
 
@@ -271,7 +292,7 @@ mod tests {
             [0, 1]
                 .map(|seat| {
                     let segment = segment.clone();
-                    scope.spawn(move || measure(segment, seat, settings, PATIENCE))
+                    scope.spawn(move || measure(segment, seat, settings, Effort::Quick, PATIENCE))
                 })
                 .map(|end| end.join().unwrap().unwrap())
         })
@@ -298,7 +319,8 @@ mod tests {
 
     #[test]
     fn nobody_on_the_other_seat_is_an_error() {
-        let error = measure(segment(), 0, Settings::default(), Duration::from_millis(50)).unwrap_err();
+        let error =
+            measure(segment(), 0, Settings::default(), Effort::Quick, Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.fault, Fault::Died);
         assert!(error.what.contains("receiving"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::of_all_like;
 use collectives::{
-    Collective, Cores, Costs, Each, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape, forecast,
+    Border, Collective, Cores, Costs, Each, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape, forecast,
 };
 
 /// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does there.
@@ -108,7 +108,7 @@ fn shapes(sizes: &[u32]) -> impl Iterator<Item = Shape> {
 fn on_nodes_of(shape: Shape, together: u32) -> Shape {
     let (full, left) = (shape.size() / together, shape.size() % together);
     let runs = [Run { groups: full, size: together }, Run { groups: u32::from(left > 0), size: left }];
-    shape.nested(Arc::new(Nesting::new(&[], &runs, &[]).expect("sound")))
+    shape.nested(Arc::new(Nesting::new(&[], &[(Border::Node, runs.to_vec())]).expect("sound")))
 }
 
 fn collectives(bytes: usize) -> Vec<Collective> {

@@ -13,7 +13,7 @@ mod exhaustive;
 mod foretold;
 mod nested;
 mod orders;
-mod packages;
+mod parts;
 mod schedules;
 mod storm;
 mod thousand_ranks;

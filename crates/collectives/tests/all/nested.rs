@@ -9,7 +9,8 @@ use crate::common::counting::Count;
 use crate::common::seats::{Numbers, Seats};
 use crate::common::verify::verify;
 use collectives::{
-    Allgather, Allreduce, Barrier, Bcast, Nesting, Operator, Rank, Reduce, Run, Schedule, Shape, bcast,
+    Allgather, Allreduce, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, Run, Schedule, Shape,
+    bcast,
 };
 use fabric::simulated::Weather;
 
@@ -93,7 +94,7 @@ fn an_allreduce_gives_the_same_bits_everywhere_and_each_time() {
 /// The schedules of `nodes` nodes of `per_node` ranks each.
 fn by_node(nodes: u32, per_node: u32, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
     let runs = [Run { groups: nodes, size: per_node }];
-    let nesting = Arc::new(Nesting::new(&[], &runs, &[]).expect("sound"));
+    let nesting = Arc::new(Nesting::new(&[], &[(Border::Node, runs.to_vec())]).expect("sound"));
     let size = nodes * per_node;
     (0..size).map(|rank| schedule(&Shape::new(Rank(rank), size).nested(nesting.clone()))).collect()
 }

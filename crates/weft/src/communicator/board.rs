@@ -140,10 +140,6 @@ impl Communicator {
     /// This member's part in an operation, if that goes by boards.
     #[inline]
     fn plan(&self, collective: Collective) -> Option<Plan<'static>> {
-        // By packages the operands are combined in another order, and an operation that was planned has no board.
-        if matches!(collective, Collective::Allreduce(_)) && self.size() > 2 && self.goes_by_packages() {
-            return None;
-        }
         Plan::of(collective, self.inner.rank, self.size())
     }
 

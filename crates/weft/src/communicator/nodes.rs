@@ -1,61 +1,31 @@
 //! Which members of a communicator sit together, for its collective operations.
 //!
-//! The process manager tells all processes alike who sits on which node of the job; so nobody has to ask anybody. What it
-//! tells is taken as it is: a wrong map costs time, but as all processes have the same one, results are right.
+//! The process manager tells all processes alike who sits on which node of the job, and the launcher who sits on which part of
+//! its node; so nobody has to ask anybody. What they tell is taken as it is: a wrong map costs time, but as all processes have the
+//! same one, results are right.
 
-use std::collections::HashMap;
-
-use collectives::{Nesting, Run};
+use collectives::{Border, Nesting};
+use fabric::Peer;
 use process_manager::NodeMap;
 
 use crate::group::Group;
+use crate::parts::Parts;
 
-/// The members by node; none where all sit on one, or each on one of its own.
-pub(super) fn by_node(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
-    nesting(group, nodes).filter(|nesting| nesting.nodes() < nesting.size())
-}
-
-/// Members on one node by its packages; none where all sit on one. What each has for itself is told all the same: who does not
-/// know of packages takes all ranks of a node for near.
-pub(super) fn by_package(group: &Group, packages: &NodeMap) -> Option<Nesting> {
-    nesting(group, packages).map(Nesting::of_packages)
-}
-
-fn nesting(group: &Group, nodes: &NodeMap) -> Option<Nesting> {
-    let mut numbers = HashMap::new();
-    let mut sizes: Vec<u32> = Vec::new();
-    let mut of_members = Vec::with_capacity(group.size() as usize);
-    for peer in group.peers() {
-        let next = sizes.len();
-        let number = *numbers.entry(nodes.node(peer.0)?).or_insert(next);
-        if number == next {
-            sizes.push(0);
-        }
-        sizes[number] += 1;
-        of_members.push(number);
-    }
-    let is_straight = of_members.is_sorted();
-    if sizes.len() < 2 || (!is_straight && of_members.len() > LISTED_MAX) {
-        return None;
-    }
-    let runs: Vec<Run> = sizes.iter().map(|&size| Run { groups: 1, size }).collect();
-    let ranks = if is_straight { Vec::new() } else { in_order_of_nodes(&of_members, &sizes) };
-    Nesting::new(&ranks, &runs, &[])
-}
-
-/// The members, those of the first node first.
-fn in_order_of_nodes(of_members: &[usize], sizes: &[u32]) -> Vec<u32> {
-    let starts = sizes.iter().scan(0, |end, &size| {
-        *end += size;
-        Some(*end - size)
-    });
-    let mut next: Vec<u32> = starts.collect();
-    let mut ranks = vec![0; of_members.len()];
-    for (&node, rank) in of_members.iter().zip(0..) {
-        ranks[next[node] as usize] = rank;
-        next[node] += 1;
-    }
-    ranks
+/// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own. Where `nodes` are
+/// none, all members are on one. What each has for itself is told all the same: who does not know of packages takes all ranks of
+/// a node for near.
+pub(super) fn nesting(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Nesting> {
+    let peers: Vec<Peer> = group.peers().collect();
+    let parts = parts.map(Parts::kinds).unwrap_or_default().iter().map(|(border, map)| (*border, map));
+    let maps: Vec<(Border, &NodeMap)> =
+        nodes.map(|nodes| (Border::Node, nodes)).into_iter().chain(parts).collect();
+    let kinds: Vec<Border> = maps.iter().map(|(border, _)| *border).collect();
+    let nesting = Nesting::by_parts(group.size(), &kinds, |rank, kind| {
+        let map = maps.iter().find(|(border, _)| *border == kind)?.1;
+        map.node(peers[rank as usize].0)
+    })?;
+    let is_short = nesting.is_straight() || nesting.size() as usize <= LISTED_MAX;
+    (nesting.widest().is_some() && nesting.nodes() < nesting.size() && is_short).then_some(nesting)
 }
 
 /// Members of nodes that do not hold consecutive ranks are listed, at eight bytes each, up to so many.
@@ -77,6 +47,7 @@ mod tests {
     #[test]
     fn members_are_found_on_their_nodes() {
         let world = |size| Group::world(size);
+        let by_node = |group: &Group, nodes: &NodeMap| nesting(group, Some(nodes), None);
         let blocked = by_node(&world(6), &map("(vector,(0,2,3))", 6)).expect("two nodes");
         assert_eq!((blocked.nodes(), blocked.is_straight()), (2, true));
         assert_eq!((0..6).map(|rank| blocked.node(Rank(rank))).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
@@ -91,11 +62,14 @@ mod tests {
 
     #[test]
     fn where_nodes_do_not_matter_nothing_is_kept() {
+        let by_node = |group: &Group, nodes: &NodeMap| nesting(group, Some(nodes), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,4))", 4)), None);
-        let alone = map("(vector,(0,4,1))", 4);
-        assert_eq!(by_node(&Group::world(4), &alone), None);
-        let of_packages = by_package(&Group::world(4), &alone).expect("each on a package of its own");
-        assert_eq!((of_packages.nodes(), of_packages.is_of_packages()), (4, true));
+        assert_eq!(by_node(&Group::world(4), &map("(vector,(0,4,1))", 4)), None);
+        assert_eq!(nesting(&Group::world(4), None, None), None);
+        let packages = Parts::parse("package (vector,(0,4,1))", 4).unwrap();
+        let packages =
+            nesting(&Group::world(4), None, Some(&packages)).expect("each on a package of its own");
+        assert_eq!(packages.kinds().collect::<Vec<_>>(), [(Border::Package, 4)]);
         assert_eq!(by_node(&Group::of([0, 3].map(Peer)), &map("(vector,(0,2,2))", 4)), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,2))", 2)), None, "a map of fewer");
         let many = LISTED_MAX as u32 + 2;
@@ -103,42 +77,88 @@ mod tests {
         assert_eq!(by_node(&Group::world(many), &map("(vector,(0,2,1))", many)), None);
     }
 
-    /// Threads that are told they sit on packages of a node: these count where the costs have a line for them.
+    /// Threads that are told they sit on parts of a node: these count where the costs have a line for them.
     #[test]
-    fn operations_go_by_the_packages_that_the_launcher_told() {
-        let far = "weft costs 1;package 400 0.5 8192 1200 0.2";
-        let [two, six] = ["(vector,(0,2,3))", "(vector,(0,6,1))"];
-        for (costs, packages, count) in [("off", two, None), (far, two, Some(2)), (far, six, Some(6))] {
+    fn operations_go_by_the_parts_that_the_launcher_told() {
+        let far = "weft costs 1;package 400 0.5 8192 1200 0.2;cache 250 0.3 8192 1200 0.1";
+        let [two, six, four] = ["(vector,(0,2,6))", "(vector,(0,12,1))", "(vector,(0,4,3))"];
+        let [packages, alone, all, dealt] = [
+            format!("package {two}"),
+            format!("package {six}"),
+            format!("package {two};numa {four};cache (vector,(0,6,2))"),
+            format!("package (vector,(0,2,1));cache {four}"),
+        ];
+        let cases = [
+            ("off", &packages, vec![]),
+            (far, &packages, vec![(Border::Package, 2)]),
+            (far, &alone, vec![(Border::Package, 12)]),
+            // The costs tell nothing of NUMA nodes; the second cache of each package is one with the first of the next NUMA node's.
+            (far, &all, vec![(Border::Package, 2), (Border::Cache, 8)]),
+            (far, &dealt, vec![(Border::Package, 2), (Border::Cache, 8)]),
+        ];
+        for (costs, parts, kinds) in cases {
             let config = Config {
-                packages: Some(packages.to_owned()),
+                parts: Some(parts.to_owned()),
                 costs: CostsFrom::of(Some(costs)),
                 cpus: Some(CpuTime::UNLIMITED),
                 ..Config::default()
             };
-            let results = run_threads(6, &config, |session| {
+            let results = run_threads(12, &config, |session| {
                 let world = session.world();
-                let shape = world.shape();
-                let long = vec![u64::from(world.rank().0); 40_000];
-                let sum = world.all_reduce(&long, Operator::Sum).unwrap();
-                let mut told = vec![if world.rank() == Rank(4) { 77u32 } else { 0 }; 60_000];
-                world.broadcast(&mut told, Rank(4)).unwrap();
-                world.barrier().unwrap();
-                let ranks = world.all_gather(&[world.rank().0]).unwrap();
-                let alike = sum.iter().all(|&sum| sum == 15) && told.iter().all(|&value| value == 77);
-                (shape.nesting().map(Nesting::nodes), shape.is_on_one_node(), alike, ranks)
+                let known = world.shape().nesting().map(|nesting| nesting.kinds().collect::<Vec<_>>());
+                (known.unwrap_or_default(), are_right(&world))
             })
             .unwrap();
             for result in results {
-                assert_eq!(result, (count, count.is_some(), true, (0..6).collect()));
+                assert_eq!(result, (kinds.clone(), true), "{parts}");
             }
         }
     }
 
+    /// Whether operations on long vectors and short ones give what they must among twelve ranks.
+    fn are_right(world: &crate::Communicator) -> bool {
+        let here = u64::from(world.rank().0);
+        let sums = [1, 200, 40_000].map(|count| {
+            let sum = world.all_reduce(&vec![here; count], Operator::Sum).unwrap();
+            sum.iter().all(|&sum| sum == 66)
+        });
+        let told = [1, 3000, 60_000].map(|count| {
+            let mut told = vec![if world.rank() == Rank(4) { 77u32 } else { 0 }; count];
+            world.broadcast(&mut told, Rank(4)).unwrap();
+            told.iter().all(|&value| value == 77)
+        });
+        world.barrier().unwrap();
+        let ranks = world.all_gather(&vec![world.rank().0; 5000]).unwrap();
+        let in_order = ranks.chunks(5000).zip(0..).all(|(chunk, rank)| chunk.iter().all(|&of| of == rank));
+        sums.into_iter().chain(told).all(|right| right) && in_order
+    }
+
+    /// Threads that are told they sit on nodes, and on parts of these.
     #[test]
-    fn packages_that_are_none_end_the_start() {
-        let config = Config { packages: Some("two".to_owned()), ..Config::default() };
+    fn parts_count_on_each_of_several_nodes() {
+        let config = Config {
+            parts: Some("package (vector,(0,2,3));cache (vector,(0,6,1))".to_owned()),
+            costs: CostsFrom::of(Some(
+                "weft costs 1;package 400 0.5 8192 1200 0.2;cache 250 0.3 8192 1200 0.1",
+            )),
+            cpus: Some(CpuTime::UNLIMITED),
+            ..Config::default()
+        };
+        let results = run_threads(12, &config, |session| {
+            session.process().set_nodes(map("(vector,(0,2,6))", 12));
+            let world = session.world();
+            (world.shape().nesting().map(|nesting| nesting.kinds().collect::<Vec<_>>()), are_right(&world))
+        })
+        .unwrap();
+        let kinds = vec![(Border::Node, 2), (Border::Package, 4), (Border::Cache, 12)];
+        assert!(results.iter().all(|result| *result == (Some(kinds.clone()), true)), "{results:?}");
+    }
+
+    #[test]
+    fn parts_that_are_none_end_the_start() {
+        let config = Config { parts: Some("two".to_owned()), ..Config::default() };
         let error = run_threads(2, &config, |_| ()).unwrap_err().to_string();
-        assert!(error.contains("WEFT_PACKAGES") && error.contains("two"), "{error}");
+        assert!(error.contains("WEFT_PARTS") && error.contains("two"), "{error}");
     }
 
     /// Threads that are told they sit on nodes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Nesting, Schedule, Shape};
+use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 
@@ -20,27 +20,21 @@ impl Communicator {
     pub fn shape(&self) -> Shape {
         let process = &self.inner.process;
         let shape = Shape::new(self.rank(), self.size()).on(process.cores()).guided_by(process.guide());
-        match (process.nodes(), process.packages()) {
-            (Some(nodes), _) => self.nested(shape, || nodes::by_node(self.group(), nodes)),
-            (None, Some(packages)) if self.is_on_one_node() => {
-                self.nested(shape, || nodes::by_package(self.group(), packages))
-            }
-            _ => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
+        if process.nodes().is_some() || process.parts().is_some() && self.is_on_one_node() {
+            return self.nested(shape);
         }
+        shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() })
     }
 
     #[cold]
-    fn nested(&self, shape: Shape, find: impl FnOnce() -> Option<Nesting>) -> Shape {
-        match self.inner.nesting.get_or_init(|| find().map(Arc::new)) {
+    fn nested(&self, shape: Shape) -> Shape {
+        let process = &self.inner.process;
+        let find = || nodes::nesting(self.group(), process.nodes(), process.parts());
+        let counting = || Some(Arc::new(find()?.counting(&process.guide().costs, process.cores())));
+        match self.inner.nesting.get_or_init(counting) {
             None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
             Some(nesting) => shape.nested(nesting.clone()),
         }
-    }
-
-    /// Whether packages of a node may count in the choice of an algorithm; the same at all members.
-    pub(super) fn goes_by_packages(&self) -> bool {
-        let process = &self.inner.process;
-        process.packages().is_some() && process.guide().costs.package.is_some()
     }
 
     /// Whether all members share memory; the same at all of them.

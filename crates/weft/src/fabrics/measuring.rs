@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{HANDOUT_TIMEOUT, Offer, create_segment, fetch, measure, refused};
+use super::{Effort, HANDOUT_TIMEOUT, Offer, create_segment, fetch, measure, refused};
 use crate::config::Config;
 use crate::error::Result;
 use crate::lanes::Measured;
@@ -10,16 +10,20 @@ use crate::lanes::Measured;
 /// Measures shm between two processes of this node, on memory of its own: what the first of them does.
 ///
 /// `hand` brings the card of the memory to the other one.
-pub(crate) fn measure_first(config: &Config, hand: impl FnOnce(Vec<u8>) -> Result<()>) -> Result<Measured> {
+pub(crate) fn measure_first(
+    config: &Config,
+    effort: Effort,
+    hand: impl FnOnce(Vec<u8>) -> Result<()>,
+) -> Result<Measured> {
     let (offer, card) = Offer::open().map_err(|error| refused("shm", &error))?;
     let segment = create_segment(2)?;
     hand(card)?;
     offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 0)
+    measure(config, segment, 0, effort)
 }
 
 /// The same for the second one, who was handed the card.
-pub(crate) fn measure_second(config: &Config, card: &[u8]) -> Result<Measured> {
+pub(crate) fn measure_second(config: &Config, effort: Effort, card: &[u8]) -> Result<Measured> {
     let segment = fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 1)
+    measure(config, segment, 1, effort)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use collectives::{Nesting, Run};
+use collectives::{Border, Nesting, Run};
 
 /// Who sits where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -36,15 +36,16 @@ fn random(size: u32, seed: u64, ranks: &[u32]) -> Option<Nesting> {
     let nodes: Vec<u32> = cut(size, widest, &mut numbers);
     let parts: Vec<u32> = nodes.iter().flat_map(|&node| cut(node, node.div_ceil(2), &mut numbers)).collect();
     let caches: Vec<u32> = parts.iter().flat_map(|&part| cut(part, 3, &mut numbers)).collect();
-    let levels = [runs(&parts), runs(&caches)];
-    Nesting::new(ranks, &runs(&nodes), &levels[..numbers.below(3) as usize])
+    let kinds =
+        [(Border::Node, runs(&nodes)), (Border::Package, runs(&parts)), (Border::Cache, runs(&caches))];
+    Nesting::new(ranks, &kinds[..1 + numbers.below(3) as usize])
 }
 
 fn cyclic(size: u32, nodes: u32) -> Option<Nesting> {
     let of_node = |node: u32| (node..size).step_by(nodes as usize);
     let ranks: Vec<u32> = (0..nodes).flat_map(of_node).collect();
     let sizes: Vec<u32> = (0..nodes).map(|node| of_node(node).count() as u32).collect();
-    Nesting::new(&ranks, &runs(&sizes), &[])
+    Nesting::new(&ranks, &[(Border::Node, runs(&sizes))])
 }
 
 fn runs(sizes: &[u32]) -> Vec<Run> {
