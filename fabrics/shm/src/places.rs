@@ -373,7 +373,8 @@ impl Course {
     /// Another member's entry of the last operation is there: it knew that all are through with the one whose place it takes.
     pub fn heard_one(&mut self) {
         let least = self.number.wrapping_sub(BOARD_DEPTH);
-        if is_before(self.read_by_all, least) {
+        // What goes on beside may still be read.
+        if !is_before(self.read_by_all, self.beside) && is_before(self.read_by_all, least) {
             self.read_by_all = least;
         }
     }
@@ -526,8 +527,17 @@ mod tests {
         course.all_through(beside);
         course.heard_all();
         assert!(ahead(&course, BOARD_DEPTH - 1), "all are through with it");
-        course.begin_beside();
-        course.begin();
+        let beside = course.begin_beside();
+        (0..=BOARD_DEPTH).for_each(|_| {
+            course.begin();
+            course.heard_one();
+            course.heard_before(course.number());
+            course.heard_all();
+        });
+        assert!(
+            !course.has_room(beside.wrapping_add(BOARD_DEPTH)),
+            "whoever hears one hears nothing of what goes on beside"
+        );
         course.renewed();
         course.begin();
         course.heard_all();

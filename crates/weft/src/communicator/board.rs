@@ -26,7 +26,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
-use self::pieces::ENTRY_BYTES_MAX;
+use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
@@ -260,13 +260,14 @@ impl Communicator {
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
         let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
-        let is_short = longest <= Board::PAYLOAD_BYTES_MAX;
+        // As much as is one piece in any case: so whoever goes the general way has it in one, too.
+        let is_short = longest <= PIECE_BYTES_MIN;
         // What goes one way is in a tray only where that came from the other last. Its reader sees where it is.
         let is_exchange = give.is_some() && get.is_some();
-        let is_piece =
-            (is_exchange || turn.has_got) && self.swaps_pieces(longest) && bulletin.board.can_give_pieces();
+        let is_piece = (is_exchange || turn.has_got) && self.swaps_pieces(longest);
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
-        let has_room = give.is_none() || turn.course.has_room_behind(number, ahead);
+        let can_give = !is_piece || bulletin.board.can_give_pieces();
+        let has_room = give.is_none() || can_give && turn.course.has_room_behind(number, ahead);
         if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
@@ -551,35 +552,43 @@ impl Visit<'_> {
         let expected_bytes = owes(from).unwrap_or(0);
         match self.board().announced(from.0, self.number) {
             [sent_bytes, _] if sent_bytes as usize == expected_bytes => Ok(()),
-            _ => Err(self.misfit(from, expected_bytes)),
+            _ => Err(self.misfit(from, owes)),
         }
     }
 
     /// The error of an entry that is not as long as it was to be. If it is one of [several pieces](pieces), this member goes past all
-    /// of them, since their numbers count for both.
+    /// of them, since their numbers count for all.
     #[cold]
-    fn misfit(&mut self, from: Rank, expected_bytes: usize) -> Error {
-        let [bytes, pieces] = self.board().announced(from.0, self.number);
-        let cause = Cause::Mismatch { sent_bytes: bytes as usize, expected_bytes };
-        for _ in 1..pieces.min(pieces::PIECES_MAX) {
-            self.number = self.number.wrapping_add(1);
-            if self.pass_piece(from).is_err() {
-                break;
-            }
-            self.bulletin.leave(self.number);
-        }
+    fn misfit(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Error {
+        let [bytes, _] = self.board().announced(from.0, self.number);
+        let cause = Cause::Mismatch { sent_bytes: bytes as usize, expected_bytes: owes(from).unwrap_or(0) };
+        // Who learns of a loss meanwhile says nothing of it: this is told already.
+        let _ = self.pass_pieces(owes);
         self.turn.course.begin_up_to(self.number);
         self.of.swap_failed(from, cause)
     }
 
-    /// Waits for one more piece of a member, and shows the others, who may wait for all, that this one is there.
-    fn pass_piece(&mut self, from: Rank) -> Result<()> {
-        if self.of.size() > 2 {
-            self.give([Payload::EMPTY; 2], false)?;
-            self.board().wake();
+    /// Goes on to the last number that any of the members has announced that are heard, and shows those who wait for all that this
+    /// one is there.
+    fn pass_pieces(&mut self, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
+        let (here, size) = (self.of.rank(), self.of.size());
+        let (mut passed, mut pieces) = (1, 1);
+        loop {
+            for from in others(here, size).filter(|&from| owes(from).is_some()) {
+                self.until(Some(owes), |board| board.has(from.0, self.number))?;
+                let [_, theirs] = self.board().announced(from.0, self.number);
+                pieces = pieces.max(theirs.min(pieces::PIECES_MAX));
+            }
+            self.bulletin.leave(self.number);
+            if passed == pieces {
+                return Ok(());
+            }
+            (passed, self.number) = (passed + 1, self.number.wrapping_add(1));
+            if size > 2 {
+                self.give([Payload::EMPTY; 2], false)?;
+                self.board().wake();
+            }
         }
-        let comes = |rank| (rank == from).then_some(0);
-        self.until(Some(&comes), |board| board.has(from.0, self.number))
     }
 
     /// Waits; an error where a member is lost, or where one that owes an entry of some length does another operation.

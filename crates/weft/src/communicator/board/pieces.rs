@@ -96,20 +96,23 @@ pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
 type Taken<'a> = &'a mut dyn FnMut(usize, Payload<'_>);
 
 impl Visit<'_> {
-    /// The operation, which has begun, has so many numbers. They are renewed between operations only.
-    pub(super) fn begin_pieces(&mut self, pieces: u32) -> Result<()> {
-        if !self.board().can_give_pieces() {
+    /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
+    /// operations only.
+    pub(super) fn begin_pieces(&mut self, pieces: u32, gives: bool) -> Result<()> {
+        let renewal = Course::renewal_behind(self.number);
+        if !is_before(self.number.wrapping_add(pieces - 1), renewal) {
+            self.bulletin.leave(renewal.wrapping_sub(1));
+            self.number = renewal;
+            self.turn.course.begin_up_to(renewal);
+            self.renew()?;
+        }
+        if gives && !self.board().can_give_pieces() {
+            // All members count alike.
+            self.number = self.number.wrapping_add(pieces - 1);
+            self.turn.course.begin_up_to(self.number);
             return Err(self.of.no_memory_for_pieces());
         }
-        let last = self.number.wrapping_add(pieces - 1);
-        let renewal = Course::renewal_behind(self.number);
-        if is_before(last, renewal) {
-            return Ok(());
-        }
-        self.bulletin.leave(renewal.wrapping_sub(1));
-        self.number = renewal;
-        self.turn.course.begin_up_to(renewal);
-        self.renew()
+        Ok(())
     }
 
     /// Does an operation of two that goes in pieces.
@@ -262,7 +265,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, give: Payload<'static>) -> Result<Passage<'v, 'a>> {
         let gives = Cut::of(lengths.gives, lengths.element_bytes);
         let gets = Cut::of(lengths.gets, lengths.element_bytes);
-        visit.begin_pieces(gives.pieces().max(gets.pieces()))?;
+        visit.begin_pieces(gives.pieces().max(gets.pieces()), lengths.gives > 0)?;
         let (first, coming) = (visit.number, gets.pieces());
         let other = Rank(1 - visit.of.rank().0);
         Ok(Passage {
@@ -318,6 +321,10 @@ impl<'v, 'a> Passage<'v, 'a> {
 
     fn give(&mut self) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
+        // Who only gives may never have to wait.
+        if is_turn_due(number) && self.gets.bytes == 0 && self.given > 0 {
+            self.visit.of.process().progress();
+        }
         if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round()) {
             self.await_tray(number)?;
         }
@@ -403,10 +410,12 @@ impl Drop for Passage<'_, '_> {
 /// What two exchange stands in entries up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// The shortest pieces.
-const PIECE_BYTES_MIN: usize = 2 << 10;
+pub(super) const PIECE_BYTES_MIN: usize = 2 << 10;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
+/// Who exchanges in place gives all before it writes over anything that stands elsewhere.
+const _: () = assert!(Range::EXCHANGE.most <= 16 << 10 && 3 <= Board::PIECES_AHEAD);
 /// What is combined at a time.
 pub(super) const STRIP_BYTES: usize = 4 << 10;

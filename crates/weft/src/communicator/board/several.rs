@@ -23,6 +23,8 @@ struct Several<'v, 'a, 'p> {
     first: u32,
     numbers: u32,
     begun: u32,
+    /// How long this member's block is, as it tells the others.
+    told_bytes: u32,
     /// What came is not what was to come.
     mismatch: Option<Error>,
     is_over: bool,
@@ -52,9 +54,9 @@ impl Visit<'_> {
 
 impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn begin(visit: &'v mut Visit<'a>, plan: &'p Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
-        visit.begin_pieces(numbers)?;
-        let first = visit.number;
-        Ok(Several { visit, plan, first, numbers, begun: 0, mismatch: None, is_over: false })
+        visit.begin_pieces(numbers, plan.gives)?;
+        let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
+        Ok(Several { visit, plan, first, numbers, begun: 0, told_bytes, mismatch: None, is_over: false })
     }
 
     /// Each who gives hands its block to those who hear it, a piece in each turn.
@@ -127,7 +129,10 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             });
         }
         let result = sum.in_order(self.plan.size, |lower, higher| {
-            reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
+            // There may be fewer elements than members.
+            if bytes > 0 {
+                reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
+            }
         });
         room.payload().part(at(result), bytes)
     }
@@ -136,6 +141,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
         let number = self.first.wrapping_add(self.begun);
         self.visit.number = number;
+        self.visit.turn.course.begin_up_to(number);
         if is_turn_due(number) && self.begun > 0 {
             self.visit.of.process().progress();
         }
@@ -148,7 +154,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
         if self.plan.gives {
             self.visit.await_room(self.board().pieces_round())?;
-            let told = [self.plan.own().bytes as u32, self.numbers];
+            let told = [self.told_bytes, self.numbers];
             self.board().give_piece(number, told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
@@ -189,8 +195,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
 }
 
 impl Drop for Several<'_, '_, '_> {
-    /// Whatever came of it, and also where an operator has panicked: all count alike.
+    /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for data what comes then.
     fn drop(&mut self) {
+        self.told_bytes = u32::MAX;
         while !self.is_over && self.begun < self.numbers {
             if let Ok(number) = self.turn(Payload::EMPTY) {
                 self.visit.bulletin.leave(number);
