@@ -23,7 +23,7 @@ pub(crate) struct Runtime {
     /// As the world.
     alone: &'static CommObject,
     /// What recoveries have put into their places.
-    later: Mutex<Later>,
+    later: Lock<Later>,
     /// One thread at a time looks what recoveries have put into the places of communicators.
     renewing: Mutex<()>,
     sets: ProcessSets,
@@ -120,7 +120,18 @@ pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::An
 #[inline(never)]
 fn with_later_world<W: Short>(work: W) -> Option<W::Answer> {
     let runtime = undistracted().filter(|_| is_world_open())?;
-    let world = lock(&runtime.later).world.clone()?;
+    let (later, shared);
+    // As of those that the program has made.
+    let world = match runtime.later.hold_owned() {
+        Some(kept) => {
+            later = kept;
+            later.world.as_ref()?
+        }
+        None => {
+            shared = runtime.later.hold().world.clone()?;
+            &shared
+        }
+    };
     work.on(&world.comm)
 }
 
@@ -227,8 +238,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    let later = lock(&runtime.later);
-    if later.world.is_none() {
+    if runtime.later.hold().world.is_none() {
         WORLD.store(std::ptr::from_ref(runtime.world).cast_mut(), Ordering::Release);
     }
     Ok(level)
@@ -296,7 +306,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
         process: Arc::clone(session.process()),
         world: fixed(session.world()),
         alone: fixed(session.alone()),
-        later: Mutex::default(),
+        later: Lock::new(threads, Later::default()),
         renewing: Mutex::default(),
         sets: session.process_sets().clone(),
         session: Mutex::new(Some(session)),
@@ -361,7 +371,7 @@ impl Runtime {
         // SAFETY: as in `with_usual_comm`.
         match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
             Some(world) => Held::Fixed(world),
-            None => lock(&self.later).world.clone().map_or(Held::Fixed(self.world), Held::Shared),
+            None => self.later.hold().world.clone().map_or(Held::Fixed(self.world), Held::Shared),
         }
     }
 
@@ -372,7 +382,7 @@ impl Runtime {
 
     /// This process's own communicator, with what C hangs on it.
     fn alone_object(&self) -> Held {
-        lock(&self.later).alone.clone().map_or(Held::Fixed(self.alone), Held::Shared)
+        self.later.hold().alone.clone().map_or(Held::Fixed(self.alone), Held::Shared)
     }
 
     /// From now on handles stand for what recoveries have put into the places of their communicators.
@@ -381,14 +391,14 @@ impl Runtime {
         let _renewing = lock(&self.renewing);
         if let Some(world) = self.world_object().renewed() {
             let before = {
-                let mut later = lock(&self.later);
+                let mut later = self.later.hold();
                 WORLD.store(std::ptr::null_mut(), Ordering::Release);
                 later.world.replace(Arc::new(world))
             };
             crate::bodies::communicators::linger(self, MPI_COMM_WORLD, before);
         }
         if let Some(alone) = self.alone_object().renewed() {
-            let before = lock(&self.later).alone.replace(Arc::new(alone));
+            let before = self.later.hold().alone.replace(Arc::new(alone));
             crate::bodies::communicators::linger(self, MPI_COMM_SELF, before);
         }
         let stale: Vec<_> = {
