@@ -8,7 +8,9 @@
  * its death in memory that all share (all ranks on one node). One JSON line from rank 0:
  *   notice_us    from the death to the last of those who wait in a receive from the dead rank and hear of it
  *   recover_us   the call that recovers, begun by all at once when all know of the death; the slowest rank
- *   agree_us     MPIX_Comm_agree while nobody has died, allreduce_us MPI_Allreduce of 8 bytes beside it: medians */
+ *   agree_us     MPIX_Comm_agree while nobody has died, allreduce_us MPI_Allreduce of 8 bytes beside it: medians
+ *   revoke_us    from the call of MPIX_Comm_revoke at rank 0 to the last of those who wait in a receive in that communicator and hear of it,
+ *                bcast_us from the call of MPI_Bcast of 8 bytes at rank 0 to the last of those who wait in it, beside it: medians */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #if __has_include(<mpix_ft.h>)
@@ -24,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 200, WARMUP = 20, TAG = 1 };
+enum { ROUNDS = 200, WARMUP = 20, REVOCATIONS = 50, PAUSE_US = 100, TAG = 1 };
 
 static int rank, size;
 
@@ -79,6 +81,39 @@ static void agreements(MPI_Comm comm, double *agree_us, double *allreduce_us) {
     *allreduce_us = slowest(median(reduced, ROUNDS), comm);
 }
 
+/* Rank 0 begins something when the others wait for it, and leaves the time of that where all see it. */
+static void begins(double *begun) {
+    double begin = now_us();
+    while (now_us() < begin + PAUSE_US) {}
+    *begun = now_us();
+}
+
+/* The two in turn, each in a communicator of its own; `begun` is in memory that all share. */
+static void revocations(double *begun, double *revoke_us, double *bcast_us) {
+    double revoked[REVOCATIONS], told[REVOCATIONS], word = 0;
+    for (int round = -WARMUP; round < REVOCATIONS; round++) {
+        MPI_Comm comm;
+        must(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+        for (int at = 0; at < WARMUP; at++) must(MPI_Bcast(&word, 1, MPI_DOUBLE, 0, comm), "MPI_Bcast");
+        must(MPI_Barrier(comm), "MPI_Barrier");
+        if (rank == 0) begins(begun);
+        must(MPI_Bcast(&word, 1, MPI_DOUBLE, 0, comm), "MPI_Bcast");
+        word = slowest(rank == 0 ? 0 : now_us() - *begun, MPI_COMM_WORLD);
+        if (round >= 0) told[round] = word;
+        if (rank == 0) {
+            begins(begun);
+            must(MPIX_Comm_revoke(comm), "MPIX_Comm_revoke");
+        } else if (MPI_Recv(&word, 1, MPI_DOUBLE, 0, TAG, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+            must(MPI_ERR_OTHER, "a receive in a revoked communicator");
+        }
+        word = slowest(rank == 0 ? 0 : now_us() - *begun, MPI_COMM_WORLD);
+        if (round >= 0) revoked[round] = word;
+        must(MPI_Comm_free(&comm), "MPI_Comm_free");
+    }
+    *revoke_us = median(revoked, REVOCATIONS);
+    *bcast_us = median(told, REVOCATIONS);
+}
+
 /* Makes the communicator usable again; the answer has the living only, or blank places as well. */
 static MPI_Comm recovered(MPI_Comm comm) {
     MPI_Comm next = comm;
@@ -98,7 +133,7 @@ static MPI_Comm recovered(MPI_Comm comm) {
 
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "blank";
-    double *death, agree_us, allreduce_us, notice_us, recover_us, begin, one = 1, sum = 0;
+    double *death, agree_us, allreduce_us, revoke_us, bcast_us, notice_us, recover_us, begin, one = 1, sum = 0;
     int unit, failed = 0, word = 0;
     MPI_Aint bytes;
     MPI_Comm comm, node, others, next;
@@ -119,6 +154,7 @@ int main(int argc, char **argv) {
     MPIX_Comm_set_ft_mode(comm, what, MPIX_FT_MSG_RESET, MPIX_FT_COLL_LOCAL, MPIX_FT_P2P_PROC_NULL);
 #endif
     agreements(comm, &agree_us, &allreduce_us);
+    revocations(death, &revoke_us, &bcast_us);
     must(MPI_Barrier(comm), "MPI_Barrier");
     if (rank == size - 1) {
         /* The others wait by then. */
@@ -139,8 +175,8 @@ int main(int argc, char **argv) {
     failed = sum != size - 1;
     if (rank == 0)
         printf("{\"benchmark\":\"failures\",\"mode\":\"%s\",\"ranks\":%d,\"notice_us\":%.1f,\"recover_us\":%.1f,"
-               "\"agree_us\":%.2f,\"allreduce_us\":%.2f}\n",
-                mode, size, notice_us, recover_us, agree_us, allreduce_us);
+               "\"agree_us\":%.2f,\"allreduce_us\":%.2f,\"revoke_us\":%.2f,\"bcast_us\":%.2f}\n",
+                mode, size, notice_us, recover_us, agree_us, allreduce_us, revoke_us, bcast_us);
     fflush(stdout);
     MPI_Finalize();
     return failed;

@@ -280,7 +280,7 @@ impl Dice {
 const JOB_SECONDS_MAX: u64 = 150;
 const RESTARTS: u32 = 1000;
 /// For each recovery.
-const OWN_KIB_MAX: f64 = 6.0;
+const OWN_KIB_MAX: f64 = 2.0;
 const SHARED_KIB_MAX: f64 = 16.0;
 /// Altogether, whatever happens.
 const SLACK_KIB: f64 = 4096.0;

@@ -17,7 +17,7 @@ use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as Part
 use crate::bodies::persistent::Persistent;
 use crate::bodies::window_attributes::Facts;
 use crate::convert::UserFunction;
-use crate::generated::constants::MPI_ERRORS_ARE_FATAL;
+use crate::generated::constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL};
 use crate::handles::Kind;
 use crate::parts::{Input, Output};
 use crate::requests::SENT;
@@ -168,12 +168,12 @@ pub(crate) struct GroupObject {
     pub session: Option<MPI_Session>,
 }
 
-/// A communicator found by its handle: the world is always there, others are kept alive while in use.
+/// A communicator found by its handle: the first world is always there, others are kept alive while in use.
 #[derive(Clone)]
 pub(crate) enum Held {
-    /// The world, or this process alone.
+    /// The world, or this process alone, as they were at the beginning.
     Fixed(&'static CommObject),
-    /// One that the program made.
+    /// One that the program made, or that a recovery has put into their places.
     Shared(Arc<CommObject>),
 }
 
@@ -384,13 +384,16 @@ impl Objects {
             || self.messages.entries().any(|(_, message)| message.errors_to == comm)
     }
 
-    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table here is told.
+    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table here is told. Where a
+    /// recovery has put another one into its place, that one's is told.
     pub(crate) fn idle_lingering(&self) -> Vec<(MPI_Comm, Arc<CommObject>)> {
-        let idle = self
-            .lingering
-            .iter()
-            .filter(|(handle, object)| Arc::strong_count(object) == 1 && !self.are_errors_told_to(*handle));
-        idle.cloned().collect()
+        let is_replaced = |handle: MPI_Comm| {
+            matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) || self.comms.find(handle.value()).is_some()
+        };
+        let is_idle = |&&(handle, ref object): &&(MPI_Comm, Arc<_>)| {
+            Arc::strong_count(object) == 1 && (is_replaced(handle) || !self.are_errors_told_to(handle))
+        };
+        self.lingering.iter().filter(is_idle).cloned().collect()
     }
 
     /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more. False where there

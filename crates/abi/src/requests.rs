@@ -154,7 +154,7 @@ impl Runtime {
     pub(crate) fn look_at_request(&self, request: MPI_Request) -> Result<Look> {
         if let Some(id) = named_receive(request) {
             let known = self.process().is_lent(id);
-            return if known { Ok(Look::Under(self.world().clone(), id)) } else { Err(no_request(request)) };
+            return if known { Ok(Look::Under(self.world(), id)) } else { Err(no_request(request)) };
         }
         match self.objects().operation(request) {
             Some(None) => Ok(Look::Inactive),

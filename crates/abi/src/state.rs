@@ -18,10 +18,12 @@ use crate::types::*;
 /// What exists once the process has joined its job: at `MPI_Init` or at the first `MPI_Session_init`.
 pub(crate) struct Runtime {
     process: Arc<Process>,
-    /// Another one once the world was rebuilt; none of them is ever dropped.
-    world: AtomicPtr<CommObject>,
+    /// The communicator of all as the process has joined it, which is never dropped.
+    world: &'static CommObject,
     /// As the world.
-    alone: AtomicPtr<CommObject>,
+    alone: &'static CommObject,
+    /// What recoveries have put into their places.
+    later: Lock<Later>,
     /// One thread at a time looks what recoveries have put into the places of communicators.
     renewing: Mutex<()>,
     sets: ProcessSets,
@@ -30,6 +32,14 @@ pub(crate) struct Runtime {
     model: OnceLock<WorldModel>,
     /// What buffered sends may use.
     pub buffer: Slot,
+}
+
+/// The world and this process alone as they are since the last recovery that has put others into their places. Whoever is in one of
+/// those before has a share of it, and it goes with the last of them: a job may recover as often as it likes.
+#[derive(Default)]
+struct Later {
+    world: Option<Arc<CommObject>>,
+    alone: Option<Arc<CommObject>>,
 }
 
 /// What `MPI_Init` has settled.
@@ -52,7 +62,8 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether messages bring what their elements are, and receives look.
 static CHECKS: AtomicBool = AtomicBool::new(false);
-/// The communicator of all while the world model does, found in one load by sends and receives.
+/// The communicator of all while the world model does, found in one load by sends and receives; null once a recovery has put another
+/// one into its place, which may go some day.
 static WORLD: AtomicPtr<CommObject> = AtomicPtr::new(std::ptr::null_mut());
 /// Requests that were freed before they were over; whoever calls next looks after them. One more where messages are
 /// checked: while there are any, no message takes the short way.
@@ -99,10 +110,28 @@ pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::An
         return with_made_comm(comm, work);
     }
     // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
-    let world = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
-    if DETACHED.load(Ordering::Relaxed) > 0 {
-        return None;
+    match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
+        Some(_) if DETACHED.load(Ordering::Relaxed) > 0 => None,
+        Some(world) => work.on(&world.comm),
+        None => with_later_world(work),
     }
+}
+
+#[inline(never)]
+fn with_later_world<W: Short>(work: W) -> Option<W::Answer> {
+    let runtime = undistracted().filter(|_| is_world_open())?;
+    let (later, shared);
+    // As of those that the program has made.
+    let world = match runtime.later.hold_owned() {
+        Some(kept) => {
+            later = kept;
+            later.world.as_ref()?
+        }
+        None => {
+            shared = runtime.later.hold().world.clone()?;
+            &shared
+        }
+    };
     work.on(&world.comm)
 }
 
@@ -209,7 +238,9 @@ pub(crate) fn start(required: c_int) -> Result<c_int> {
     users.world = true;
     CURRENT.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     PHASE.store(RUNNING, Ordering::Release);
-    WORLD.store(std::ptr::from_ref(runtime.world_object()).cast_mut(), Ordering::Release);
+    if runtime.later.hold().world.is_none() {
+        WORLD.store(std::ptr::from_ref(runtime.world).cast_mut(), Ordering::Release);
+    }
     Ok(level)
 }
 
@@ -267,14 +298,15 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     let session = Session::start_for(threads)?;
     CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
-    let fixed = |comm: Communicator| {
-        AtomicPtr::new(Box::into_raw(Box::new(CommObject::new(comm, errhandler, handler))))
+    let fixed = |comm: Communicator| -> &'static _ {
+        Box::leak(Box::new(CommObject::new(comm, errhandler, handler)))
     };
     DETACHED.fetch_add(usize::from(checks()), Ordering::Relaxed);
     let runtime = Runtime {
         process: Arc::clone(session.process()),
         world: fixed(session.world()),
         alone: fixed(session.alone()),
+        later: Lock::new(threads, Later::default()),
         renewing: Mutex::default(),
         sets: session.process_sets().clone(),
         session: Mutex::new(Some(session)),
@@ -334,38 +366,40 @@ impl Runtime {
     }
 
     /// The communicator of all processes, with what C hangs on it.
-    #[inline(always)]
-    fn world_object(&self) -> &'static CommObject {
-        // SAFETY: it is the address of an object that is never dropped; published with release after that was made.
-        unsafe { &*self.world.load(Ordering::Acquire) }
+    #[inline]
+    fn world_object(&self) -> Held {
+        // SAFETY: as in `with_usual_comm`.
+        match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
+            Some(world) => Held::Fixed(world),
+            None => self.later.hold().world.clone().map_or(Held::Fixed(self.world), Held::Shared),
+        }
     }
 
     /// The communicator of all processes.
-    #[inline(always)]
-    pub(crate) fn world(&self) -> &'static Communicator {
-        &self.world_object().comm
+    pub(crate) fn world(&self) -> Communicator {
+        self.world_object().comm.clone()
     }
 
     /// This process's own communicator, with what C hangs on it.
-    fn alone_object(&self) -> &'static CommObject {
-        // SAFETY: as that of the world.
-        unsafe { &*self.alone.load(Ordering::Acquire) }
+    fn alone_object(&self) -> Held {
+        self.later.hold().alone.clone().map_or(Held::Fixed(self.alone), Held::Shared)
     }
 
     /// From now on handles stand for what recoveries have put into the places of their communicators.
     pub(crate) fn renew_comms(&'static self) {
         // What hangs on a communicator goes over once.
         let _renewing = lock(&self.renewing);
-        // Those before stay where they are, since other threads may be in them.
         if let Some(world) = self.world_object().renewed() {
-            let world = Box::into_raw(Box::new(world));
-            self.world.store(world, Ordering::Release);
-            if is_world_open() {
-                WORLD.store(world, Ordering::Release);
-            }
+            let before = {
+                let mut later = self.later.hold();
+                WORLD.store(std::ptr::null_mut(), Ordering::Release);
+                later.world.replace(Arc::new(world))
+            };
+            crate::bodies::communicators::linger(self, MPI_COMM_WORLD, before);
         }
         if let Some(alone) = self.alone_object().renewed() {
-            self.alone.store(Box::into_raw(Box::new(alone)), Ordering::Release);
+            let before = self.later.hold().alone.replace(Arc::new(alone));
+            crate::bodies::communicators::linger(self, MPI_COMM_SELF, before);
         }
         let stale: Vec<_> = {
             let objects = self.objects();
@@ -435,7 +469,7 @@ impl Runtime {
     #[inline(always)]
     pub(crate) fn find_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_WORLD && is_world_open() {
-            return Some(Held::Fixed(self.world_object()));
+            return Some(self.world_object());
         }
         self.find_other_comm(comm)
     }
@@ -443,7 +477,7 @@ impl Runtime {
     #[inline(never)]
     fn find_other_comm(&'static self, comm: MPI_Comm) -> Option<Held> {
         if comm == MPI_COMM_SELF && is_world_open() {
-            return Some(Held::Fixed(self.alone_object()));
+            return Some(self.alone_object());
         }
         self.objects().comms.find(comm.value()).cloned().map(Held::Shared)
     }
@@ -456,7 +490,7 @@ impl Runtime {
         let lingering = objects.lingering.iter().map(|(handle, object)| (*handle, object));
         match living.chain(lingering).find(|(_, object)| object.comm.has_gone_by(context)) {
             Some((handle, object)) => (handle, Held::Shared(Arc::clone(object))),
-            None => (MPI_COMM_WORLD, Held::Fixed(self.world_object())),
+            None => (MPI_COMM_WORLD, self.world_object()),
         }
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Pool, Sink, UserMemory};
 
 use crate::awaited::Awaited;
-use crate::councils::Councils;
+use crate::councils::{Councils, Revocation};
 use crate::envelope::{Envelope, Pattern};
 use crate::failures::{Failures, is_collective};
 use crate::matching::{Body, Matching};
@@ -236,7 +236,10 @@ impl<L> Core<L> {
         self.tell_others();
         // Whoever hears of it again has acknowledged it, or has recovered from it since.
         if is_news {
-            self.failures.revoked_by(peer).iter().for_each(|standing| self.revoke(standing));
+            self.failures
+                .revoked_by(peer)
+                .iter()
+                .for_each(|standing| self.revoke(standing, Revocation::Heard));
         }
         let mut letters = Vec::new();
         if self.councils.lose(peer, &mut letters) {

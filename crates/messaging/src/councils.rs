@@ -74,8 +74,18 @@ struct Revoked {
     context: u32,
     members: Arc<dyn Members>,
     here: u32,
+    from: Revocation,
     told: BTreeSet<u32>,
     failed: BTreeSet<u32>,
+}
+
+/// Where a revocation comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Revocation {
+    /// This process revokes.
+    Here,
+    /// Others know already, or learn of it as this process has.
+    Heard,
 }
 
 impl Councils {
@@ -186,6 +196,7 @@ impl Councils {
     pub(crate) fn revoke(
         &mut self,
         standing: &Arc<Standing>,
+        from: Revocation,
         failed: &[Peer],
         letters: &mut Vec<Letter>,
     ) -> bool {
@@ -203,6 +214,7 @@ impl Councils {
             context: standing.context(),
             members,
             here,
+            from,
             told: BTreeSet::new(),
             failed,
         };
@@ -360,11 +372,18 @@ impl Council {
 
 impl Revoked {
     /// Tells the next living members 1, 2, 4, … places on; also those that have come into the place of one that is dead. That
-    /// the next one always knows is what lets all know.
+    /// the next one always knows is what lets all know. Of few members who revokes tells all itself, in one step, and the others
+    /// the next one only.
     fn spread(&mut self, identity: u64, letters: &mut Vec<Letter>) {
         let size = self.members.size();
-        let distances = std::iter::successors(Some(1u32), |distance| distance.checked_mul(2));
-        for distance in distances.take_while(|distance| *distance < size) {
+        let further = |distance: &u32| match self.from {
+            _ if size > FEW => distance.checked_mul(2),
+            Revocation::Here => Some(distance + 1),
+            Revocation::Heard => None,
+        };
+        let distances: Vec<u32> =
+            std::iter::successors(Some(1u32), further).take_while(|distance| *distance < size).collect();
+        for distance in distances {
             let place = |step: u32| ((u64::from(self.here) + u64::from(step)) % u64::from(size)) as u32;
             let next = (distance..size).map(place).find(|rank| !self.failed.contains(rank));
             if let Some(rank) = next.filter(|rank| self.told.insert(*rank))
@@ -376,6 +395,8 @@ impl Revoked {
     }
 }
 
+/// So many are told by one: as many as take part in one step of an agreement.
+const FEW: u32 = 9;
 /// Words and revocations for communicators that are not known here, at most.
 const STRAYS_MAX: usize = 4096;
 /// Communicators that are gone and whose last decision, or revocation, is still kept.
@@ -387,18 +408,38 @@ mod tests {
     use crate::conformance::Listed;
     use crate::failures::Failures;
 
+    /// Whom a member tells, by rank, of so many of whom those have failed.
+    fn told(size: u32, here: u32, from: Revocation, failed: &[u32]) -> Vec<u32> {
+        let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
+        let standing = failures.watch(8, 1, Rank(here), Arc::new(Listed((0..size).collect())));
+        let failed: Vec<Peer> = failed.iter().map(|&rank| Peer(rank)).collect();
+        assert!(councils.revoke(&standing, from, &failed, &mut letters));
+        letters.iter().map(|letter| letter.to.0).collect()
+    }
+
+    #[test]
+    fn of_few_members_who_revokes_tells_all_and_of_many_everybody_some() {
+        assert_eq!(told(5, 3, Revocation::Here, &[]), [4, 0, 1, 2]);
+        assert_eq!(told(5, 3, Revocation::Here, &[4, 1]), [0, 2]);
+        assert_eq!(told(5, 3, Revocation::Heard, &[4]), [0], "the next who lives always knows");
+        for from in [Revocation::Here, Revocation::Heard] {
+            assert_eq!(told(20, 3, from, &[]), [4, 5, 7, 11, 19]);
+            assert_eq!(told(1, 0, from, &[]), []);
+        }
+    }
+
     #[test]
     fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
         let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Listed(vec![0, 1])));
         let (kept, end) = (watch(1), if cfg!(miri) { 2 * GONE_MAX as u64 } else { 1000 });
-        assert!(councils.revoke(&kept, &[], &mut letters));
+        assert!(councils.revoke(&kept, Revocation::Here, &[], &mut letters));
         for identity in 2..end {
-            assert!(councils.revoke(&watch(identity), &[], &mut letters));
+            assert!(councils.revoke(&watch(identity), Revocation::Here, &[], &mut letters));
         }
         assert_eq!(letters.len() as u64, end - 1, "the other member is told of each");
         assert!(councils.revoked.len() <= GONE_MAX + 2, "{} are kept", councils.revoked.len());
-        assert!(!councils.revoke(&kept, &[], &mut letters), "it is there, and revoked");
+        assert!(!councils.revoke(&kept, Revocation::Here, &[], &mut letters), "it is there, and revoked");
         for identity in 1..end {
             assert!(!councils.revoke_unknown(identity), "it was known");
         }

@@ -10,6 +10,7 @@ mod check;
 mod create;
 mod duplicate;
 mod failures;
+mod generations;
 mod inter;
 mod mail;
 mod nodes;
@@ -350,7 +351,8 @@ impl Communicator {
     /// Whether receives are under way in it that the engine alone knows of ([`Communicator::receive_later`]).
     #[must_use]
     pub fn lends(&self) -> bool {
-        self.process().with_engine(|engine| self.contexts().any(|context| engine.lends(context)))
+        let contexts = self.contexts();
+        self.process().with_engine(|engine| contexts.iter().any(|&context| engine.lends(context)))
     }
 
     pub(crate) fn attributes(&self) -> &Attributes {

@@ -235,7 +235,7 @@ unsafe fn give_up(name: &'static str, comm: *mut MPI_Comm) -> c_int {
     let handle = unsafe { comm.read() };
     call(name, Target::Comm(handle), |runtime| {
         let object = runtime.comm(handle)?;
-        if let Held::Fixed(_) = object {
+        if matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) {
             return Err(Error::new(Class::Communicator, format!("{} cannot be freed", object.comm.label())));
         }
         if name == "MPI_Comm_disconnect" {
@@ -274,8 +274,14 @@ pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     let Some(place) = objects.comms.find_mut(handle.value()) else { return };
     let Some(renewed) = place.renewed() else { return };
     let before = std::mem::replace(place, Arc::new(renewed));
-    objects.lingering.push((handle, before));
     drop(objects);
+    linger(runtime, handle, Some(before));
+}
+
+/// What a handle stood for before a recovery stays as long as somebody is in it, or receives are under way there; and those of before
+/// go that nobody needs any more.
+pub(crate) fn linger(runtime: &'static Runtime, handle: MPI_Comm, before: Option<Arc<CommObject>>) {
+    runtime.objects().lingering.extend(before.map(|before| (handle, before)));
     let_go(runtime);
 }
 

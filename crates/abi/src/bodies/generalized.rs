@@ -114,7 +114,7 @@ pub unsafe fn mpi_grequest_start(
     call("MPI_Grequest_start", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(request, "request")? };
-        let comm = runtime.world().clone();
+        let comm = runtime.world();
         let operation = Generalized {
             query: query_fn,
             free: free_fn,

@@ -236,7 +236,8 @@ impl What {
                 comm.among_living().neighbourhood()?.allgatherv(input.payload.bytes(), receives)
             }
             What::AroundEach { sends, receives } => {
-                let neighbourhood: &Neighbourhood = comm.among_living().neighbourhood()?;
+                let living = comm.among_living();
+                let neighbourhood: &Neighbourhood = living.neighbourhood()?;
                 let sends = sends.as_deref().unwrap_or(&input.blocks);
                 neighbourhood.alltoallv(sends, receives.as_deref().unwrap_or(&output.blocks))
             }

@@ -6,7 +6,7 @@ use fabric::{Heap, Payload, Peer};
 
 use super::Core;
 use crate::awaited::Awaited;
-use crate::councils::{Letter, What};
+use crate::councils::{Letter, Revocation, What};
 use crate::envelope::{Envelope, Pattern, Rank};
 use crate::failures::{Standing, is_collective};
 use crate::peers::{Parcel, Then};
@@ -151,10 +151,10 @@ impl<L> Core<L> {
     }
 
     /// Revokes a communicator here, and tells the others of it. What is known already is no news.
-    pub(crate) fn revoke(&mut self, standing: &Arc<Standing>) {
+    pub(crate) fn revoke(&mut self, standing: &Arc<Standing>, from: Revocation) {
         let mut letters = Vec::new();
         let failed = self.failures.all();
-        let is_news = self.councils.revoke(standing, &failed, &mut letters);
+        let is_news = self.councils.revoke(standing, from, &failed, &mut letters);
         self.post(letters);
         if !is_news {
             return;
@@ -227,7 +227,7 @@ impl<L> Core<L> {
     #[cold]
     pub(super) fn hear_revocation(&mut self, context: u32, identity: u64) {
         match self.failures.standing(context).filter(|standing| standing.identity() == identity) {
-            Some(standing) => self.revoke(&standing),
+            Some(standing) => self.revoke(&standing, Revocation::Heard),
             None if self.failures.knew(context, identity) => {}
             None => {
                 if self.councils.revoke_unknown(identity) {
@@ -248,7 +248,7 @@ impl<L> Core<L> {
         }
         let standing = self.failures.standing(context)?;
         if self.councils.was_revoked(standing.identity()) {
-            self.revoke(&standing);
+            self.revoke(&standing, Revocation::Heard);
         }
         match standing.is_retired() {
             _ if standing.is_revoked() => Some(Failure::Revoked),

@@ -7,6 +7,7 @@ use fabric::{Fabric, FabricError, Fault, Peer};
 use super::Engine;
 use crate::agreement::{Contribution, Decision};
 use crate::arrivals::Told;
+use crate::councils::Revocation;
 use crate::envelope::Pattern;
 use crate::failures::{Failures, Standing};
 use crate::peers::{Parcel, Then};
@@ -96,7 +97,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Revokes a communicator: all members learn of it, whoever fails meanwhile, and whatever they do in it ends.
     pub fn revoke(&mut self, standing: &Arc<Standing>) {
-        self.core.revoke(standing);
+        self.core.revoke(standing, Revocation::Here);
         self.act_on_notes();
     }
 

@@ -102,7 +102,8 @@ impl Counts {
 impl Communicator {
     /// A number that is the same at all members, and another for each communicator that is made from this one.
     pub(super) fn next_seed(&self) -> u64 {
-        let inner = &*self.among_living().inner;
+        let living = self.among_living();
+        let inner = &*living.inner;
         mix(inner.identity ^ inner.children.fetch_add(1, Ordering::Relaxed).rotate_left(32))
     }
 

@@ -125,7 +125,7 @@ pub(super) struct Numbers {
 impl Comparison {
     /// Begins it; nobody has to wait for it at once.
     pub(super) fn new(of: &Communicator, called: Called, engine: &mut Engine<Fabrics>) -> Comparison {
-        let meeting = of.meeting().clone();
+        let meeting = of.meeting().into_owned();
         let parted_at = of.first_part() as usize;
         let Called { by_all, by_side } = called;
         let operation = format!("{by_all}{}\n{by_side}", guide::words(meeting.inner.process.guide()));

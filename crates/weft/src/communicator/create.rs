@@ -37,7 +37,7 @@ impl Communicator {
     /// not, they do so only by an accident of 1 in 2^64.
     fn consent(&self, group: &Group) -> u64 {
         // Who is blank says nothing.
-        let living = group & self.live();
+        let living = group & &self.live();
         let rank = living.rank(self.inner.process.here());
         rank.map_or(0, |rank| alike_in(group.fingerprint() | 1, rank, living.size()))
     }

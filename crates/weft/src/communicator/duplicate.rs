@@ -55,7 +55,7 @@ impl Communicator {
         });
         let own = || Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
         let Numbers { tag, seed } = checking.as_ref().map_or_else(own, Comparison::numbers);
-        let attempt = Attempt::new(meeting, process.propose_context(attempt_of(seed, 0)), tag);
+        let attempt = Attempt::new(&meeting, process.propose_context(attempt_of(seed, 0)), tag);
         let (original, ended_by) = (self.clone(), Arc::clone(&ended));
         let duplication =
             Duplication { original, checking, tag, seed, attempts: 1, attempt, id, ended: ended_by };
@@ -223,7 +223,7 @@ impl Operation for Duplication {
                     let Some(lease) = all.settle(process, &self.attempt.proposal) else {
                         let proposal = process.contexts().propose(attempt_of(self.seed, self.attempts));
                         self.attempts += 1;
-                        self.attempt = Attempt::new(meeting, proposal, self.tag);
+                        self.attempt = Attempt::new(&meeting, proposal, self.tag);
                         continue;
                     };
                     self.original.copy(lease, self.seed, COPY)

@@ -46,7 +46,8 @@ impl Communicator {
     pub fn acknowledge_failed(&self, count: u32) -> u32 {
         let (failures, own) = (self.process().failures(), &self.inner.standing);
         let acknowledged = failures.acknowledge(own, count as usize);
-        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        let (living, messages) = (self.among_living(), self.standing_of_messages());
+        let living = &living.inner.standing;
         for other in [living, &messages] {
             if !Arc::ptr_eq(own, other) {
                 failures.acknowledge_alike(own, other);
@@ -66,9 +67,9 @@ impl Communicator {
     /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it ends with
     /// [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
     pub fn revoke(&self) {
-        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        let (living, messages) = (self.among_living(), self.standing_of_messages());
         self.process().act(|engine| {
-            engine.revoke(living);
+            engine.revoke(&living.inner.standing);
             engine.revoke(&messages);
         });
     }

@@ -3,6 +3,7 @@
 //! Behind each stands a bridge: a communicator of both groups, first the one whose first member has the lower peer
 //! number. What all members must agree on goes over it, by the same operations as in any other communicator.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use collectives::{Across, Collective, Crossing, LivingAcross};
@@ -136,9 +137,18 @@ impl Communicator {
     }
 
     /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who live.
-    pub(super) fn meeting(&self) -> &Communicator {
-        let living = self.among_living();
-        living.inner.inter.as_ref().map_or(living, |inter| &inter.bridge)
+    #[inline]
+    pub(super) fn meeting(&self) -> Cow<'_, Communicator> {
+        match self.among_living() {
+            Cow::Borrowed(living) => Cow::Borrowed(living.bridge()),
+            Cow::Owned(living) => Cow::Owned(living.bridge().clone()),
+        }
+    }
+
+    /// Where all members meet while all live.
+    #[inline]
+    fn bridge(&self) -> &Communicator {
+        self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge)
     }
 
     /// All members, of both groups where there are two.
@@ -207,7 +217,7 @@ impl Communicator {
         let theirs = theirs.ok_or_else(|| self.nonsense("the other leader told"))?;
         let both = Both { process: &self.inner.process, local: self.group(), remote: &theirs.group };
         let seed = mix(seed.wrapping_add(theirs.seed) ^ (tag as u64).rotate_left(32));
-        let living = self.live() | &theirs.living;
+        let living = &self.live() | &theirs.living;
         let (lease, made) = both.connect(seed, &living, self.label_of_child("connected "))?;
         made.take_ft_modes(self.ft_modes());
         made.keep_blank(&living, lease, mix(seed))?;
@@ -230,7 +240,7 @@ impl Communicator {
             peer,
             purpose: Purpose { kind: Kind::Meet, base: peers.inner.identity, group: 0, tag: tag as u64 },
         };
-        line.exchange(&Side { seed, group: self.group().clone(), living: self.live().clone() }.encode())
+        line.exchange(&Side { seed, group: self.group().clone(), living: self.live() }.encode())
     }
 
     /// Brings what the root has found out to all, who need not know how many numbers it is.

@@ -1,5 +1,6 @@
 //! Numbers that members send each other while they make something.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fabric::{Heap, Payload, Peer};
@@ -15,7 +16,7 @@ use crate::process::Process;
 /// Numbers between members, under a tag of their own. They go by the communicator of those who live.
 pub(super) struct Mail<'a> {
     from: &'a Communicator,
-    living: &'a Communicator,
+    living: Cow<'a, Communicator>,
     tag: i32,
 }
 
@@ -30,7 +31,8 @@ impl<'a> Mail<'a> {
     /// Under a tag that no other operation has. Collective.
     pub(super) fn new(from: &'a Communicator) -> Mail<'a> {
         let living = from.among_living();
-        Mail { from, living, tag: living.next_nonblocking_tag() }
+        let tag = living.next_nonblocking_tag();
+        Mail { from, living, tag }
     }
 
     fn context(&self) -> u32 {

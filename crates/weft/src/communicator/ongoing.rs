@@ -59,7 +59,7 @@ impl Communicator {
     ) -> Ongoing {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+            return self.start_masked(&recovered, masked, buffers, (combine, tag, called));
         }
         self.start_schedule(listed.schedule(&self.shape()), buffers, combine, tag, called)
     }
@@ -75,9 +75,9 @@ impl Communicator {
         let meeting = self.meeting();
         let inner = &*meeting.inner;
         let is_planned = tag.is_some();
-        let (tag, checking) = self.tag_of(meeting, tag, called);
+        let (tag, checking) = self.tag_of(&meeting, tag, called);
         let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
-        self.go_on(meeting, Box::new(execution), (combine, keeps), None, (checking, is_planned))
+        self.go_on(&meeting, Box::new(execution), (combine, keeps), None, (checking, is_planned))
     }
 
     /// The same for an operation within one group. Few bytes go by the board, where there is one; otherwise an operation that was
@@ -92,7 +92,7 @@ impl Communicator {
     ) -> Ongoing {
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return self.start_masked(recovered, masked, buffers, (combine, tag, called));
+            return self.start_masked(&recovered, masked, buffers, (combine, tag, called));
         }
         if let (None, None) = (tag, &called)
             && let Some(next) = self.next_on_board(collective)

@@ -85,7 +85,7 @@ impl Communicator {
         let mut output = output;
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return self.perform_masked(recovered, masked, (input, output), reduce);
+            return self.perform_masked(&recovered, masked, (input, output), reduce);
         }
         if let Some(done) = self.perform_by_board(collective, input, &mut output, reduce) {
             return self.counted(done);
@@ -110,7 +110,7 @@ impl Communicator {
     ) -> Result<()> {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.perform_masked(recovered, masked, (input, output), reduce);
+            return self.perform_masked(&recovered, masked, (input, output), reduce);
         }
         let mut output = output;
         if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, reduce) {

@@ -26,9 +26,25 @@ pub(super) struct World {
     /// Some have been taken out, so that ranks are not those that the launcher knows.
     has_shrunk: bool,
     /// The one that has come into its place, the same for all that have.
-    latest: Arc<Mutex<Option<Communicator>>>,
+    latest: Arc<Mutex<Latest>>,
     /// Where messages go by the context of the one before: what keeps that, and what failures have made of it.
     messages: OnceLock<(Arc<Lease>, Arc<Standing>)>,
+}
+
+/// The world as it is, once it is another one than in the beginning.
+#[derive(Default)]
+struct Latest {
+    world: Option<Communicator>,
+    /// The one before stays until the next recovery: what others have sent in it is still to be dropped when it comes.
+    before: Option<Communicator>,
+}
+
+impl Latest {
+    /// The answer is what nobody needs any more; it has locks to take when it goes.
+    fn succeed(&mut self, before: &Communicator, world: &Communicator) -> Option<Communicator> {
+        self.world = Some(world.clone());
+        self.before.replace(before.clone())
+    }
 }
 
 /// What all members of a new world know, the new ones too.
@@ -116,7 +132,7 @@ impl Communicator {
         Ok(world)
     }
 
-    fn begin_world(&self, has_shrunk: bool, latest: Arc<Mutex<Option<Communicator>>>) {
+    fn begin_world(&self, has_shrunk: bool, latest: Arc<Mutex<Latest>>) {
         let world = World { has_shrunk, latest, messages: OnceLock::new() };
         // It is set once, by who makes the communicator.
         let _ = self.inner.recoveries.world.set(world);
@@ -129,21 +145,22 @@ impl Communicator {
 
     /// The world as it is now; none where it is as it was, or this is not the world's.
     pub(super) fn latest_world(&self) -> Option<Communicator> {
-        lock(&self.inner.recoveries.world.get()?.latest).clone()
+        lock(&self.inner.recoveries.world.get()?.latest).world.clone()
     }
 
     /// This one, which has taken some out, comes into the place of the world before.
     pub(super) fn shrink_world(&self, before: &Communicator) -> Result<()> {
         let latest = Arc::clone(&before.world_of_itself()?.latest);
         self.begin_world(true, Arc::clone(&latest));
-        *lock(&latest) = Some(self.clone());
+        let gone = lock(&latest).succeed(before, self);
+        drop(gone);
         Ok(())
     }
 
     /// The job is over: the latest world, which knows itself, is let go.
     pub(crate) fn forget_latest(&self) {
         let world = self.inner.recoveries.world.get();
-        drop(world.and_then(|world| lock(&world.latest).take()));
+        drop(world.map(|world| std::mem::take(&mut *lock(&world.latest))));
     }
 
     /// The last step of a recovery that has new processes started. Who asks the launcher gets what all get.
@@ -210,9 +227,10 @@ impl Communicator {
             world.keep_notices(self);
         }
         own.close();
-        // This one stays, since other threads may be within it.
+        // Other threads may be within this one.
         self.put_away();
-        *lock(&latest) = Some(world.clone());
+        let gone = lock(&latest).succeed(self, &world);
+        drop(gone);
         Ok(world.recovery(facts.past(new)))
     }
 
@@ -222,7 +240,7 @@ impl Communicator {
         group: Group,
         lease: Lease,
         (facts, new): (&Facts, &[(u32, Peer)]),
-        latest: Arc<Mutex<Option<Communicator>>>,
+        latest: Arc<Mutex<Latest>>,
     ) -> Option<Communicator> {
         let world = Communicator::assemble(Parts {
             process: Arc::clone(process),

@@ -4,15 +4,17 @@
 //! members who live. What all members do together, those do among themselves, with blocks at the places of their ranks; and
 //! messages between two go by its context, or by the old one where what was sent before is still to be received.
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
 use fabric::{Heap, Payload, UserMemory, crash};
 use messaging::{Rank, Standing};
 
 use super::atomic::Call;
+use super::generations::{Course, Recovered};
 use super::ongoing::{Combine, Ongoing};
 use super::rebuild::World;
 use super::repairs::{Calling, Numbers, Verdict};
@@ -164,22 +166,11 @@ pub(super) struct Found {
     pub completed: Option<RangeInclusive<u64>>,
 }
 
-/// One recovery that has kept the places of the dead, and the next.
-pub(super) struct Recovered {
-    /// Those who live.
-    pub living: Communicator,
-    /// Their ranks in the communicator that has recovered, in ascending order; where there are two groups, those of the other one.
-    pub ranks: Vec<Rank>,
-    generation: u32,
-    past: Past,
-    next: OnceLock<Box<Recovered>>,
-}
-
 /// What a communicator needs to recover.
 #[derive(Default)]
 pub(super) struct Recoveries {
     modes: AtomicU32,
-    first: OnceLock<Box<Recovered>>,
+    pub(super) course: Mutex<Course>,
     /// What the world knows of itself, which alone can be rebuilt.
     pub(super) world: OnceLock<World>,
     pub(super) succession: Succession,
@@ -260,7 +251,7 @@ impl Communicator {
 
     /// Says how it recovers; all members say the same. Those that are made from it begin with that.
     pub fn set_ft_modes(&self, modes: FtModes) {
-        let (living, messages) = (self.among_living(), self.standing_of_messages());
+        let (living, messages) = (self.among_living().into_owned(), self.standing_of_messages());
         self.take_ft_modes(modes);
         messages.set_strict(modes.is_strict());
         self.process().act(|engine| {
@@ -296,7 +287,7 @@ impl Communicator {
     /// The members of one that is made from this one keep their blank places.
     pub(super) fn hand_down(&self, child: &Communicator, lease: Option<Arc<Lease>>, seed: u64) -> Result<()> {
         child.take_ft_modes(self.ft_modes());
-        lease.map_or(Ok(()), |lease| child.keep_blank(self.live(), lease, seed))
+        lease.map_or(Ok(()), |lease| child.keep_blank(&self.live(), lease, seed))
     }
 
     /// In one that is just made the places of those who do not live are blank.
@@ -311,49 +302,34 @@ impl Communicator {
 
     /// What it has become by the last recovery; none before there was one that has kept places.
     #[inline]
-    pub(super) fn recovered(&self) -> Option<&Recovered> {
+    pub(super) fn recovered(&self) -> Option<Arc<Recovered>> {
         // Who has blank ranks is closed.
         if self.inner.standing.is_closed() { self.last_recovered() } else { None }
-    }
-
-    #[cold]
-    fn last_recovered(&self) -> Option<&Recovered> {
-        let mut last = self.inner.recoveries.first.get()?;
-        while let Some(next) = last.next.get() {
-            last = next;
-        }
-        Some(last)
-    }
-
-    /// The contexts that messages between two go by, or went by before a recovery.
-    pub(super) fn contexts(&self) -> impl Iterator<Item = u32> {
-        let all = std::iter::successors(self.inner.recoveries.first.get(), |one| one.next.get());
-        let of_living = all.map(|one| one.living.inner.standing.context());
-        [self.context(), self.inner.standing.context()].into_iter().chain(of_living)
     }
 
     /// Whether messages between two go by that context, or went by it before a recovery.
     #[must_use]
     pub fn has_gone_by(&self, context: u32) -> bool {
-        self.contexts().any(|one| one == context)
+        self.contexts().contains(&context)
     }
 
     /// The communicator of those who live; this one where no rank is blank.
     #[must_use]
-    pub fn among_living(&self) -> &Communicator {
-        self.recovered().map_or(self, |recovered| &recovered.living)
+    pub fn among_living(&self) -> Cow<'_, Communicator> {
+        let behind = |recovered: Arc<Recovered>| Cow::Owned(recovered.living.clone());
+        self.recovered().map_or(Cow::Borrowed(self), behind)
     }
 
     /// The members whose places are not blank; of both groups, where there are two.
     #[must_use]
-    pub fn live(&self) -> &Group {
-        self.meeting().group()
+    pub fn live(&self) -> Group {
+        self.meeting().group().clone()
     }
 
     /// The members whose places are blank; of both groups, where there are two.
     #[must_use]
     pub fn blank(&self) -> Group {
-        self.everybody() - self.live()
+        self.everybody() - &self.live()
     }
 
     /// Whether any place is blank.
@@ -529,11 +505,11 @@ impl Communicator {
         });
         let recovered = match (found, modes.comm) {
             (None, _) => Ok(self.recovery(past)),
-            (Some(found), FtMode::Rebuild) => self.rebuild(current, failed, modes, found),
-            (Some(found), _) => self.go_on_without(current, failed, modes, found),
+            (Some(found), FtMode::Rebuild) => self.rebuild(&current, failed, modes, found),
+            (Some(found), _) => self.go_on_without(&current, failed, modes, found),
         };
         Some(recovered.and_then(|recovery| {
-            let living = recovery.communicator.live();
+            let living = &recovery.communicator.live();
             let verdict = Verdict { living, modes, has_happened, keeps: all.keeps, free: all.free };
             numbers.carry_out(&verdict)?;
             Ok(recovery)
@@ -607,6 +583,7 @@ impl Communicator {
     ) -> Result<Arc<Standing>> {
         let lives = |rank: &Rank| self.inner.group.peer(*rank).is_some_and(|peer| living.contains(peer));
         let ranks: Vec<Rank> = (0..self.partners()).map(Rank).filter(lives).collect();
+        let last = self.last_recovered();
         let topology = self.inner.topology.as_ref().map(|arranged| Arc::new(arranged.masked(&ranks)));
         let living = self.of_members(living, lease, identity, Label::own(&self.label()), topology);
         let living = living.ok_or_else(|| self.lost_itself())?;
@@ -619,12 +596,7 @@ impl Communicator {
         let before = Arc::clone(&self.among_living().inner.standing);
         self.meeting().put_away();
         let generation = self.generation() + 1;
-        let recovered = Box::new(Recovered { living, ranks, generation, past, next: OnceLock::new() });
-        let place = self.last_recovered().map_or(&self.inner.recoveries.first, |last| &last.next);
-        if place.set(recovered).is_err() {
-            let what = format!("{}: two threads recover it at once", self.place());
-            return Err(Error::new(Class::Communicator, what));
-        }
+        self.become_recovered(last, Recovered { living, ranks, generation, past })?;
         self.inner.standing.close();
         Ok(before)
     }
@@ -653,7 +625,8 @@ impl Communicator {
     }
 
     pub(super) fn is_revoked_anywhere(&self) -> bool {
-        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        let (living, messages) = (self.among_living(), self.standing_of_messages());
+        let living = &living.inner.standing;
         self.process().act(|engine| engine.is_revoked(living) || engine.is_revoked(&messages))
     }
 

@@ -143,7 +143,7 @@ impl Repair {
         };
         let modes = FtModes { comm, ..verdict.modes };
         let found = Found { lease, seed: self.seed, keeps: verdict.keeps, in_place: true, completed: None };
-        self.of.go_on_without(current, failed, modes, found).map(drop)
+        self.of.go_on_without(&current, failed, modes, found).map(drop)
     }
 }
 
@@ -156,7 +156,8 @@ impl Communicator {
     }
 
     fn has_trouble(&self, engine: &mut Engine<Fabrics>) -> bool {
-        let (living, messages) = (&self.among_living().inner.standing, self.standing_of_messages());
+        let (living, messages) = (self.among_living(), self.standing_of_messages());
+        let living = &living.inner.standing;
         let any_failed = !self.process().failures().of(living).is_empty();
         any_failed || engine.is_revoked(living) || engine.is_revoked(&messages)
     }

@@ -133,8 +133,9 @@ impl Communicator {
         self.check_tag(tag)?;
         self.check_part(group)?;
         // What was tried before a recovery came to nothing at some, and not at others: each generation counts anew.
-        let current = &*self.among_living().inner;
-        let living = if self.has_blanks() { group & self.live() } else { group.clone() };
+        let current = self.among_living();
+        let current = &*current.inner;
+        let living = if self.has_blanks() { group & &self.live() } else { group.clone() };
         let Some(rank) = living.rank(current.process.here()) else { return Ok(None) };
         let (base, tag) = (current.identity, tag as u64);
         let purpose = Purpose { kind: Kind::Part, base, group: group.fingerprint(), tag };

@@ -93,7 +93,7 @@ impl Communicator {
         });
         for before in [self, current] {
             before.inner.standing.close();
-            // It stays, since other threads may be within it.
+            // Other threads may be within it.
             before.meeting().put_away();
         }
         if self.is_world() {

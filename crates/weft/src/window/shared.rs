@@ -50,7 +50,7 @@ impl Window {
 /// Whether all members who live are processes of this node. The answer is the same at all of them: who is not on this node sees
 /// others that are not on its own.
 fn check_node(comm: &Communicator) -> Result<()> {
-    match far(comm.live(), comm.process().node()) {
+    match far(&comm.live(), comm.process().node()) {
         Some(Peer(peer)) if !comm.is_inter() => {
             let what = format!("{}: process {peer} of the job is on another node", comm.place());
             Err(Error::new(Class::RmaShared, what).remedy(

@@ -35,7 +35,8 @@ pub unsafe fn mpi_neighbor_allgather(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let sources = &comm.among_living().neighbourhood()?.sources;
+        let living = comm.among_living();
+        let sources = &living.neighbourhood()?.sources;
         let (gives, sent) = side(runtime, sendbuf, sendcount, sendtype, false)?;
         let room = Room::new(runtime, sources, recvcount, recvtype)?;
         let what = match room.is_even() && sent == room.bytes {
@@ -67,7 +68,8 @@ pub unsafe fn mpi_neighbor_allgatherv(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let sources = &comm.among_living().neighbourhood()?.sources;
+        let living = comm.among_living();
+        let sources = &living.neighbourhood()?.sources;
         // SAFETY: the program promised an entry for every source.
         let pieces = unsafe { listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)? };
         let (gives, _) = side(runtime, sendbuf, sendcount, sendtype, false)?;
@@ -96,7 +98,8 @@ pub unsafe fn mpi_neighbor_alltoall(
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
-        let neighbourhood = comm.among_living().neighbourhood()?;
+        let living = comm.among_living();
+        let neighbourhood = living.neighbourhood()?;
         let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
         let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
         let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
@@ -127,7 +130,8 @@ pub unsafe fn mpi_neighbor_alltoallv(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
+        let living = comm.among_living();
+        let Neighbourhood { sources, destinations, .. } = living.neighbourhood()?;
         // SAFETY: the program promised an entry for every destination and source.
         let (gives, gets) = unsafe {
             let gives = listed(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtype)?;
@@ -156,7 +160,8 @@ pub unsafe fn mpi_neighbor_alltoallw(
     way: Way,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
-        let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
+        let living = comm.among_living();
+        let Neighbourhood { sources, destinations, .. } = living.neighbourhood()?;
         let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
         // SAFETY: the program promised an entry for every destination and source.
         let (gives, gets) = unsafe {
@@ -179,7 +184,8 @@ fn of_each(
 ) -> Result<Described> {
     refuse_in_place(sendbuf)?;
     refuse_in_place(recvbuf)?;
-    let Neighbourhood { sources, destinations, .. } = comm.among_living().neighbourhood()?;
+    let living = comm.among_living();
+    let Neighbourhood { sources, destinations, .. } = living.neighbourhood()?;
     way.check(comm, || way.name().to_owned())?;
     let gives = Side::listed(sendbuf, present(gives, destinations));
     let gets = Side::listed(recvbuf, present(gets, sources));
