@@ -164,7 +164,15 @@ pub(crate) fn words(guide: &Guide) -> String {
         return String::new();
     }
     let costs = if guide.costs == Costs::BUILT_IN { String::new() } else { digest(&guide.costs.encode()) };
-    format!("; algorithms: {} {costs}", guide.forced)
+    format!("{WORDS}{} {costs}", guide.forced)
+}
+
+/// The part of a text that [`words`] has put there; nothing where there is none.
+pub(crate) fn told(text: &str) -> &str {
+    let Some(begin) = text.find(WORDS) else { return "" };
+    let rest = &text[begin..];
+    // What members of one side compare stands behind a comma.
+    rest.find(", ").map_or(rest, |end| &rest[..end])
 }
 
 fn digest(text: &str) -> String {
@@ -185,6 +193,7 @@ fn refused(why: &str) -> Error {
         .remedy("correct WEFT_COSTS, or leave it out; `weft explain costs` shows what such a file looks like")
 }
 
+const WORDS: &str = "; algorithms: ";
 const FILE_BYTES_MAX: u64 = 4096;
 /// By so much two pairs of cores on both sides of no border were seen to differ, and more.
 const NOTED: f64 = 1.15;

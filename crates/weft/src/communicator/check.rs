@@ -9,7 +9,7 @@
 //! Both go in the context of collective operations, with tags that no schedule uses. An operation that goes on beside others
 //! is compared beside others, too: comparisons are counted, in the order of the calls, and each has tags of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -303,10 +303,15 @@ fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize, name: impl Fn(u32) -> u
     for (rank, card) in (0..).zip(cards) {
         callers.entry(card).or_default().push(name(rank));
     }
-    // In the order of the lowest rank that called each.
+    // In the order of the lowest rank that called each. By what they choose algorithms is told where they differ in it.
     let mut parts: Vec<(Vec<u32>, String)> =
         callers.into_iter().map(|(card, ranks)| (ranks, spoken(&words(card)))).collect();
     parts.sort();
+    let guides: BTreeSet<&str> = parts.iter().map(|(_, words)| guide::told(words)).collect();
+    if let [same] = guides.into_iter().collect::<Vec<_>>()[..] {
+        let same = same.to_owned();
+        parts.iter_mut().for_each(|(_, words)| *words = words.replacen(&same, "", 1));
+    }
     let parts: Vec<String> = parts
         .into_iter()
         .map(|(callers, words)| format!("{words} at {}", ranks(callers.into_iter())))
@@ -379,6 +384,20 @@ mod tests {
         let long = "x".repeat(1000);
         let cards: Vec<_> = (0..50).map(|rank| card(&format!("{rank} {long}"))).collect();
         assert_eq!(verdict(&cards, 0, itself).len(), VERDICT_BYTES - 1);
+    }
+
+    #[test]
+    fn by_what_algorithms_are_chosen_is_told_where_it_differs() {
+        let itself = |rank| rank;
+        let told = |guides: [&str; 2]| {
+            let operations = ["bcast", "barrier"];
+            let cards = [0, 1].map(|rank| card(&format!("{}{}\nhigh", operations[rank], guides[rank])));
+            verdict(&cards, 0, itself)
+        };
+        let [one, other] = ["; algorithms: bcast:ring,barrier:hub by costs 01", "; algorithms:  by costs 02"];
+        assert_eq!(told([one, one]), "bcast, high at rank 0; barrier, high at rank 1");
+        assert_eq!(told([one, other]), format!("bcast{one}, high at rank 0; barrier{other}, high at rank 1"));
+        assert_eq!(told([one, ""]), format!("bcast{one}, high at rank 0; barrier, high at rank 1"));
     }
 
     #[test]
