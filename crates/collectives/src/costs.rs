@@ -60,7 +60,16 @@ impl Border {
     /// All there are, from wide to narrow.
     pub const ALL: [Border; 4] = [Border::Node, Border::Package, Border::Numa, Border::Cache];
 
-    /// The word for one of the parts that it is between.
+    /// The one word for it in files and variables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Border::Numa => "numa",
+            other => other.part(),
+        }
+    }
+
+    /// What people call one of the parts that it is between.
     #[must_use]
     pub fn part(self) -> &'static str {
         match self {

@@ -32,7 +32,7 @@ impl Besides {
         for (border, constants) in &self.over {
             let Constants { hand_over_ns, copy, pull } = constants;
             let pull = pull.map_or_else(|| "refused".to_owned(), |pull| pull.encode());
-            let _ = writeln!(text, "over {} {hand_over_ns:.1} {} {pull}", word(*border), copy.encode());
+            let _ = writeln!(text, "over {} {hand_over_ns:.1} {} {pull}", border.word(), copy.encode());
         }
         if let Some(step_ns) = self.step_ns {
             let _ = writeln!(text, "step {step_ns:.1}");
@@ -47,7 +47,7 @@ impl Besides {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["over", border, hand_over, fixed, byte, ref pull @ ..] => {
-                    let border = KINDS.into_iter().find(|kind| word(*kind) == border);
+                    let border = KINDS.into_iter().find(|kind| kind.word() == border);
                     let border =
                         border.ok_or_else(|| format!("{line:?} is of no kind of parts of a node"))?;
                     let hand_over_ns = number(hand_over)?;
@@ -77,13 +77,6 @@ impl Besides {
         is_sorted
             && self.over.iter().all(|(_, constants)| constants.is_sane())
             && self.step_ns.is_none_or(is_sane)
-    }
-}
-
-fn word(border: Border) -> &'static str {
-    match border {
-        Border::Numa => "numa",
-        other => other.part(),
     }
 }
 

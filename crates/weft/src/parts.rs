@@ -22,7 +22,7 @@ impl Parts {
         let kind = |(border, parts): &(Border, Vec<u32>)| {
             let runs = parts.chunk_by(|one, next| one == next);
             let runs: Vec<String> = runs.map(|run| format!("({},1,{})", run[0], run.len())).collect();
-            format!("{} (vector,{})", word(*border), runs.join(","))
+            format!("{} (vector,{})", border.word(), runs.join(","))
         };
         kinds.iter().map(kind).collect::<Vec<_>>().join(";")
     }
@@ -32,7 +32,7 @@ impl Parts {
     pub fn parse(text: &str, ranks: u32) -> Option<Parts> {
         let kinds = text.split(';').map(|kind| {
             let (name, map) = kind.trim().split_once(' ')?;
-            let border = KINDS.into_iter().find(|border| word(*border) == name)?;
+            let border = KINDS.into_iter().find(|border| border.word() == name)?;
             Some((border, NodeMap::parse(map, ranks)?))
         });
         let kinds = kinds.collect::<Option<Vec<_>>>()?;
@@ -42,13 +42,6 @@ impl Parts {
     /// The kinds that are told of, from wide to narrow, with who sits on which.
     pub(crate) fn kinds(&self) -> &[(Border, NodeMap)] {
         &self.kinds
-    }
-}
-
-fn word(border: Border) -> &'static str {
-    match border {
-        Border::Numa => "numa",
-        other => other.part(),
     }
 }
 

@@ -110,15 +110,13 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         if let Some(lengths) = plan.in_pieces().filter(|_| self.goes_in_pieces()) {
-            let mut visit = self.visit()?;
-            let visit = visit.as_mut().map_err(|error| error.clone());
-            return Some(visit.and_then(|visit| visit.carry_pieces(plan, lengths, input, output, reduce)));
+            let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
+            return Some(self.visit()?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
             // From the first time on, so that sums are always made in one order.
-            let mut visit = self.visit_at(matches!(plan.then, Then::Combined(_)))?;
-            let visit = visit.as_mut().map_err(|error| error.clone());
-            return Some(visit.and_then(|visit| visit.carry_among_several(plan, input, output, reduce)));
+            let visit = self.visit_at(matches!(plan.then, Then::Combined(_)))?;
+            return Some(visit.and_then(|mut visit| visit.carry_among_several(plan, input, output, reduce)));
         }
         let is_long = plan.is_one_piece() && self.shares_cores();
         if !is_long && !plan.fits() {
@@ -155,13 +153,8 @@ impl Communicator {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
             if let Some(lengths) = pairs.in_pieces().filter(|_| self.goes_in_pieces()) {
-                let mut visit = self.visit()?;
-                return Some(
-                    visit
-                        .as_mut()
-                        .map_err(|error| error.clone())
-                        .and_then(|visit| visit.exchange_pieces(&pairs, lengths, input, output)),
-                );
+                let exchange = |mut visit: Visit<'_>| visit.exchange_pieces(&pairs, lengths, input, output);
+                return Some(self.visit()?.and_then(exchange));
             }
             let mut visit = match self.visit()? {
                 Ok(visit) => visit,
@@ -266,8 +259,8 @@ impl Communicator {
         let is_exchange = give.is_some() && get.is_some();
         let is_piece = (is_exchange || turn.has_got) && self.swaps_pieces(longest);
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
-        let can_give = !is_piece || bulletin.board.can_give_pieces();
-        let has_room = give.is_none() || can_give && turn.course.has_room_behind(number, ahead);
+        let can_give = || !is_piece || bulletin.board.can_give_pieces();
+        let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
         if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
