@@ -340,7 +340,7 @@ impl Course {
     #[inline(always)]
     #[must_use]
     pub fn has_room(&self, number: u32) -> bool {
-        is_room(number, self.read_by_all)
+        self.has_room_behind(number, BOARD_DEPTH)
     }
 
     /// All members have said that they are through with the entries up to that number.

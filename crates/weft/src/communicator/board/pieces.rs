@@ -129,17 +129,13 @@ impl Visit<'_> {
         let [front, back] = plan.entry();
         let give = if plan.gives { part(if front.bytes > 0 { front } else { back }) } else { Payload::EMPTY };
         let own = part(plan.own());
+        let Then::Combined(sum) = plan.then else {
+            let kept = plan.kept().map(|place| (place, own));
+            let place = plan.place(Rank(1 - plan.here.0));
+            return self.hand_over(lengths, give, kept, place, output);
+        };
         let mut passage = Passage::begin(self, lengths, give)?;
         passage.give_ahead()?;
-        let Then::Combined(sum) = plan.then else {
-            if let Some(place) = plan.kept() {
-                output.write_at(place, own);
-            }
-            let place = plan.place(passage.other);
-            return passage.finish(&mut |at, data| {
-                output.write_at(place + at, data);
-            });
-        };
         if plan.hears == Hears::Lower && lengths.gets == 0 {
             output.write_at(0, own);
         }
@@ -165,12 +161,25 @@ impl Visit<'_> {
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let other = Rank(1 - self.of.rank().0);
         let give = pairs.given_to(other).map_or(Payload::EMPTY, part);
+        let kept = pairs.kept().map(|[own, place]| (place.offset, part(own)));
+        let place = pairs.gotten_from(other).unwrap_or(Block::NOTHING).offset;
+        self.hand_over(lengths, give, kept, place, output)
+    }
+
+    /// Gives that, keeps what this member has for itself at its place, and gets the other's to `place`.
+    fn hand_over(
+        &mut self,
+        lengths: Lengths,
+        give: Payload<'static>,
+        kept: Option<(usize, Payload<'static>)>,
+        place: usize,
+        output: &mut UserMemory,
+    ) -> Result<()> {
         let mut passage = Passage::begin(self, lengths, give)?;
         passage.give_ahead()?;
-        if let Some([own, place]) = pairs.kept() {
-            output.write_at(place.offset, part(own));
+        if let Some((at, own)) = kept {
+            output.write_at(at, own);
         }
-        let place = pairs.gotten_from(other).unwrap_or(Block::NOTHING).offset;
         passage.finish(&mut |at, data| {
             output.write_at(place + at, data);
         })

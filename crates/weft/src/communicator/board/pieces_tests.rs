@@ -61,6 +61,25 @@ impl Elements {
     }
 }
 
+impl Elements {
+    /// Sums up, where one member's operator panics when it is called so manieth; the sum, if this member is told of one.
+    fn sum_with_a_bug(self, world: &Communicator, panicking: u32, at_call: u32) -> Option<Vec<u8>> {
+        let own = self.of(world.rank().0, 1);
+        let mut output = vec![0u8; own.len()];
+        let mut calls = 0;
+        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+            calls += 1;
+            assert!(world.rank().0 != panicking || calls < at_call, "this operator has a bug");
+            self.combine(left, right, out);
+        };
+        let sum = Collective::Allreduce(self.reduction(false));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            world.perform(sum, reading(&own), writing(&mut output), combine)
+        }));
+        ended.is_ok_and(|ended| ended.is_ok()).then_some(output)
+    }
+}
+
 /// Two threads that are told to have cores, on a board.
 fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     of_several(2, CpuTime::UNLIMITED, each);
@@ -164,20 +183,9 @@ fn who_panics_among_several_lets_the_others_end() {
     among_several(4, |world| {
         let elements = Elements { bytes: 8, count: 30_000 };
         for (panicking, at_call) in [(0, 1), (3, 4), (1, 9)] {
-            let own = elements.of(world.rank().0, 1);
-            let mut output = vec![0u8; own.len()];
-            let mut calls = 0;
-            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
-                calls += 1;
-                assert!(world.rank().0 != panicking || calls < at_call, "this operator has a bug");
-                elements.combine(left, right, out);
-            };
-            let sum = Collective::Allreduce(elements.reduction(false));
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                world.perform(sum, reading(&own), writing(&mut output), combine)
-            }));
+            let sum = elements.sum_with_a_bug(world, panicking, at_call);
             // The others do not take for a sum what was not summed up.
-            assert!(!ended.is_ok_and(|ended| ended.is_ok()), "at {:?}", world.rank());
+            assert!(sum.is_none(), "at {:?}", world.rank());
             world.barrier().unwrap();
             let short = Elements { bytes: 8, count: 3 };
             let sum = Collective::Allreduce(short.reduction(false));
@@ -233,20 +241,9 @@ fn who_panics_in_an_operator_lets_the_other_end() {
     on_a_board(|world| {
         let elements = Elements { bytes: 8, count: 40_000 };
         for (panicking, at_piece) in [(0, 1), (1, 1), (0, 4), (1, 7)] {
-            let own = elements.of(world.rank().0, 1);
-            let mut output = vec![0u8; own.len()];
-            let mut calls = 0;
-            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
-                calls += 1;
-                assert!(world.rank().0 != panicking || calls < at_piece, "this operator has a bug");
-                elements.combine(left, right, out);
-            };
-            let sum = Collective::Allreduce(elements.reduction(false));
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                world.perform(sum, reading(&own), writing(&mut output), combine)
-            }));
-            assert_eq!(ended.is_ok_and(|ended| ended.is_ok()), world.rank().0 != panicking);
-            assert!(world.rank().0 == panicking || output == elements.of(0, 2));
+            let sum = elements.sum_with_a_bug(world, panicking, at_piece);
+            assert_eq!(sum.is_some(), world.rank().0 != panicking);
+            assert!(sum.is_none_or(|sum| sum == elements.of(0, 2)));
             world.barrier().unwrap();
         }
     });
