@@ -495,4 +495,4 @@ unsafe fn put(bytes: &[u8], place: *mut c_void) {
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
-const BYTES_MAX: usize = 2048;
+const BYTES_MAX: usize = 8192;

@@ -19,15 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Listed, judge};
-use fabric::{Heap, Payload, Room, UserMemory};
+use fabric::{Heap, Payload, Peer, Room, UserMemory};
 use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
-use self::pairs::Pairs;
+use self::pairs::{Pairs, Rest};
 use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
+use super::swap::By;
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, is_before};
@@ -63,8 +64,30 @@ struct Turn {
     long_room: Option<Heap>,
     /// The board is not this communicator's any more.
     has_left: bool,
-    /// Of two members, this one has got something in its last short operation, so that the trays are its to write.
-    has_got: bool,
+    /// What this one of two members has done in the last operation on the board.
+    last: Flow,
+}
+
+/// Of two members, whether this one gives something in an operation, and whether it gets something.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Flow {
+    gives: bool,
+    gets: bool,
+}
+
+impl Flow {
+    /// Whether data goes one way alone.
+    #[inline(always)]
+    fn is_one_way(self) -> bool {
+        self.gives != self.gets
+    }
+
+    /// Whether who gives has got nothing in the `last` operation: one call behind the other, data goes from one member to the other.
+    /// The same at both.
+    #[inline(always)]
+    fn goes_on_behind(self, last: Flow) -> bool {
+        self.is_one_way() && !(if self.gives { last.gets } else { last.gives })
+    }
 }
 
 /// How a swap goes.
@@ -109,20 +132,22 @@ impl Communicator {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
+        let flow = plan.flow();
         if let Some(lengths) = plan.in_pieces().filter(|_| self.goes_in_pieces()) {
             let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
-            return Some(self.visit()?.and_then(carry));
+            return Some(self.visit(flow, 0)?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
             // From the first time on, so that sums are always made in one order.
-            let visit = self.visit_at(matches!(plan.then, Then::Combined(_)))?;
+            let visit = self.visit_at(matches!(plan.then, Then::Combined(_)), flow, 0)?;
             return Some(visit.and_then(|mut visit| visit.carry_among_several(plan, input, output, reduce)));
         }
         let is_long = plan.is_one_piece() && self.shares_cores();
         if !is_long && !plan.fits() {
             return None;
         }
-        Some(self.visit()?.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
+        let visit = self.visit(flow, plan.longest_bytes())?;
+        Some(visit.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
     }
 
     /// Whether who waits for another gives a core away, so that one turn for all is better than several; the same at all.
@@ -154,15 +179,20 @@ impl Communicator {
         if let Some(pairs) = Pairs::of(listed, here, size) {
             if let Some(lengths) = pairs.in_pieces().filter(|_| self.goes_in_pieces()) {
                 let exchange = |mut visit: Visit<'_>| visit.exchange_pieces(&pairs, lengths, input, output);
-                return Some(self.visit()?.and_then(exchange));
+                return Some(self.visit(pairs.flow(), 0)?.and_then(exchange));
             }
-            let mut visit = match self.visit()? {
+            // Of two members both know that nothing goes by an entry.
+            if size == 2 && pairs.are_all_long() {
+                return None;
+            }
+            let rest = pairs.rest();
+            let mut visit = match self.visit(pairs.flow(), pairs.longest_bytes())? {
                 Ok(visit) => visit,
                 Err(error) => return Some(Err(error)),
             };
-            let exchanged = visit.exchange(&pairs, input, output);
+            let exchanged = visit.exchange(&pairs, rest.is_none(), input, output);
             drop(visit);
-            return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
+            return Some(self.exchange_rest(exchanged, rest.as_ref(), input, output, reduce));
         }
         let plan = Plan::listed(listed, here, size)?;
         self.perform_plan(&plan, input, output, reduce)
@@ -174,13 +204,13 @@ impl Communicator {
     fn exchange_rest(
         &self,
         exchanged: Result<()>,
-        pairs: &Pairs<'_>,
+        rest: Option<&Rest>,
         input: Payload<'static>,
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
         let goes_on = exchanged.as_ref().err().is_none_or(|error| error.class == Class::Truncated);
-        let Some(rest) = pairs.rest().filter(|_| goes_on) else {
+        let Some(rest) = rest.filter(|_| goes_on) else {
             let is_given_up = exchanged.as_ref().is_err_and(|error| error.class == Class::NotSame);
             if self.size() > 2 || is_given_up {
                 self.next_tag();
@@ -209,14 +239,15 @@ impl Communicator {
         }
     }
 
-    /// Begins the next operation on the board, if there is one.
-    fn visit(&self) -> Option<Result<Visit<'_>>> {
-        self.visit_at(false)
+    /// Begins the next operation on the board, if there is one; of two members, in which one of them gives so many bytes to the
+    /// other. `None` also where that goes by a message.
+    fn visit(&self, flow: Flow, bytes: usize) -> Option<Result<Visit<'_>>> {
+        self.visit_at(false, flow, bytes)
     }
 
     /// The same; `at_once` where a board is to be had from the first operation on.
     #[inline]
-    fn visit_at(&self, at_once: bool) -> Option<Result<Visit<'_>>> {
+    fn visit_at(&self, at_once: bool, flow: Flow, bytes: usize) -> Option<Result<Visit<'_>>> {
         // What has lost a member, or is revoked, says so by messages.
         if self.inner.standing.is_closed() {
             return None;
@@ -230,24 +261,26 @@ impl Communicator {
             Err(lost) => return Some(Err(lost.clone())),
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
-        if turn.has_left {
+        let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
+        if turn.has_left || turn.is_message(flow, bytes) {
             return None;
         }
+        turn.last = flow;
         let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
         Some(visit.begin().map(|()| visit))
     }
 
-    /// Gives the other of two members something, and gets something, as the next operation on the board: [`Swapped::Got`]
-    /// and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
+    /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message:
+    /// [`Swapped::Got`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
     /// [`Communicator::perform`] knows what to do.
     #[inline(always)]
     pub(super) fn swap_by_board(
         &self,
         bulletin: &Bulletin,
+        peer: Peer,
         give: Option<Payload<'static>>,
         get: Option<Room>,
-    ) -> Option<(u32, Swapped)> {
+    ) -> Option<(By, Swapped)> {
         let process = &self.inner.process;
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
@@ -255,17 +288,23 @@ impl Communicator {
         let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
         let is_short = longest <= PIECE_BYTES_MIN;
-        // What goes one way is in a tray only where that came from the other last. Its reader sees where it is.
-        let is_exchange = give.is_some() && get.is_some();
-        let is_piece = (is_exchange || turn.has_got) && self.swaps_pieces(longest);
+        let flow = Flow { gives: give.is_some(), gets: get.is_some() };
+        if turn.has_left {
+            return None;
+        }
+        if turn.is_message(flow, longest) {
+            drop(turn);
+            return self.swap_by_message(peer, give, get);
+        }
+        let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
         let can_give = || !is_piece || bulletin.board.can_give_pieces();
         let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
-        if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
+        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
         turn.course.begin();
-        turn.has_got = get.is_some();
+        turn.last = flow;
         if let Some(payload) = give {
             if is_piece {
                 bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
@@ -280,7 +319,7 @@ impl Communicator {
             if turn.course.has_room(next) {
                 bulletin.board.make_ready(next, gives);
             }
-            return Some((number, Swapped::Got));
+            return Some((By::Board(number), Swapped::Got));
         };
         let other = 1 - self.inner.rank.0;
         if give.is_none() {
@@ -290,7 +329,7 @@ impl Communicator {
         let in_entry = if is_piece { 0 } else { room.bytes() };
         let is_there = process.is_at_once(|| bulletin.board.has_all(other, number, in_entry))
             && bulletin.take(&mut turn.course, other, room);
-        Some((number, if is_there { Swapped::Got } else { Swapped::Awaited }))
+        Some((By::Board(number), if is_there { Swapped::Got } else { Swapped::Awaited }))
     }
 
     /// Waits for the rest of a swap by the board.
@@ -408,6 +447,17 @@ impl Communicator {
     }
 }
 
+impl Turn {
+    /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run ahead of who takes them
+    /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
+    #[inline(always)]
+    fn is_message(&self, flow: Flow, bytes: usize) -> bool {
+        flow.is_one_way()
+            && bytes > PASSED_BYTES_MAX
+            && (bytes > Board::PAYLOAD_BYTES_MAX || flow.goes_on_behind(self.last))
+    }
+}
+
 impl Visit<'_> {
     /// The operation begins.
     #[inline]
@@ -464,15 +514,21 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Exchanges the blocks that go by entries.
-    fn exchange(&mut self, pairs: &Pairs<'_>, input: Payload<'_>, output: &mut UserMemory) -> Result<()> {
+    /// Exchanges the blocks that go by entries; a member's own as well where these are all, since it is copied beside messages else.
+    fn exchange(
+        &mut self,
+        pairs: &Pairs<'_>,
+        is_all: bool,
+        input: Payload<'_>,
+        output: &mut UserMemory,
+    ) -> Result<()> {
         let contribution = if pairs.is_loaded() { giving(output) } else { input };
         if pairs.writes() {
             self.await_room(Board::DEPTH)?;
             pairs.write(self.board(), self.number, contribution);
             self.board().wake();
         }
-        if let Some([own, place]) = pairs.kept() {
+        if let Some([own, place]) = pairs.kept().filter(|_| is_all) {
             output.write_at(place.offset, contribution.part(own.offset, own.bytes));
         }
         let mut heard = 0;
@@ -754,6 +810,8 @@ fn is_turn_due(number: u32) -> bool {
     number.is_multiple_of(VISITS_PER_TURN)
 }
 
+/// What goes from one of two members to the other time after time stands in entries up to here.
+const PASSED_BYTES_MAX: usize = 240;
 /// Before so many operations a board is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
 /// A program whose operations all go by boards makes a turn of progress for each so many of them.

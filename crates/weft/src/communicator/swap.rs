@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Cause, Failed, judge};
-use fabric::{Payload, Room};
+use fabric::{Payload, Peer, Room};
 use messaging::{Envelope, Pattern, Rank, RequestId, Sending};
 
 use super::board::Swapped;
@@ -28,7 +28,7 @@ pub struct Swapping {
 
 /// Which way it goes.
 #[derive(Debug)]
-enum By {
+pub(super) enum By {
     /// As an entry of that number.
     Board(u32),
     /// As messages.
@@ -55,14 +55,9 @@ impl Communicator {
         let peer = inner.standing.pair()?;
         // Whether there is a board, the first operations find out.
         if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
-            let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+            let (by, theirs) = self.swap_by_board(bulletin, peer, give, get)?;
             inner.completed.one();
-            return Some(Swapping {
-                rank: inner.rank,
-                of: self.place_in_memory(),
-                by: By::Board(number),
-                theirs,
-            });
+            return Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs });
         }
         if !inner.process.is_built_in_guide() {
             return None;
@@ -92,8 +87,41 @@ impl Communicator {
         Some(Swapping { rank, of: self.place_in_memory(), by: By::Messages { pattern, sending }, theirs })
     }
 
-    /// The same where what is given and gotten is a matter of the rank: `sides` says so, or that it is not to be done so. By a
-    /// board alone, since the schedules of such operations send other messages.
+    /// Gives a message, or gets one that comes within a few looks, as the next operation, where there is a board.
+    #[inline(always)]
+    pub(super) fn swap_by_message(
+        &self,
+        peer: Peer,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+    ) -> Option<(By, Swapped)> {
+        let inner = &*self.inner;
+        if !inner.process.is_built_in_guide() {
+            return None;
+        }
+        let number = inner.sequence.load(Ordering::Relaxed);
+        let tag = (number % TAGS) as i32;
+        let (context, source) = (self.collective_context(), inner.rank);
+        let pattern = Pattern { context, source: Some(Rank(1 - source.0)), tag: Some(tag) };
+        let (mut sending, mut theirs) = (None, Swapped::Got);
+        if let Some(payload) = give {
+            let envelope = Envelope { context, source, tag };
+            if let Sending::Pending(request) = inner.process.send_at_once(peer, envelope, payload)? {
+                sending = Some(request);
+            }
+        } else if let Some(room) = get {
+            // Who waits for it longer has to see to it that it can come.
+            let found = inner.process.receive_at_once(pattern, peer, room)?;
+            theirs = if found.bytes == room.bytes() { Swapped::Got } else { Swapped::Odd(found.bytes) };
+        }
+        // One blocking operation is under way at a time (MPI 5.0 §6.14).
+        inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
+        self.tell_board();
+        Some((By::Messages { pattern, sending }, theirs))
+    }
+
+    /// The same where what is given and gotten is a matter of the rank: `sides` says so, or that it is not to be done so. Only where
+    /// there is a board, since the schedules of such operations may send other messages.
     #[inline(always)]
     #[must_use]
     pub fn swap_by_rank_at_once(
@@ -101,12 +129,12 @@ impl Communicator {
         sides: impl FnOnce(Rank) -> Option<(Option<Payload<'static>>, Option<Room>)>,
     ) -> Option<Swapping> {
         let inner = &*self.inner;
-        inner.standing.pair()?;
+        let peer = inner.standing.pair()?;
         let bulletin = inner.bulletin.get()?.as_ref().ok()?.as_ref()?;
         let (give, get) = sides(inner.rank)?;
-        let (number, theirs) = self.swap_by_board(bulletin, give, get)?;
+        let (by, theirs) = self.swap_by_board(bulletin, peer, give, get)?;
         inner.completed.one();
-        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by: By::Board(number), theirs })
+        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs })
     }
 
     /// Waits for the rest of a swap, with the room that it was begun with.

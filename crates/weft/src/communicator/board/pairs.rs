@@ -10,6 +10,7 @@ use fabric::Payload;
 use messaging::Rank;
 
 use super::pieces::{Lengths, Range};
+use super::Flow;
 use super::plan::others;
 use crate::fabrics::Board;
 
@@ -159,26 +160,38 @@ impl<'a> Pairs<'a> {
         (bytes, block.part(0, bytes))
     }
 
-    /// What goes by messages. Each of its two ends knows that a block is too long.
+    /// What this one of two members does.
+    pub(super) fn flow(&self) -> Flow {
+        let other = |here: &Pairs<'_>| here.others().next().filter(|_| here.size == 2);
+        let gives = other(self).is_some_and(|to| self.given_to(to).is_some());
+        let gets = other(self).is_some_and(|from| self.gotten_from(from).is_some());
+        Flow { gives, gets }
+    }
+
+    /// The blocks that are for others, and come from them.
+    fn moved(&self) -> impl Iterator<Item = Block> {
+        self.others().flat_map(|other| [self.given_to(other), self.gotten_from(other)]).flatten()
+    }
+
+    /// The longest of those.
+    pub(super) fn longest_bytes(&self) -> usize {
+        self.moved().map(|block| block.bytes).max().unwrap_or(0)
+    }
+
+    /// Whether nothing but messages is needed, as far as this member knows.
+    pub(super) fn are_all_long(&self) -> bool {
+        self.moved().all(|block| !self.is_short(block))
+    }
+
+    /// What goes by messages, and this member's own block where there is any. Each of the two ends of a block knows that it is too
+    /// long.
     pub(super) fn rest(&self) -> Option<Rest> {
-        let is_long = |block: &Block| !self.is_short(*block);
-        let has_long = self.others().any(|other| {
-            self.given_to(other).as_ref().is_some_and(is_long)
-                || self.gotten_from(other).as_ref().is_some_and(is_long)
-        });
-        has_long.then(|| {
+        self.moved().any(|block| !self.is_short(block)).then(|| {
             let Listed { what, sends, receives } = self.listed;
-            let what = match what {
-                // The root's own block is where it belongs.
-                Uneven::Gather { root, .. } => Uneven::Gather { root, in_place: true },
-                Uneven::Scatter { root, .. } => Uneven::Scatter { root, in_place: true },
-                what => what,
-            };
-            let is_alltoall = matches!(what, Uneven::Alltoall { .. });
             let long = |blocks: &[Block]| {
-                let is_own = |rank| is_alltoall && rank == self.here.0;
                 let left = |(block, rank): (&Block, u32)| {
-                    if is_long(block) && !is_own(rank) { *block } else { Block { bytes: 0, ..*block } }
+                    let is_left = !self.is_short(*block) || rank == self.here.0;
+                    if is_left { *block } else { Block { bytes: 0, ..*block } }
                 };
                 blocks.iter().zip(0..).map(left).collect()
             };

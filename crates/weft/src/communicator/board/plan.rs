@@ -8,7 +8,7 @@ use collectives::{
 use messaging::Rank;
 
 use super::pieces::{BYTES_MAX, Lengths, Range};
-use super::several;
+use super::{Flow, several};
 use crate::fabrics::Board;
 
 /// One member's part in an operation.
@@ -282,6 +282,13 @@ impl<'a> Plan<'a> {
                 (longest, longest)
             }
         }
+    }
+
+    /// What this one of two members does.
+    #[inline]
+    pub(super) fn flow(&self) -> Flow {
+        let are_two = self.size == 2;
+        Flow { gives: are_two && self.gives, gets: are_two && self.writers().next().is_some() }
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
