@@ -58,7 +58,7 @@ impl Lengths {
     /// In how many pieces it goes each way.
     #[cfg(test)]
     pub(super) fn pieces(&self) -> [u32; 2] {
-        [self.gives, self.gets].map(|bytes| Cut::of(bytes, self.element_bytes).pieces())
+        Cut::both(*self).map(Cut::pieces)
     }
 
     /// Whether it goes in pieces: the same at both members.
@@ -70,11 +70,20 @@ impl Lengths {
 }
 
 impl Cut {
-    /// Two pieces at least, so that one is taken while the other is given.
-    fn of(bytes: usize, element_bytes: usize) -> Cut {
-        let half = bytes.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
+    /// What is given and what is gotten: two pieces at least, so that one is taken while the other is given, and as many each way
+    /// as the longer one has, so that trays are swapped with each.
+    fn both(lengths: Lengths) -> [Cut; 2] {
+        let Lengths { gives, gets, element_bytes } = lengths;
+        let longest = gives.max(gets);
+        let half = longest.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
         let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::piece_bytes_max(2));
-        Cut { bytes, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) }
+        let longest = Cut { bytes: longest, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) };
+        let pieces = longest.pieces().max(1) as usize;
+        [gives, gets].map(|bytes| {
+            let least = bytes.div_ceil(pieces).next_multiple_of(element_bytes);
+            let lines = whole(least.next_multiple_of(LINE), element_bytes).max(least);
+            Cut { bytes, piece_bytes: lines.clamp(element_bytes, longest.piece_bytes) }
+        })
     }
 
     fn pieces(self) -> u32 {
@@ -272,8 +281,7 @@ struct Passage<'v, 'a> {
 
 impl<'v, 'a> Passage<'v, 'a> {
     fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, give: Payload<'static>) -> Result<Passage<'v, 'a>> {
-        let gives = Cut::of(lengths.gives, lengths.element_bytes);
-        let gets = Cut::of(lengths.gets, lengths.element_bytes);
+        let [gives, gets] = Cut::both(lengths);
         visit.begin_pieces(gives.pieces().max(gets.pieces()), lengths.gives > 0)?;
         let (first, coming) = (visit.number, gets.pieces());
         let other = Rank(1 - visit.of.rank().0);
@@ -426,5 +434,7 @@ pub(super) const BYTES_MAX: usize = 1 << 30;
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
 /// Who exchanges in place gives all before it writes over anything that stands elsewhere.
 const _: () = assert!(Range::EXCHANGE.most <= 16 << 10 && 3 <= Board::PIECES_AHEAD);
+/// Pieces begin where lines do, as far as elements let them.
+const LINE: usize = 64;
 /// What is combined at a time.
 pub(super) const STRIP_BYTES: usize = 4 << 10;
