@@ -26,7 +26,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::{Pairs, Rest};
-use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
+use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN, TURNED_BYTES_MAX};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use super::swap::By;
 use super::{Communicator, Reduce};
@@ -135,7 +135,7 @@ impl Communicator {
         let flow = plan.flow();
         if let Some(lengths) = plan.in_pieces().filter(|_| self.goes_in_pieces()) {
             let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
-            return Some(self.visit(flow, 0)?.and_then(carry));
+            return Some(self.visit(flow, lengths.passed_bytes())?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
             // From the first time on, so that sums are always made in one order.
@@ -179,7 +179,7 @@ impl Communicator {
         if let Some(pairs) = Pairs::of(listed, here, size) {
             if let Some(lengths) = pairs.in_pieces().filter(|_| self.goes_in_pieces()) {
                 let exchange = |mut visit: Visit<'_>| visit.exchange_pieces(&pairs, lengths, input, output);
-                return Some(self.visit(pairs.flow(), 0)?.and_then(exchange));
+                return Some(self.visit(pairs.flow(), lengths.passed_bytes())?.and_then(exchange));
             }
             // Of two members both know that nothing goes by an entry.
             if size == 2 && pairs.are_all_long() {
@@ -286,8 +286,6 @@ impl Communicator {
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
         let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
-        // As much as is one piece in any case: so whoever goes the general way has it in one, too.
-        let is_short = longest <= PIECE_BYTES_MIN;
         let flow = Flow { gives: give.is_some(), gets: get.is_some() };
         if turn.has_left {
             return None;
@@ -297,6 +295,8 @@ impl Communicator {
             return self.swap_by_message(peer, give, get);
         }
         let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
+        // As much as is one piece in any case: so whoever goes the general way has it in one, too.
+        let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
         let can_give = || !is_piece || bulletin.board.can_give_pieces();
         let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
@@ -454,7 +454,7 @@ impl Turn {
     fn is_message(&self, flow: Flow, bytes: usize) -> bool {
         flow.is_one_way()
             && bytes > PASSED_BYTES_MAX
-            && (bytes > Board::PAYLOAD_BYTES_MAX || flow.goes_on_behind(self.last))
+            && (bytes > TURNED_BYTES_MAX || flow.goes_on_behind(self.last))
     }
 }
 

@@ -108,7 +108,7 @@ impl<'a> Pairs<'a> {
         let (gives, gets) = (bytes(self.given_to(other)), bytes(self.gotten_from(other)));
         let lengths = Lengths { gives, gets, element_bytes: 1 };
         let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
-        (is_exchange && lengths.are_in(Range::EXCHANGE)).then_some(lengths)
+        lengths.are_in(if is_exchange { Range::EXCHANGE } else { Range::TURNED }).then_some(lengths)
     }
 
     /// Whether a block goes by an entry.

@@ -43,8 +43,10 @@ impl Range {
     pub(super) const REDUCED: Range = Range { least: (16 << 10) + 1, most: BYTES_MAX };
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: Range = Range { least: 16 << 10, most: BYTES_MAX };
-    /// Messages are quicker at any length: one gives, and the other keeps what it gets.
+    /// Messages are quicker at any length.
     pub(super) const NEVER: Range = Range { least: 1, most: 0 };
+    /// One gives, and has got something before.
+    pub(super) const TURNED: Range = Range { least: Board::PAYLOAD_BYTES_MAX + 1, most: TURNED_BYTES_MAX };
 }
 
 /// Data in pieces of one length; the last one may be shorter.
@@ -59,6 +61,12 @@ impl Lengths {
     #[cfg(test)]
     pub(super) fn pieces(&self) -> [u32; 2] {
         Cut::both(*self).map(Cut::pieces)
+    }
+
+    /// How much of it may go by a message all the same, where data goes one way time after time.
+    pub(super) fn passed_bytes(&self) -> usize {
+        let longest = self.gives.max(self.gets);
+        if longest <= TURNED_BYTES_MAX { longest } else { 0 }
     }
 
     /// Whether it goes in pieces: the same at both members.
@@ -427,7 +435,9 @@ impl Drop for Passage<'_, '_> {
 /// What two exchange stands in entries up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// The shortest pieces.
-pub(super) const PIECE_BYTES_MIN: usize = 2 << 10;
+pub(super) const PIECE_BYTES_MIN: usize = 8 << 10;
+/// What goes one way is in a tray up to here.
+pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.

@@ -301,7 +301,8 @@ impl<'a> Plan<'a> {
         let gives = if self.gives { front.bytes + back.bytes } else { 0 };
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
-        lengths.are_in(self.in_pieces).then_some(lengths)
+        let is_turned = self.flow().is_one_way() && lengths.are_in(Range::TURNED);
+        (is_turned || lengths.are_in(self.in_pieces)).then_some(lengths)
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.
