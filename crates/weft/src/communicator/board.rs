@@ -64,11 +64,11 @@ struct Turn {
     long_room: Option<Heap>,
     /// The board is not this communicator's any more.
     has_left: bool,
-    /// What this one of two members has done in the last operation on the board.
+    /// What this one of two members has done in the last operation on the board in which anything was given.
     last: Flow,
 }
 
-/// Of two members, whether this one gives something in an operation, and whether it gets something.
+/// Of two members, whether this one gives something in an operation, and whether it gets something; neither in a barrier.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Flow {
     gives: bool,
@@ -265,7 +265,7 @@ impl Communicator {
         if turn.has_left || turn.is_message(flow, bytes) {
             return None;
         }
-        turn.last = flow;
+        turn.note(flow);
         let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
         Some(visit.begin().map(|()| visit))
     }
@@ -286,7 +286,8 @@ impl Communicator {
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
         let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
-        let flow = Flow { gives: give.is_some(), gets: get.is_some() };
+        let is_some = longest > 0;
+        let flow = Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() };
         if turn.has_left {
             return None;
         }
@@ -304,7 +305,7 @@ impl Communicator {
             return None;
         }
         turn.course.begin();
-        turn.last = flow;
+        turn.note(flow);
         if let Some(payload) = give {
             if is_piece {
                 bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
@@ -448,6 +449,14 @@ impl Communicator {
 }
 
 impl Turn {
+    /// Such an operation begins on the board.
+    #[inline(always)]
+    fn note(&mut self, flow: Flow) {
+        if flow != Flow::default() {
+            self.last = flow;
+        }
+    }
+
     /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run ahead of who takes them
     /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
     #[inline(always)]

@@ -182,7 +182,7 @@ impl Next<'_> {
     fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
         let Next { of, bulletin, plan, .. } = self;
         let number = self.turn.course.begin_beside();
-        self.turn.last = plan.flow();
+        self.turn.note(plan.flow());
         bulletin.begun.begin(number);
         if let Some(place) = plan.kept() {
             let Block { offset, bytes } = plan.own();

@@ -287,8 +287,8 @@ impl<'a> Plan<'a> {
     /// What this one of two members does.
     #[inline]
     pub(super) fn flow(&self) -> Flow {
-        let are_two = self.size == 2;
-        Flow { gives: are_two && self.gives, gets: are_two && self.writers().next().is_some() }
+        let is_some = self.size == 2 && self.then != Then::Nothing;
+        Flow { gives: is_some && self.gives, gets: is_some && self.writers().next().is_some() }
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
