@@ -15,8 +15,9 @@ pub enum Alltoall {
     Bruck,
     /// Every pair exchanges directly: p - 1 messages each way.
     Pairwise,
-    /// Each rank of a node collects there what goes to some of the other nodes, exchanges one message with each of these, and
-    /// deals out what came: N - 1 messages leave each of N nodes, with what must. By pairs where it is not known who sits where.
+    /// Each rank of a node collects there what goes to some of the other nodes, or to a part of one, exchanges one message with each
+    /// of these, and deals out what came: with L ranks on each of N nodes, the larger of N - 1 and about L messages leave a
+    /// node, with what must. By pairs where it is not known who sits where.
     ByNode,
 }
 

@@ -9,12 +9,13 @@ impl Terrain<'_> {
     /// Within each of the widest parts, a message between any two of them, and within them again; with copies between.
     pub(super) fn alltoall_by_parts(&self, bytes: usize) -> Effort {
         let (together, parts) = (self.ranks_of_part(), self.size.div_ceil(self.ranks_of_part()));
-        let (served, wide) = (parts.div_ceil(together), together as usize);
-        let (row, message) = (bytes * wide * served as usize, bytes * wide * wide);
+        let (served, slices) = (parts.div_ceil(together), (together / parts).max(1));
+        let (wide, narrow) = (together as usize, together.div_ceil(slices) as usize);
+        let (row, message) = (bytes * narrow * served as usize, bytes * wide * narrow);
         let within = self.within().each_to_all(row) + self.within().copies(row);
         let within = Effort { work: within.work * f64::from(parts), ..within };
 
-        let crossing = parts - 1;
+        let crossing = (parts - 1) * slices;
         let path = if self.has_nodes() {
             self.far_message(message, crossing)
         } else {
@@ -25,10 +26,10 @@ impl Terrain<'_> {
         let between = Effort { path, work, waits: f64::from(served.div_ceil(PAIRS_AT_ONCE)) };
 
         // A piece of each rank for each part that is served, and then a block of each rank there for each here.
-        let pieces = self.costs.copy.fixed_ns * f64::from(together) * f64::from(together + 1);
+        let pieces = self.costs.copy.fixed_ns * (wide * (narrow + 1)) as f64;
         let path = (pieces + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served);
-        let sorting =
-            Effort { path, work: path * f64::from(parts) * f64::from(parts.min(together)), waits: 0.0 };
+        let servants = f64::from(parts) * f64::from((parts * slices).min(together));
+        let sorting = Effort { path, work: path * servants, waits: 0.0 };
         within * 2.0 + between + sorting + self.sorting_by_place(bytes) * 2.0
     }
 

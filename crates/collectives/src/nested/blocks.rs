@@ -114,7 +114,7 @@ pub(crate) fn reduce_scatter_in_slices(
 }
 
 /// The ranks of a part share out the other parts among them: each gets what the ranks of its part have for those that it serves,
-/// exchanges one message with each of these, and deals out what came. None where it is not known who sits where.
+/// exchanges a message with each of these, and deals out what came. None where it is not known who sits where.
 pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
     let nesting = shape.nesting()?;
     let here = Here::of_first(nesting, shape)?;
@@ -124,31 +124,40 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     let given = by_place(&mut schedule, nesting, Span::own(all, in_place), &blocks);
     let got = if nesting.is_straight() { Span::output(all) } else { schedule.scratch(all) };
 
-    let together = here.local.size();
-    let served = Served::by(nesting, here.part, here.number());
-    let row = blocks.run(Span::output(0), served.first, served.end).bytes;
-    let (rows, columns) =
-        (schedule.scratch(row * together as usize), schedule.scratch(row * together as usize));
-    // What each rank of the part serves stands side by side; so does what comes of each to this rank.
-    let runs: Vec<Block> = (0..together)
-        .map(|number| {
-            let served = Served::by(nesting, here.part, number);
-            let run = blocks.run(Span::output(0), served.first, served.end);
-            Block { offset: run.offset, bytes: run.bytes }
-        })
-        .collect();
-    let side_by_side = packed((0..together).map(|_| row));
-    let within = alltoallv(&here.local, &runs, &side_by_side, false);
-    schedule.append_between(here.within(within), given, rows);
+    let (together, services) = (here.local.size(), Services { nesting });
+    let served = services.of(here.part, here.number());
+    // What comes is for these ranks here, from all ranks of the served parts.
+    let mine = services.slice(here.part, served.slice);
+    let most = (together * served.given.size()).max(mine.size() * served.sources.size());
+    let rooms = [0; 2].map(|_| schedule.scratch(bytes * most as usize));
+    let of_run = |run: Group| {
+        let Span { offset, bytes, .. } = blocks.run(Span::output(0), run.first, run.end);
+        Block { offset, bytes }
+    };
+    let all_served: Vec<Served> = (0..together).map(|number| services.of(here.part, number)).collect();
+
+    let sends: Vec<Block> = all_served.iter().map(|served| of_run(served.given)).collect();
+    let side_by_side = packed((0..together).map(|_| of_run(served.given).bytes));
+    let within = alltoallv(&here.local, &sends, &side_by_side, false);
+    schedule.append_between(here.within(within), given, rooms[0]);
     schedule.wait();
-    exchange(&mut schedule, &here, &served, blocks, rows, columns);
-    // Rows are by who has sent them now, and what each gets must stand side by side.
-    for (local, row) in (0..together).flat_map(|local| (0..served.ranks()).map(move |row| (local, row))) {
-        let from = blocks.of(rows, row * together + local);
-        schedule.copy(from, blocks.of(columns, local * served.ranks() + row));
+    exchange(&mut schedule, &here, &services, &served, blocks, rooms);
+    // A row is from one rank now, and what each rank gets must stand side by side.
+    let (columns, height) = (mine.size(), served.sources.size());
+    for (column, row) in (0..columns).flat_map(|column| (0..height).map(move |row| (column, row))) {
+        let from = blocks.of(rooms[0], row * columns + column);
+        schedule.copy(from, blocks.of(rooms[1], column * height + row));
     }
-    let within = alltoallv(&here.local, &side_by_side, &runs, false);
-    schedule.append_between(here.within(within), columns, got);
+    let place = here.part.first + here.number();
+    let gets = |served: &Served| {
+        let is_for_here = services.slice(here.part, served.slice).holds(place);
+        if is_for_here { of_run(served.sources) } else { Block::NOTHING }
+    };
+    let receives: Vec<Block> = all_served.iter().map(gets).collect();
+    let sent = |place: u32| if mine.holds(place) { of_run(served.sources).bytes } else { 0 };
+    let sends = packed((here.part.first..here.part.end).map(sent));
+    let within = alltoallv(&here.local, &sends, &receives, false);
+    schedule.append_between(here.within(within), rooms[1], got);
     if !nesting.is_straight() {
         schedule.wait();
         for place in 0..shape.size() {
@@ -159,27 +168,30 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     Some(schedule)
 }
 
-/// Sends each served part what stands in `rows`, a row of each rank of this part, and leaves there a row of each rank of those
-/// parts, with a block for each rank of this one. `columns` is room.
+/// Sends each served part what stands in the first room, a row of each rank of this part, and leaves there a row of each rank of
+/// those parts. The second room is for what is sent.
 fn exchange(
     schedule: &mut Schedule,
     here: &Here<'_>,
+    services: &Services<'_>,
     served: &Served,
     blocks: Blocks<'_>,
-    rows: Span,
-    columns: Span,
+    [rows, sorted]: [Span; 2],
 ) {
     let (nesting, together) = (here.nesting, here.local.size());
-    let message = |part: Group| {
-        let first = (part.first - served.first) * together;
-        (first, first + part.size() * together)
+    let columns = services.slice(here.part, served.slice).size();
+    let message = |number: u32| {
+        let to = services.slice(nesting.part(number), served.slice);
+        let first = (to.first - served.given.first) * together;
+        (to, first)
     };
-    for part in served.parts.clone().map(|number| nesting.part(number)) {
+    for number in served.parts.clone() {
+        let (to, first) = message(number);
         for local in 0..together {
-            let place = local * served.ranks() + part.first - served.first;
-            let into = message(part).0 + local * part.size();
-            let row = blocks.run(rows, place, place + part.size());
-            schedule.copy(row, blocks.run(columns, into, into + part.size()));
+            let place = local * served.given.size() + to.first - served.given.first;
+            let into = first + local * to.size();
+            let row = blocks.run(rows, place, place + to.size());
+            schedule.copy(row, blocks.run(sorted, into, into + to.size()));
         }
     }
     // In round k those parts meet whose sum is k modulo the rounds, so that all meet in one order.
@@ -188,14 +200,15 @@ fn exchange(
     order.sort_by_key(|&other| (other + here.part.number) % rounds);
     let mut begun = 0;
     for number in order {
-        let part = nesting.part(number);
-        let (first, end) = message(part);
-        let (from, into) = (blocks.run(columns, first, end), blocks.run(rows, first, end));
+        let ((to, first), part) = (message(number), nesting.part(number));
+        let from = blocks.run(sorted, first, first + to.size() * together);
+        let row = (part.first - served.sources.first) * columns;
+        let into = blocks.run(rows, row, row + part.size() * columns);
         if number == here.part.number {
             schedule.copy(from, into);
             continue;
         }
-        let partner = nesting.rank(who_serves(nesting, part, here.part.number));
+        let partner = nesting.rank(services.who(part, here.part.number, served.slice));
         schedule.send(partner, from);
         schedule.receive(partner, into);
         begun += 1;
@@ -206,42 +219,69 @@ fn exchange(
     schedule.wait();
 }
 
-/// The parts that one rank of a part serves, and the places of their ranks.
+/// Who serves whom in an alltoall. Where parts have several times as many ranks as there are parts, each is cut into so many
+/// slices, so that there is something to serve for nearly all ranks; a rank serves one slice of one part then. Else it serves
+/// whole parts.
+struct Services<'a> {
+    nesting: &'a Nesting,
+}
+
+/// What one rank of a part serves.
 struct Served {
     parts: Range<u32>,
-    first: u32,
-    end: u32,
+    /// Which slice of each of them, and of its own part.
+    slice: u32,
+    /// The places of the ranks of these slices, to whom it passes on what its part has for them.
+    given: Group,
+    /// The places of all ranks of these parts, of whom it gets what they have for the slice of its own part.
+    sources: Group,
 }
 
-impl Served {
-    /// By the rank of that number in a part. All parts are served, each by one of its ranks; the first one serves the part itself,
-    /// among others, so that not all turn to the same parts at a time.
-    fn by(nesting: &Nesting, part: Group, number: u32) -> Served {
-        let number = around(number, serving(nesting, part, part.number), part.size());
-        let bound =
-            |number: u32| (u64::from(number) * u64::from(nesting.parts()) / u64::from(part.size())) as u32;
-        let parts = bound(number)..bound(number + 1);
-        if parts.is_empty() {
-            return Served { parts, first: 0, end: 0 };
+impl Services<'_> {
+    /// How many slices each part has.
+    fn slices(&self) -> u32 {
+        (self.nesting.smallest_part() / self.nesting.parts()).max(1)
+    }
+
+    /// The places of one slice of a part.
+    fn slice(&self, part: Group, number: u32) -> Group {
+        let bound = |number: u32| {
+            let ranks = u64::from(number) * u64::from(part.size()) / u64::from(self.slices());
+            part.first + ranks as u32
+        };
+        Group { number, first: bound(number), end: bound(number + 1) }
+    }
+
+    /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the first one the run that
+    /// the part itself is in, so that not all turn to the same parts at a time.
+    fn of(&self, part: Group, number: u32) -> Served {
+        let (slices, all) = (self.slices(), u64::from(self.nesting.parts() * self.slices()));
+        let number = around(number, self.run_of(part, part.number, 0), part.size());
+        let bound = |number: u32| (u64::from(number) * all / u64::from(part.size())) as u32;
+        let (first, end) = (bound(number), bound(number + 1));
+        let nobody = Group { number, first: 0, end: 0 };
+        if first == end {
+            return Served { parts: 0..0, slice: 0, given: nobody, sources: nobody };
         }
-        let (first, end) = (nesting.part(parts.start).first, nesting.part(parts.end - 1).end);
-        Served { parts, first, end }
+        let (parts, slice) = (first / slices..(end - 1) / slices + 1, first % slices);
+        let [from, to] = [parts.start, parts.end - 1].map(|number| self.nesting.part(number));
+        let over = |first: u32, end: u32| Group { number, first, end };
+        let given = over(self.slice(from, slice).first, self.slice(to, slice).end);
+        Served { parts, slice, given, sources: over(from.first, to.end) }
     }
 
-    fn ranks(&self) -> u32 {
-        self.end - self.first
+    /// The place of the rank of a part that serves that slice of the part of that number.
+    fn who(&self, part: Group, served: u32, slice: u32) -> u32 {
+        let first = self.run_of(part, part.number, 0);
+        part.first + back(self.run_of(part, served, slice), first, part.size())
     }
-}
 
-/// The place of the rank of a part that serves the part of that number.
-fn who_serves(nesting: &Nesting, part: Group, served: u32) -> u32 {
-    let first = serving(nesting, part, part.number);
-    part.first + back(serving(nesting, part, served), first, part.size())
-}
-
-/// All parts are cut into as many runs as a part has ranks: the number of the run that a part is in.
-fn serving(nesting: &Nesting, part: Group, served: u32) -> u32 {
-    (((u64::from(served) + 1) * u64::from(part.size()) - 1) / u64::from(nesting.parts())) as u32
+    /// The number of the run that a slice is in, as a part cuts them.
+    fn run_of(&self, part: Group, served: u32, slice: u32) -> u32 {
+        let all = u64::from(self.nesting.parts() * self.slices());
+        let place = u64::from(served * self.slices() + slice);
+        (((place + 1) * u64::from(part.size()) - 1) / all) as u32
+    }
 }
 
 /// The ranks of a part, in the order of their places.
@@ -278,15 +318,23 @@ mod tests {
     use crate::nesting::Run;
 
     #[test]
-    fn each_part_is_served_by_one_rank() {
-        for (parts, together) in (1..12).flat_map(|parts| (1..12).map(move |together| (parts, together))) {
+    fn each_slice_of_each_part_is_served_by_one_rank() {
+        for (parts, together) in (1..12).flat_map(|parts| (1..30).map(move |together| (parts, together))) {
             let runs = vec![Run { groups: parts, size: together }];
             let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("equal nodes");
-            for (number, served) in (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other))) {
+            let services = Services { nesting: &nesting };
+            let each = (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other)));
+            for (number, served) in each {
                 let part = nesting.part(number);
-                let serves = |local: &u32| Served::by(&nesting, part, *local).parts.contains(&served);
-                let who: Vec<u32> = (0..together).filter(serves).map(|local| part.first + local).collect();
-                assert_eq!(who, [who_serves(&nesting, part, served)]);
+                for slice in 0..services.slices() {
+                    let serves = |local: &u32| {
+                        let of = services.of(part, *local);
+                        of.parts.contains(&served) && of.slice == slice
+                    };
+                    let who: Vec<u32> =
+                        (0..together).filter(serves).map(|local| part.first + local).collect();
+                    assert_eq!(who, [services.who(part, served, slice)], "{parts} x {together}");
+                }
             }
         }
     }
