@@ -4,8 +4,8 @@
 //! ```sh
 //! cargo run --release -p weft-collectives --example million
 //! ```
-//! Messages, bytes and memory are those of all ranks' schedules, one after the other; of alltoall, of four ranks, which
-//! all do the same. Rounds are the longest chain of messages, each sent after the one before has come, found by walking back
+//! Messages, bytes and memory are those of all ranks' schedules, one after the other; of what has as many steps as ranks, of those
+//! of one node, since all nodes do the same. Rounds are the longest chain of messages, each sent after the one before has come, found by walking back
 //! from the end of 64 ranks; of operations in pieces, what the rank sends that sends most.
 
 #[path = "../tests/all/common/mod.rs"]
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use collectives::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, ReduceScatter,
-    Run, Schedule, Shape,
+    Run, Schedule, Shape, Step,
 };
 use common::counting::{Count, Walk};
 
@@ -26,7 +26,7 @@ type Make<'a> = &'a dyn Fn(&Shape) -> Schedule;
 enum Rounds {
     Chain,
     Pieces,
-    /// All ranks are alike, and so many that a few are looked at.
+    /// All nodes are alike, and schedules so long that one node is looked at.
     Waits,
 }
 
@@ -99,24 +99,24 @@ fn blocks() {
     line("allgather, 8 B each", "by node", &|shape| Allgather::ByNode.schedule(shape, 8, false));
     let circulant = |shape: &Shape| ReduceScatter::Circulant.schedule(shape, 1, SUM, false);
     line("reduce-scatter, 8 B each", "circulant", &circulant);
+    let by_node = |shape: &Shape| ReduceScatter::ByNode.schedule(shape, 1, SUM, false);
+    line("reduce-scatter, 8 B each", "by node", &by_node);
 }
 
 fn exchanges() {
     let ranks = 1 << 16;
     let (p, per_node) = (f64::from(ranks), f64::from(PER_NODE));
-    let line = |way, make: Make<'_>| {
-        let least = (16, 8.0 * (p - 1.0), p * 8.0 * (p - per_node));
-        print(&Line {
-            what: "alltoall, 8 B each, 65,536 ranks",
-            way,
-            ranks,
-            rounds: Rounds::Waits,
-            least,
-            make,
-        });
+    let line = |what, way, least, make: Make<'_>| {
+        print(&Line { what, way, ranks, rounds: Rounds::Waits, least, make });
     };
-    line("Bruck", &|shape| Alltoall::Bruck.schedule(shape, 8, false));
-    line("pairs", &|shape| Alltoall::Pairwise.schedule(shape, 8, false));
+    let least = (16, 1024.0 * (p - 1.0), p / per_node * 1024.0 * (p - per_node));
+    let in_slices = |shape: &Shape| ReduceScatter::ByNodeInSlices.schedule(shape, 128, SUM, false);
+    line("reduce-scatter, 1 KiB each, 65,536 ranks", "by node, in slices", least, &in_slices);
+    let least = (16, 8.0 * (p - 1.0), p * 8.0 * (p - per_node));
+    let alltoall = |way, make: Make<'_>| line("alltoall, 8 B each, 65,536 ranks", way, least, make);
+    alltoall("Bruck", &|shape| Alltoall::Bruck.schedule(shape, 8, false));
+    alltoall("pairs", &|shape| Alltoall::Pairwise.schedule(shape, 8, false));
+    alltoall("by node", &|shape| Alltoall::ByNode.schedule(shape, 8, false));
 }
 
 fn print(line: &Line<'_>) {
@@ -125,7 +125,7 @@ fn print(line: &Line<'_>) {
     let one = |rank| (line.make)(&Shape::new(Rank(rank), line.ranks).nested(nesting.clone()));
     let node = |rank| rank / PER_NODE;
     let (count, rounds) = match line.rounds {
-        Rounds::Waits => of_alike(line.ranks, &one),
+        Rounds::Waits => of_a_node(line.ranks, &one),
         _ => {
             let mut count = Count::default();
             (0..line.ranks).for_each(|rank| count.add(rank, &one(rank), node));
@@ -158,14 +158,15 @@ fn print(line: &Line<'_>) {
     );
 }
 
-/// Four ranks stand for all.
-fn of_alike(ranks: u32, one: &dyn Fn(u32) -> Schedule) -> (Count, u32) {
+/// A node in the middle stands for all.
+fn of_a_node(ranks: u32, one: &dyn Fn(u32) -> Schedule) -> (Count, u32) {
     let (mut count, mut rounds) = (Count::default(), 0);
-    for rank in [0, 1, ranks / 3, ranks - 1] {
+    let first = ranks / PER_NODE / 3 * PER_NODE;
+    for rank in first..first + PER_NODE {
         let schedule = one(rank);
         count.add(rank, &schedule, |rank| rank / PER_NODE);
-        let waits = schedule.steps.iter().filter(|step| matches!(step, collectives::Step::Wait)).count();
-        rounds = rounds.max(waits as u32);
+        let is_wait = |step: &&Step| matches!(step, Step::Wait | Step::WaitReceived);
+        rounds = rounds.max(schedule.steps.iter().filter(is_wait).count() as u32);
     }
     (count, rounds)
 }

@@ -4,6 +4,7 @@ use messaging::Rank;
 
 use crate::blocks::{Block, Blocks};
 use crate::choice::{self, Asked};
+use crate::nested;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, back, distances};
 
@@ -14,6 +15,10 @@ pub enum Alltoall {
     Bruck,
     /// Every pair exchanges directly: p - 1 messages each way.
     Pairwise,
+    /// Each rank of a node collects there what goes to some of the other nodes, or to a part of one, exchanges one message with each
+    /// of these, and deals out what came: with L ranks on each of N nodes, the larger of N - 1 and about L messages leave a
+    /// node, with what must. By pairs where it is not known who sits where.
+    ByNode,
 }
 
 /// Block j, `bytes` long, of rank i's input becomes block i of rank j's output.
@@ -32,15 +37,17 @@ pub fn alltoallv(shape: &Shape, sends: &[Block], receives: &[Block], in_place: b
 
 impl Alltoall {
     /// Every way there is.
-    pub const ALL: [Alltoall; 2] = [Alltoall::Bruck, Alltoall::Pairwise];
+    pub const ALL: [Alltoall; 3] = [Alltoall::Bruck, Alltoall::Pairwise, Alltoall::ByNode];
 
-    /// [`alltoall`] in this way.
+    /// [`alltoall`] in this way, or by pairs where this one cannot.
     #[must_use]
     pub fn schedule(self, shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
         let blocks = Blocks::Equal { bytes };
         match self {
             Alltoall::Bruck => bruck(shape, blocks, in_place),
             Alltoall::Pairwise => pairwise(shape, &blocks, &blocks, in_place),
+            Alltoall::ByNode => nested::alltoall(shape, bytes, in_place)
+                .unwrap_or_else(|| pairwise(shape, &blocks, &blocks, in_place)),
         }
     }
 }
@@ -106,4 +113,4 @@ fn bruck(shape: &Shape, blocks: Blocks<'_>, in_place: bool) -> Schedule {
 }
 
 /// Exchanges that go on at the same time, unless they share the room to swap in.
-const PAIRS_AT_ONCE: u32 = 8;
+pub(crate) const PAIRS_AT_ONCE: u32 = 8;

@@ -4,6 +4,8 @@
 //! (a test holds both against each other). p is the number of ranks, n that of bytes; "everybody" means that all ranks
 //! send and receive at a time.
 
+mod blocks;
+
 use std::iter::Sum;
 use std::ops::{Add, Mul};
 
@@ -280,6 +282,8 @@ impl<'a> Terrain<'a> {
                 let turned = 2.0 * self.costs.copy.byte_ns * (bytes * self.size as usize) as f64 + piece;
                 self.levels().map(round).sum::<Effort>() + self.all_do(turned)
             }
+            Alltoall::ByNode if self.seating == Seating::Plain => return None,
+            Alltoall::ByNode => self.alltoall_by_parts(bytes),
         })
     }
 
@@ -355,11 +359,8 @@ impl<'a> Terrain<'a> {
         })
     }
 
-    pub(crate) fn reduce_scatter(
-        &self,
-        way: ReduceScatter,
-        Asked { bytes, commutative }: Asked,
-    ) -> Option<Effort> {
+    pub(crate) fn reduce_scatter(&self, way: ReduceScatter, asked: Asked) -> Option<Effort> {
+        let Asked { bytes, commutative } = asked;
         let combine = self.costs.combine.of_ns(bytes);
         Some(match way {
             ReduceScatter::Pairwise | ReduceScatter::Circulant if !commutative => return None,
@@ -374,6 +375,10 @@ impl<'a> Terrain<'a> {
                     + self.tree_of_blocks(bytes)
                     + self.copies(bytes)
             }
+            ReduceScatter::ByNode if !self.goes_by_node(commutative) => return None,
+            ReduceScatter::ByNode => self.reduce_scatter_by_leaders(asked),
+            ReduceScatter::ByNodeInSlices if !commutative || self.seating == Seating::Plain => return None,
+            ReduceScatter::ByNodeInSlices => self.reduce_scatter_in_slices(asked),
         })
     }
 

@@ -95,7 +95,7 @@ named!(
     Circulant = "circulant",
     ByNode = "by-node"
 );
-named!(Alltoall, alltoall, Bruck = "bruck", Pairwise = "pairwise");
+named!(Alltoall, alltoall, Bruck = "bruck", Pairwise = "pairwise", ByNode = "by-node");
 named!(
     Reduce,
     reduce,
@@ -124,7 +124,9 @@ named!(
     reduce_scatter,
     Pairwise = "pairwise",
     ReduceThenScatter = "reduce-scatter",
-    Circulant = "circulant"
+    Circulant = "circulant",
+    ByNode = "by-node",
+    ByNodeInSlices = "by-node-in-slices"
 );
 
 /// Algorithms that somebody wants, whatever they take.

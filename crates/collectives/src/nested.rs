@@ -8,6 +8,8 @@
 //! A reduction in which the order of operands matters needs places in the order of ranks: then each part stands for a run
 //! of ranks, whichever member leads it.
 
+mod blocks;
+
 use messaging::Rank;
 
 use crate::allgather::Allgather;
@@ -19,6 +21,8 @@ use crate::nesting::{Group, Nesting};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape};
 use crate::tree::Tree;
+
+pub(crate) use blocks::{alltoall, reduce_scatter, reduce_scatter_in_slices};
 
 /// The widest parts as one rank sees them.
 struct Here<'a> {

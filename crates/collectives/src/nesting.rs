@@ -61,9 +61,14 @@ impl Group {
         self.end - self.first
     }
 
+    /// Whether a place is in it.
+    pub(crate) fn holds(self, place: u32) -> bool {
+        self.first <= place && place < self.end
+    }
+
     /// The place that speaks for the group: `top`, where it is in it, and else the first one.
     pub(crate) fn leader(self, top: u32) -> u32 {
-        if self.first <= top && top < self.end { top } else { self.first }
+        if self.holds(top) { top } else { self.first }
     }
 }
 

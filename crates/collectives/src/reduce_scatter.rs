@@ -6,6 +6,7 @@ use crate::blocks::{Blocks, packed};
 use crate::choice::{self, Asked};
 use crate::circulant::Circulant;
 use crate::folding::{Folding, Summing};
+use crate::nested;
 use crate::reduce::up_the_tree;
 use crate::scatter;
 use crate::schedule::{Schedule, Span};
@@ -21,6 +22,13 @@ pub enum ReduceScatter {
     /// Round a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the least that can;
     /// for commutative operators.
     Circulant,
+    /// To one rank of each node, between these, and within the nodes again: n (N - 1) / N bytes leave each of N nodes. Up the tree
+    /// and down where it is not known who sits where, and where that would change the order of operands that do not commute.
+    ByNode,
+    /// Each rank of a node sums there what is for the ranks of its number in all nodes, and all of them at once do the same
+    /// between the nodes: as few bytes leave them, spread over all ranks; for commutative operators, and up the tree
+    /// and down where it is not known who sits where.
+    ByNodeInSlices,
 }
 
 /// The reduction of block i, `count` elements, of everybody's input stands in rank i's output.
@@ -41,8 +49,13 @@ pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_pl
 
 impl ReduceScatter {
     /// Every way there is.
-    pub const ALL: [ReduceScatter; 3] =
-        [ReduceScatter::Pairwise, ReduceScatter::ReduceThenScatter, ReduceScatter::Circulant];
+    pub const ALL: [ReduceScatter; 5] = [
+        ReduceScatter::Pairwise,
+        ReduceScatter::ReduceThenScatter,
+        ReduceScatter::Circulant,
+        ReduceScatter::ByNode,
+        ReduceScatter::ByNodeInSlices,
+    ];
 
     /// [`reduce_scatter_block`] in this way, or up the tree and down where this one cannot.
     #[must_use]
@@ -72,11 +85,16 @@ impl ReduceScatter {
         in_place: bool,
     ) -> Schedule {
         let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
-        match self {
-            ReduceScatter::Pairwise if operator.commutative => pairwise(shape, own, blocks),
-            ReduceScatter::Circulant if operator.commutative => circulant(shape, own, blocks),
-            _ => reduce_then_scatter(shape, own, blocks, operator.commutative),
-        }
+        let by_parts = match self {
+            ReduceScatter::Pairwise if operator.commutative => return pairwise(shape, own, blocks),
+            ReduceScatter::Circulant if operator.commutative => return circulant(shape, own, blocks),
+            ReduceScatter::ByNode => nested::reduce_scatter(shape, blocks, operator, in_place),
+            ReduceScatter::ByNodeInSlices => {
+                nested::reduce_scatter_in_slices(shape, blocks, operator, in_place)
+            }
+            _ => None,
+        };
+        by_parts.unwrap_or_else(|| reduce_then_scatter(shape, own, blocks, operator.commutative))
     }
 }
 

@@ -38,12 +38,23 @@ impl Scatter {
     /// [`scatter`] in this way.
     #[must_use]
     pub fn schedule(self, shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {
-        let blocks = Blocks::Equal { bytes };
+        self.schedule_blocks(shape, root, Blocks::Equal { bytes }, in_place)
+    }
+
+    /// The same with parts that differ, whose lengths all ranks know; they stand one behind the other.
+    pub(crate) fn schedule_blocks(
+        self,
+        shape: &Shape,
+        root: Rank,
+        blocks: Blocks<'_>,
+        in_place: bool,
+    ) -> Schedule {
+        let data = blocks.run(Span::input(0), 0, shape.size());
+        let bytes = blocks.of(data, shape.rank().0).bytes;
         match self {
             Scatter::Binomial => {
                 let mut schedule = Schedule::new("scatter by binomial tree");
                 let into = (!in_place).then_some(Span::output(bytes));
-                let data = Span::input(bytes * shape.size() as usize);
                 binomial(&mut schedule, shape, root, blocks, data, into);
                 schedule
             }

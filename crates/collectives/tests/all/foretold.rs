@@ -61,6 +61,26 @@ fn formulas_and_simulation_agree() {
     }
 }
 
+/// So do they of ways by node, where each node has as many ranks.
+#[test]
+fn formulas_and_simulation_agree_by_node() {
+    for (nodes, together) in [(2, 4), (4, 4), (8, 2), (3, 7), (2, 12), (12, 3)] {
+        let shape = on_nodes_of(Shape::new(Rank(0), nodes * together), together);
+        for collective in [64, 1 << 10, 1 << 14, 1 << 18].into_iter().flat_map(collectives) {
+            let by_node =
+                collective.candidates(&shape).into_iter().filter(|way| way.name.starts_with("by-node"));
+            for candidate in by_node {
+                let ratio = candidate.foretold_ns / simulated(&collective, &shape, candidate.name);
+                assert!(
+                    (1.0 / APART_BY_NODE..=APART_BY_NODE).contains(&ratio),
+                    "{collective:?} by {} on {nodes} nodes of {together}: {ratio:.2} times the simulation",
+                    candidate.name,
+                );
+            }
+        }
+    }
+}
+
 /// Twice the same is the same, to the bit; and constants decide.
 #[test]
 fn times_follow_from_constants_alone() {
@@ -141,3 +161,4 @@ const NEAR: f64 = 1.3;
 const FAR: f64 = 2.2;
 /// So far a formula may be from the simulation.
 const APART: f64 = 2.5;
+const APART_BY_NODE: f64 = 1.25;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::common::Job;
 use crate::common::cases::{self, Case, Setting};
-use crate::common::counting::Count;
+use crate::common::counting::{Count, rounds};
 use crate::common::seats::{Numbers, Seats};
 use crate::common::verify::verify;
 use collectives::{
-    Allgather, Allreduce, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, Run, Schedule, Shape,
-    bcast,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, ReduceScatter,
+    Run, Schedule, Shape, bcast,
 };
 use fabric::simulated::Weather;
 
@@ -58,6 +58,13 @@ fn every_operation(size: u32, seats: Seats, numbers: &mut Numbers, mut run: impl
         run(cases::allgather(Some(Allgather::ByNode), at));
         run(cases::allgather(None, at));
         run(cases::allgatherv(None, at));
+        for way in [Some(ReduceScatter::ByNode), Some(ReduceScatter::ByNodeInSlices), None] {
+            run(cases::reduce_scatter_block(way, at));
+            run(cases::reduce_scatter(way, at));
+        }
+        for way in [Some(Alltoall::ByNode), None] {
+            run(cases::alltoall(way, Setting { count: count.min(100), ..at }));
+        }
     }
     let at = Setting { size, root: 0, count: 0, commutative: false, in_place: false, seats };
     run(cases::barrier(Some(Barrier::ByNode), at));
@@ -77,18 +84,39 @@ fn bracket(left: &[u8], right: &mut [u8]) {
 fn an_allreduce_gives_the_same_bits_everywhere_and_each_time() {
     let operator = Operator { element_bytes: 8, commutative: true };
     for (seed, way) in (0..40).flat_map(|seed| Allreduce::ALL.map(|way| (seed, way))) {
-        let size = 1 + Numbers(seed).below(20);
-        let nesting = seats(seed, &mut Numbers(seed)).nesting(size).expect("seats are known");
-        let inputs: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8 + 1; 8 * 50]).collect();
-        let run = |weather| {
-            let shape = |rank| Shape::new(Rank(rank), size).nested(nesting.clone());
-            let schedules = (0..size).map(|rank| way.schedule(&shape(rank), 50, operator, false)).collect();
-            Job::new(size, weather).run(schedules, &inputs, &vec![vec![0; 8 * 50]; size as usize], bracket)
-        };
-        let results = run(Weather::fair());
+        let results = same_each_time(seed, |_| 50, 50, |shape| way.schedule(shape, 50, operator, false));
         assert!(results.iter().all(|result| *result == results[0]), "{way:?}, seed {seed}");
-        assert_eq!(run(Weather::storm(seed)), results, "{way:?}, seed {seed}");
     }
+}
+
+#[test]
+fn a_reduce_scatter_gives_the_same_bits_each_time() {
+    let operator = Operator { element_bytes: 8, commutative: true };
+    for (seed, way) in (0..40).flat_map(|seed| ReduceScatter::ALL.map(|way| (seed, way))) {
+        same_each_time(seed, |size| 5 * size, 5, |shape| way.schedule(shape, 5, operator, false));
+    }
+}
+
+/// Results of ranks that sit at random, in fair weather and in a storm, of so many elements of each rank, which depend on how many
+/// there are.
+fn same_each_time(
+    seed: u64,
+    given: impl Fn(usize) -> usize,
+    got: usize,
+    schedule: impl Fn(&Shape) -> Schedule,
+) -> Vec<Vec<u8>> {
+    let size = 1 + Numbers(seed).below(20);
+    let nesting = seats(seed, &mut Numbers(seed)).nesting(size).expect("seats are known");
+    let bytes = 8 * given(size as usize);
+    let inputs: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8 + 1; bytes]).collect();
+    let run = |weather| {
+        let shape = |rank| Shape::new(Rank(rank), size).nested(nesting.clone());
+        let schedules = (0..size).map(|rank| schedule(&shape(rank))).collect();
+        Job::new(size, weather).run(schedules, &inputs, &vec![vec![0; 8 * got]; size as usize], bracket)
+    };
+    let results = run(Weather::fair());
+    assert_eq!(run(Weather::storm(seed)), results, "seed {seed}");
+    results
 }
 
 /// The schedules of `nodes` nodes of `per_node` ranks each.
@@ -126,6 +154,54 @@ fn no_more_goes_between_nodes_than_must() {
             others * size / per_node as usize * of_node,
             "allgather, {nodes} x {per_node}"
         );
+        for way in [ReduceScatter::ByNode, ReduceScatter::ByNodeInSlices] {
+            let sent = by_node(nodes, per_node, |shape| way.schedule(shape, count / size, operator, false));
+            let vector = count / size * size * operator.element_bytes;
+            assert_eq!(out(&sent), others * vector, "reduce-scatter {way:?}, {nodes} x {per_node}");
+        }
+        let sent = by_node(nodes, per_node, |shape| Alltoall::ByNode.schedule(shape, bytes, false));
+        let to_others = size * (size - per_node as usize) * bytes;
+        assert_eq!(out(&sent), to_others, "alltoall, {nodes} x {per_node}");
+    }
+}
+
+/// Within nodes, one message between any two, or as many as let all ranks of a node have a part in it, and within nodes again.
+#[test]
+fn an_alltoall_sends_one_message_between_any_two_nodes_or_few() {
+    for (nodes, per_node) in [(2, 2), (2, 8), (3, 4), (5, 8), (8, 6), (16, 4), (12, 1), (1, 7)] {
+        let schedules = by_node(nodes, per_node, |shape| Alltoall::ByNode.schedule(shape, 24, false));
+        let count = Count::of_all(&schedules, per_node);
+        let slices = (per_node / nodes).max(1);
+        assert_eq!(count.messages_out, u64::from(nodes * (nodes - 1) * slices), "{nodes} x {per_node}");
+        let is_flat = nodes == 1 || per_node == 1;
+        if !is_flat {
+            assert_eq!(rounds(&schedules), 3, "{nodes} x {per_node}");
+        }
+    }
+}
+
+/// Between nodes, a reduce-scatter takes the rounds and messages of one of the nodes alone.
+#[test]
+fn a_reduce_scatter_sends_between_nodes_what_one_of_nodes_alone_sends() {
+    let operator = Operator { element_bytes: 8, commutative: true };
+    for (nodes, per_node) in [(2, 3), (5, 4), (16, 8), (12, 2)] {
+        let alone = |node| {
+            let shape = Shape::new(Rank(node), nodes).over_nodes(nodes);
+            ReduceScatter::Circulant.schedule(&shape, 1, operator, false)
+        };
+        let alone: Vec<Schedule> = (0..nodes).map(alone).collect();
+        let count = Count::of_all(&alone, 1);
+        let of = |way: ReduceScatter| {
+            let schedules = by_node(nodes, per_node, |shape| way.schedule(shape, 1, operator, false));
+            (Count::of_all(&schedules, per_node).messages_out, rounds(&schedules))
+        };
+        let (within, between) = (per_node.next_power_of_two().ilog2(), rounds(&alone));
+        let (messages, taken) = of(ReduceScatter::ByNodeInSlices);
+        assert_eq!(messages, count.messages * u64::from(per_node), "{nodes} x {per_node}");
+        assert!(taken <= within + between, "{nodes} x {per_node}: {taken} rounds");
+        let (messages, taken) = of(ReduceScatter::ByNode);
+        assert!(messages <= count.messages, "{nodes} x {per_node}: {messages}");
+        assert!(taken <= 2 * within + between, "{nodes} x {per_node}: {taken} rounds");
     }
 }
 
@@ -152,11 +228,16 @@ fn where_several_nodes_are_known_the_library_goes_by_them() {
             of_first(by_node(nodes, per_node, |shape| collectives::allreduce(shape, 1, sum, false))),
             of_first(by_node(nodes, per_node, |shape| collectives::allreduce(shape, 1 << 16, sum, false))),
             of_first(by_node(nodes, per_node, |shape| collectives::allgather(shape, 8, false))),
+            of_first(by_node(nodes, per_node, |shape| collectives::alltoall(shape, 8, false))),
+            of_first(by_node(nodes, per_node, |shape| {
+                collectives::reduce_scatter_block(shape, 1 << 10, sum, false)
+            })),
         ]
     };
     let large = algorithms(4, 16);
     let by_node = |name: &&str| name.contains("within nodes") || name.contains("within them");
-    assert!(large.iter().copied().filter(by_node).count() >= 2, "{large:?}");
+    assert!(large.iter().copied().filter(by_node).count() >= 4, "{large:?}");
+    assert!(large[5..].iter().all(by_node), "{large:?}");
     // One node, or one rank on each: nothing to gain.
     for (nodes, per_node) in [(1, 12), (12, 1)] {
         assert!(algorithms(nodes, per_node).iter().all(|name| !name.contains("nodes")));

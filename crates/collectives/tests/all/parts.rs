@@ -227,7 +227,7 @@ fn operations() -> Vec<Collective> {
     all.chain([Collective::Barrier]).collect()
 }
 
-fn of_length(bytes: usize, root: Rank) -> [Collective; 5] {
+fn of_length(bytes: usize, root: Rank) -> [Collective; 7] {
     let operator = Operator { element_bytes: 8, commutative: true };
     let of = Reduction { count: bytes / 8, operator, in_place: false };
     let each = Each { bytes, in_place: false };
@@ -237,6 +237,8 @@ fn of_length(bytes: usize, root: Rank) -> [Collective; 5] {
         Collective::Reduce(root, of),
         Collective::Allreduce(of),
         Collective::Allgather(each),
+        Collective::Alltoall(each),
+        Collective::ReduceScatterBlock(of),
     ]
 }
 

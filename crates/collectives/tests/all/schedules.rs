@@ -180,6 +180,7 @@ fn a_million_ranks_on_nodes_need_few_steps() {
             (collectives::allreduce(&shape, 100, sum, false), 4 * 1024),
             (collectives::allreduce(&shape, 1 << 20, sum, false), 3 << 20),
             (collectives::allgather(&shape, 8, false), 64 * 8),
+            (collectives::reduce_scatter_block(&shape, 1, sum, false), 29 << 20),
             (Allgather::Circulant.schedule(&shape, 8, false), 0),
             (Allreduce::Circulant.schedule(&shape, 1 << 20, sum, false), 2 << 20),
             (ReduceScatter::Circulant.schedule(&shape, 1, sum, false), 11 << 20),

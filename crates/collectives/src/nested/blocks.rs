@@ -1,0 +1,341 @@
+//! Operations in which each rank has a block for every other, by parts: reduce-scatter and alltoall.
+//!
+//! Blocks for the ranks of a part do not stand side by side where they must travel together, so some are copied first. Where
+//! that costs more than it gains, the formulas know it.
+
+use std::ops::Range;
+
+use messaging::Rank;
+
+use super::{Here, for_operator, to_leader};
+use crate::alltoall::{PAIRS_AT_ONCE, alltoallv};
+use crate::blocks::{Block, Blocks, packed};
+use crate::choice::{self, Asked};
+use crate::nesting::{Group, Nesting};
+use crate::reduce_scatter::ReduceScatter;
+use crate::scatter::Scatter;
+use crate::schedule::{Schedule, Span};
+use crate::shape::{Operator, Shape, around, back};
+
+/// To the leader of each part, between the leaders, and from each to the ranks of its part. None where the operation cannot go
+/// by parts.
+pub(crate) fn reduce_scatter(
+    shape: &Shape,
+    blocks: Blocks<'_>,
+    operator: Operator,
+    in_place: bool,
+) -> Option<Schedule> {
+    let nesting = for_operator(shape, operator)?;
+    let here = Here::of_first(nesting, shape)?;
+    let mut schedule = Schedule::new("reduce-scatter within nodes, between them and within them");
+    let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
+    let count = own.bytes / operator.element_bytes.max(1);
+    let room = (here.leads() && here.local.size() > 1).then(|| schedule.scratch(own.bytes));
+    let sum = to_leader(&mut schedule, &here, count, operator, own, room);
+
+    let lengths = packed(members(nesting, here.part).map(|rank| blocks.of(own, rank.0).bytes));
+    let all = lengths.iter().map(|block| block.bytes).sum::<usize>();
+    let mine = schedule.scratch(if here.leads() { all } else { 0 });
+    if here.leads() {
+        schedule.wait();
+        let sum = by_place(&mut schedule, nesting, sum, &blocks);
+        let parts = (0..nesting.parts()).map(|number| nesting.part(number));
+        let counts: Vec<usize> =
+            parts.map(|part| part_bytes(nesting, part, &blocks) / operator.element_bytes.max(1)).collect();
+        let between = crate::reduce_scatter(&here.across(), &counts, operator, false);
+        schedule.append_between(here.among_leaders(between), sum, mine);
+    }
+    let way: Scatter = choice::choose(&here.local, Asked::bytes(all / lengths.len()));
+    let within = way.schedule_blocks(&here.local, here.leader(), Blocks::Listed(&lengths), false);
+    schedule.append_between(here.within(within), mine, Span::output(0));
+    Some(schedule)
+}
+
+/// Each rank of a part sums the part's vectors for the ranks that have its number in their parts, and all of them at once sum
+/// and scatter these between the parts. What larger parts have more is dealt to the same ranks in turn, which hand it on.
+/// None where the operation cannot go by parts.
+pub(crate) fn reduce_scatter_in_slices(
+    shape: &Shape,
+    blocks: Blocks<'_>,
+    operator: Operator,
+    in_place: bool,
+) -> Option<Schedule> {
+    let nesting = shape.nesting().filter(|_| operator.commutative)?;
+    let here = Here::of_first(nesting, shape)?;
+    let mut schedule = Schedule::new("reduce-scatter in slices within nodes and between them");
+    let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
+    let (number, lanes) = (here.number(), nesting.smallest_part());
+    let of_lane = |part: u32, lane: u32| {
+        let part = nesting.part(part);
+        (part.first + lane..part.end).step_by(lanes as usize).map(|place| nesting.rank(place))
+    };
+    let count = |ranks: &mut dyn Iterator<Item = Rank>| {
+        let bytes: usize = ranks.map(|rank| blocks.of(own, rank.0).bytes).sum();
+        bytes / operator.element_bytes.max(1)
+    };
+
+    let by_lane = schedule.scratch(own.bytes);
+    let mut end = 0;
+    for rank in (0..lanes).flat_map(|lane| (0..nesting.parts()).flat_map(move |part| of_lane(part, lane))) {
+        let block = blocks.of(own, rank.0);
+        schedule.copy(block, by_lane.part(end, block.bytes));
+        end += block.bytes;
+    }
+    let mut counts: Vec<usize> = (0..lanes)
+        .map(|lane| count(&mut (0..nesting.parts()).flat_map(|part| of_lane(part, lane))))
+        .collect();
+    counts.resize(here.local.size() as usize, 0);
+    let slice = schedule.scratch(counts[number as usize] * operator.element_bytes);
+    let within = crate::reduce_scatter(&here.local, &counts, operator, false);
+    schedule.append_between(here.within(within), by_lane, slice);
+
+    let out = Span::output(blocks.of(own, shape.rank().0).bytes);
+    if number >= lanes {
+        schedule.receive(nesting.rank(here.part.first + number % lanes), out);
+        return Some(schedule);
+    }
+    let counts: Vec<usize> = (0..nesting.parts()).map(|part| count(&mut of_lane(part, number))).collect();
+    let mut sums = out;
+    if here.part.size() > lanes {
+        sums = schedule.scratch(counts[here.part.number as usize] * operator.element_bytes);
+    }
+    let way = ReduceScatter::Circulant;
+    let between = way.schedule_counts(&here.across(), &counts, operator, false);
+    schedule.append_between(here.among_alike(between), slice, sums);
+    schedule.wait();
+    schedule.copy(sums.part(0, out.bytes), out);
+    let mut end = out.bytes;
+    for rank in of_lane(here.part.number, number).skip(1) {
+        let bytes = blocks.of(own, rank.0).bytes;
+        schedule.send(rank, sums.part(end, bytes));
+        end += bytes;
+    }
+    Some(schedule)
+}
+
+/// The ranks of a part share out the other parts among them: each gets what the ranks of its part have for those that it serves,
+/// exchanges a message with each of these, and deals out what came. None where it is not known who sits where.
+pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
+    let nesting = shape.nesting()?;
+    let here = Here::of_first(nesting, shape)?;
+    let mut schedule = Schedule::new("alltoall within nodes, between them and within them");
+    let blocks = Blocks::Equal { bytes };
+    let all = bytes * shape.size() as usize;
+    let given = by_place(&mut schedule, nesting, Span::own(all, in_place), &blocks);
+    let got = if nesting.is_straight() { Span::output(all) } else { schedule.scratch(all) };
+
+    let (together, services) = (here.local.size(), Services { nesting });
+    let served = services.of(here.part, here.number());
+    // What comes is for these ranks here, from all ranks of the served parts.
+    let mine = services.slice(here.part, served.slice);
+    let most = (together * served.given.size()).max(mine.size() * served.sources.size());
+    let rooms = [0; 2].map(|_| schedule.scratch(bytes * most as usize));
+    let of_run = |run: Group| {
+        let Span { offset, bytes, .. } = blocks.run(Span::output(0), run.first, run.end);
+        Block { offset, bytes }
+    };
+    let all_served: Vec<Served> = (0..together).map(|number| services.of(here.part, number)).collect();
+
+    let sends: Vec<Block> = all_served.iter().map(|served| of_run(served.given)).collect();
+    let side_by_side = packed((0..together).map(|_| of_run(served.given).bytes));
+    let within = alltoallv(&here.local, &sends, &side_by_side, false);
+    schedule.append_between(here.within(within), given, rooms[0]);
+    schedule.wait();
+    exchange(&mut schedule, &here, &services, &served, blocks, rooms);
+    // A row is from one rank now, and what each rank gets must stand side by side.
+    let (columns, height) = (mine.size(), served.sources.size());
+    for (column, row) in (0..columns).flat_map(|column| (0..height).map(move |row| (column, row))) {
+        let from = blocks.of(rooms[0], row * columns + column);
+        schedule.copy(from, blocks.of(rooms[1], column * height + row));
+    }
+    let place = here.part.first + here.number();
+    let gets = |served: &Served| {
+        let is_for_here = services.slice(here.part, served.slice).holds(place);
+        if is_for_here { of_run(served.sources) } else { Block::NOTHING }
+    };
+    let receives: Vec<Block> = all_served.iter().map(gets).collect();
+    let sent = |place: u32| if mine.holds(place) { of_run(served.sources).bytes } else { 0 };
+    let sends = packed((here.part.first..here.part.end).map(sent));
+    let within = alltoallv(&here.local, &sends, &receives, false);
+    schedule.append_between(here.within(within), rooms[1], got);
+    if !nesting.is_straight() {
+        schedule.wait();
+        for place in 0..shape.size() {
+            let into = blocks.of(Span::output(all), nesting.rank(place).0);
+            schedule.copy(blocks.of(got, place), into);
+        }
+    }
+    Some(schedule)
+}
+
+/// Sends each served part what stands in the first room, a row of each rank of this part, and leaves there a row of each rank of
+/// those parts. The second room is for what is sent.
+fn exchange(
+    schedule: &mut Schedule,
+    here: &Here<'_>,
+    services: &Services<'_>,
+    served: &Served,
+    blocks: Blocks<'_>,
+    [rows, sorted]: [Span; 2],
+) {
+    let (nesting, together) = (here.nesting, here.local.size());
+    let columns = services.slice(here.part, served.slice).size();
+    let message = |number: u32| {
+        let to = services.slice(nesting.part(number), served.slice);
+        let first = (to.first - served.given.first) * together;
+        (to, first)
+    };
+    for number in served.parts.clone() {
+        let (to, first) = message(number);
+        for local in 0..together {
+            let place = local * served.given.size() + to.first - served.given.first;
+            let into = first + local * to.size();
+            let row = blocks.run(rows, place, place + to.size());
+            schedule.copy(row, blocks.run(sorted, into, into + to.size()));
+        }
+    }
+    // In round k those parts meet whose sum is k modulo the rounds, so that all meet in one order.
+    let rounds = nesting.parts().div_ceil(nesting.smallest_part());
+    let mut order: Vec<u32> = served.parts.clone().collect();
+    order.sort_by_key(|&other| (other + here.part.number) % rounds);
+    let mut begun = 0;
+    for number in order {
+        let ((to, first), part) = (message(number), nesting.part(number));
+        let from = blocks.run(sorted, first, first + to.size() * together);
+        let row = (part.first - served.sources.first) * columns;
+        let into = blocks.run(rows, row, row + part.size() * columns);
+        if number == here.part.number {
+            schedule.copy(from, into);
+            continue;
+        }
+        let partner = nesting.rank(services.who(part, here.part.number, served.slice));
+        schedule.send(partner, from);
+        schedule.receive(partner, into);
+        begun += 1;
+        if begun % PAIRS_AT_ONCE == 0 {
+            schedule.wait();
+        }
+    }
+    schedule.wait();
+}
+
+/// Who serves whom in an alltoall. Where parts have several times as many ranks as there are parts, each is cut into so many
+/// slices, so that there is something to serve for nearly all ranks; a rank serves one slice of one part then. Else it serves
+/// whole parts.
+struct Services<'a> {
+    nesting: &'a Nesting,
+}
+
+/// What one rank of a part serves.
+struct Served {
+    parts: Range<u32>,
+    /// Which slice of each of them, and of its own part.
+    slice: u32,
+    /// The places of the ranks of these slices, to whom it passes on what its part has for them.
+    given: Group,
+    /// The places of all ranks of these parts, of whom it gets what they have for the slice of its own part.
+    sources: Group,
+}
+
+impl Services<'_> {
+    /// How many slices each part has.
+    fn slices(&self) -> u32 {
+        (self.nesting.smallest_part() / self.nesting.parts()).max(1)
+    }
+
+    /// The places of one slice of a part.
+    fn slice(&self, part: Group, number: u32) -> Group {
+        let bound = |number: u32| {
+            let ranks = u64::from(number) * u64::from(part.size()) / u64::from(self.slices());
+            part.first + ranks as u32
+        };
+        Group { number, first: bound(number), end: bound(number + 1) }
+    }
+
+    /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the first one the run that
+    /// the part itself is in, so that not all turn to the same parts at a time.
+    fn of(&self, part: Group, number: u32) -> Served {
+        let (slices, all) = (self.slices(), u64::from(self.nesting.parts() * self.slices()));
+        let number = around(number, self.run_of(part, part.number, 0), part.size());
+        let bound = |number: u32| (u64::from(number) * all / u64::from(part.size())) as u32;
+        let (first, end) = (bound(number), bound(number + 1));
+        let nobody = Group { number, first: 0, end: 0 };
+        if first == end {
+            return Served { parts: 0..0, slice: 0, given: nobody, sources: nobody };
+        }
+        let (parts, slice) = (first / slices..(end - 1) / slices + 1, first % slices);
+        let [from, to] = [parts.start, parts.end - 1].map(|number| self.nesting.part(number));
+        let over = |first: u32, end: u32| Group { number, first, end };
+        let given = over(self.slice(from, slice).first, self.slice(to, slice).end);
+        Served { parts, slice, given, sources: over(from.first, to.end) }
+    }
+
+    /// The place of the rank of a part that serves that slice of the part of that number.
+    fn who(&self, part: Group, served: u32, slice: u32) -> u32 {
+        let first = self.run_of(part, part.number, 0);
+        part.first + back(self.run_of(part, served, slice), first, part.size())
+    }
+
+    /// The number of the run that a slice is in, as a part cuts them.
+    fn run_of(&self, part: Group, served: u32, slice: u32) -> u32 {
+        let all = u64::from(self.nesting.parts() * self.slices());
+        let place = u64::from(served * self.slices() + slice);
+        (((place + 1) * u64::from(part.size()) - 1) / all) as u32
+    }
+}
+
+/// The ranks of a part, in the order of their places.
+fn members(nesting: &Nesting, part: Group) -> impl Iterator<Item = Rank> {
+    (part.first..part.end).map(|place| nesting.rank(place))
+}
+
+fn part_bytes(nesting: &Nesting, part: Group, blocks: &Blocks<'_>) -> usize {
+    if nesting.is_straight() {
+        return blocks.run(Span::output(0), part.first, part.end).bytes;
+    }
+    members(nesting, part).map(|rank| blocks.of(Span::output(0), rank.0).bytes).sum()
+}
+
+/// The blocks of all ranks in the order of their places: where they stand, or copied so.
+fn by_place(schedule: &mut Schedule, nesting: &Nesting, data: Span, blocks: &Blocks<'_>) -> Span {
+    if nesting.is_straight() {
+        return data;
+    }
+    let room = schedule.scratch(data.bytes);
+    let mut end = 0;
+    for place in 0..nesting.size() {
+        let block = blocks.of(data, nesting.rank(place).0);
+        schedule.copy(block, room.part(end, block.bytes));
+        end += block.bytes;
+    }
+    room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Border;
+    use crate::nesting::Run;
+
+    #[test]
+    fn each_slice_of_each_part_is_served_by_one_rank() {
+        for (parts, together) in (1..12).flat_map(|parts| (1..30).map(move |together| (parts, together))) {
+            let runs = vec![Run { groups: parts, size: together }];
+            let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("equal nodes");
+            let services = Services { nesting: &nesting };
+            let each = (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other)));
+            for (number, served) in each {
+                let part = nesting.part(number);
+                for slice in 0..services.slices() {
+                    let serves = |local: &u32| {
+                        let of = services.of(part, *local);
+                        of.parts.contains(&served) && of.slice == slice
+                    };
+                    let who: Vec<u32> =
+                        (0..together).filter(serves).map(|local| part.first + local).collect();
+                    assert_eq!(who, [services.who(part, served, slice)], "{parts} x {together}");
+                }
+            }
+        }
+    }
+}
