@@ -553,10 +553,13 @@ fn revocations_reach_all_who_live() {
 /// The one who revokes dies at each of its steps: if anybody who lives has heard of it, all who live do.
 #[test]
 fn what_one_has_heard_of_a_revocation_reaches_all_though_who_revoked_has_died() {
-    for size in [2, 3, 5, 9, 10, 17] {
-        let seeds = if cfg!(miri) { 0..1 } else { 0..20u64 };
+    let (sizes, seeds): (&[u32], _) =
+        if cfg!(miri) { (&[3], 0..1) } else { (&[2, 3, 5, 9, 10, 17], 0..20u64) };
+    for &size in sizes {
         let (mut nobody, mut somebody) = (0, 0);
-        for (seed, step) in seeds.flat_map(|seed| (1..=2 * u64::from(size)).map(move |step| (seed, step))) {
+        for (seed, step) in
+            seeds.clone().flat_map(|seed| (1..=2 * u64::from(size)).map(move |step| (seed, step)))
+        {
             let (network, mut engines, standings) = in_a_storm(size, seed);
             network.kill_at(Peer(0), step);
             engines[0].revoke(&standings[0]);
