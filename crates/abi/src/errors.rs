@@ -227,7 +227,12 @@ thread_local! {
 
 fn remember(code: c_int, name: &str, error: &Error) {
     // After the thread's own data is gone (at exit) there is nobody left to ask.
-    let _ = LATEST.try_with(|latest| *latest.borrow_mut() = (code, format!("{name}: {}", error.what)));
+    let _ = LATEST.try_with(|latest| {
+        let (latest, text) = &mut *latest.borrow_mut();
+        *latest = code;
+        text.clear();
+        text.extend([name, ": ", &error.what]);
+    });
 }
 
 /// The text of an error code: the class in words, and what happened last on this thread if it was of that class.

@@ -5,13 +5,14 @@ mod pieces;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Pool, Sink, UserMemory};
 
 use crate::awaited::Awaited;
 use crate::councils::{Councils, Revocation};
 use crate::envelope::{Envelope, Pattern};
-use crate::failures::{Failures, is_collective};
+use crate::failures::{Failures, Standing, is_collective};
 use crate::matching::{Body, Matching};
 use crate::notices::Notices;
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
@@ -34,6 +35,8 @@ pub(crate) struct Core<L> {
     pub is_troubled: bool,
     /// What agreements and revocations are under way.
     pub councils: Councils,
+    /// Revocations that were heard of, and are to be told on by the next turn.
+    pub heard: Vec<Arc<Standing>>,
     /// What is told of failures where no launcher does so.
     pub notices: Notices,
     /// Where the count of sends begins with each turn: where a communicator is revoked it is full, so that all sends go the
@@ -89,6 +92,7 @@ impl<L> Core<L> {
             failures: Failures::default(),
             is_troubled: false,
             councils: Councils::default(),
+            heard: Vec::new(),
             notices: Notices::default(),
             begun_before: 0,
             outbox: VecDeque::new(),
@@ -107,6 +111,7 @@ impl<L> Core<L> {
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
         !self.outbox.is_empty()
+            || !self.heard.is_empty()
             || !self.transfers.is_empty()
             || !self.invitations.is_empty()
             || !self.concealed.is_empty()

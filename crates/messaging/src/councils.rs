@@ -33,11 +33,15 @@ pub(crate) struct Councils {
     all: HashMap<u64, Council>,
     /// How many were opened.
     opened: u64,
+    /// With so many of them, those that are gone are looked for.
+    forget_at: usize,
     /// Words for communicators in which this process has not agreed on anything yet.
     strays: VecDeque<(u64, u32, Peer, Vec<u8>)>,
     revoked: HashMap<u64, Revoked>,
     /// How many were revoked.
     revocations: u64,
+    /// With so many of them, those that are gone are looked for.
+    forget_revoked_at: usize,
     /// Those that were revoked, are gone, and are not told of any more; the latest at the end.
     past: VecDeque<u64>,
     /// Those that are revoked, and not known here yet.
@@ -86,6 +90,14 @@ pub(crate) enum Revocation {
     Here,
     /// Others know already, or learn of it as this process has.
     Heard,
+}
+
+impl Revocation {
+    /// Whether others of so many members are told by the next turn only (decision 0061). Where they are few, who revokes tells
+    /// all: what the others tell is for the case that it has died over it, and who waits here comes first.
+    pub(crate) fn is_told_later(self, size: u32) -> bool {
+        self == Revocation::Heard && size <= FEW
+    }
 }
 
 impl Councils {
@@ -191,19 +203,19 @@ impl Councils {
         decided
     }
 
-    /// A communicator is revoked, here or by a message; true where that is news. All members are told, as far as this one is
-    /// the one to do so.
+    /// A communicator is revoked, here or by a message. All members are told, as far as this one is the one to do so; of what is
+    /// known already nobody is.
     pub(crate) fn revoke(
         &mut self,
         standing: &Arc<Standing>,
         from: Revocation,
         failed: &[Peer],
         letters: &mut Vec<Letter>,
-    ) -> bool {
+    ) {
         let identity = standing.identity();
         self.unknown.remove(&identity);
         if self.revoked.contains_key(&identity) {
-            return false;
+            return;
         }
         let (members, here) = (standing.members_kept(), standing.here());
         let failed = failed.iter().filter_map(|peer| members.rank(*peer)).map(|rank| rank.0).collect();
@@ -221,7 +233,6 @@ impl Councils {
         revoked.spread(identity, letters);
         self.revoked.insert(identity, revoked);
         self.forget_revoked();
-        true
     }
 
     /// A communicator is revoked that is not known here yet, or not any more; true where that is to be looked out for.
@@ -277,14 +288,21 @@ impl Councils {
 
     /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are kept for them.
     fn forget(&mut self) {
+        if self.all.len() < self.forget_at {
+            return;
+        }
         let gone = self.all.iter().filter(|(_, council)| council.of.strong_count() == 0);
         for identity in oldest(gone.map(|(&identity, council)| (council.opened, identity))) {
             self.all.remove(&identity);
         }
+        self.forget_at = self.all.len() + GONE_MAX / 2;
     }
 
     /// The same of those that were revoked. That they were is known for longer than who was told of it.
     fn forget_revoked(&mut self) {
+        if self.revoked.len() < self.forget_revoked_at {
+            return;
+        }
         let gone = self.revoked.iter().filter(|(_, revoked)| revoked.of.strong_count() == 0);
         for identity in oldest(gone.map(|(&identity, revoked)| (revoked.number, identity))) {
             self.revoked.remove(&identity);
@@ -293,18 +311,16 @@ impl Councils {
             }
             self.past.push_back(identity);
         }
+        self.forget_revoked_at = self.revoked.len() + GONE_MAX / 2;
     }
 }
 
-/// Of communicators that are gone, by number and identity, those to be forgotten: none while there are few. Those that came last
-/// may still be asked about.
+/// Of communicators that are gone, by number and identity, those to be forgotten. Those that came last may still be asked about.
 fn oldest(gone: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
     let mut gone: Vec<(u64, u64)> = gone.collect();
-    if gone.len() <= GONE_MAX {
-        return Vec::new();
-    }
     gone.sort_unstable();
-    gone[..GONE_MAX / 2].iter().map(|(_, identity)| *identity).collect()
+    gone.truncate(gone.len().saturating_sub(GONE_MAX / 2));
+    gone.into_iter().map(|(_, identity)| identity).collect()
 }
 
 impl Council {
@@ -399,7 +415,8 @@ impl Revoked {
 const FEW: u32 = 9;
 /// Words and revocations for communicators that are not known here, at most.
 const STRAYS_MAX: usize = 4096;
-/// Communicators that are gone and whose last decision, or revocation, is still kept.
+/// Communicators that are gone and whose last decision, or revocation, is still kept; half of them at least, since to look for
+/// those that are gone takes longer than all the rest of a revocation.
 const GONE_MAX: usize = 64;
 
 #[cfg(test)]
@@ -413,7 +430,7 @@ mod tests {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
         let standing = failures.watch(8, 1, Rank(here), Arc::new(Listed((0..size).collect())));
         let failed: Vec<Peer> = failed.iter().map(|&rank| Peer(rank)).collect();
-        assert!(councils.revoke(&standing, from, &failed, &mut letters));
+        councils.revoke(&standing, from, &failed, &mut letters);
         letters.iter().map(|letter| letter.to.0).collect()
     }
 
@@ -432,14 +449,22 @@ mod tests {
     fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
         let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Listed(vec![0, 1])));
-        let (kept, end) = (watch(1), if cfg!(miri) { 2 * GONE_MAX as u64 } else { 1000 });
-        assert!(councils.revoke(&kept, Revocation::Here, &[], &mut letters));
-        for identity in 2..end {
-            assert!(councils.revoke(&watch(identity), Revocation::Here, &[], &mut letters));
+        let end = if cfg!(miri) { 4 * GONE_MAX as u64 } else { 1000 };
+        // More than are kept of those that are gone.
+        let (first, kept) = (2 * GONE_MAX as u64, (1..2 * GONE_MAX as u64).map(watch).collect::<Vec<_>>());
+        for standing in &kept {
+            councils.revoke(standing, Revocation::Here, &[], &mut letters);
+        }
+        for identity in first..end {
+            councils.revoke(&watch(identity), Revocation::Here, &[], &mut letters);
         }
         assert_eq!(letters.len() as u64, end - 1, "the other member is told of each");
-        assert!(councils.revoked.len() <= GONE_MAX + 2, "{} are kept", councils.revoked.len());
-        assert!(!councils.revoke(&kept, Revocation::Here, &[], &mut letters), "it is there, and revoked");
+        let gone = councils.revoked.len() - kept.len();
+        assert!((GONE_MAX / 2..=GONE_MAX).contains(&gone), "{gone} are kept");
+        for standing in &kept {
+            councils.revoke(standing, Revocation::Here, &[], &mut letters);
+        }
+        assert_eq!(letters.len() as u64, end - 1, "these are there, and known to be revoked");
         for identity in 1..end {
             assert!(!councils.revoke_unknown(identity), "it was known");
         }

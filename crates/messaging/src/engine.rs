@@ -435,10 +435,10 @@ impl<F: Fabric> Engine<F> {
     pub fn progress(&mut self) -> usize {
         self.core.looked = 0;
         self.core.begun = self.core.begun_before;
-        let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
-        if self.core.is_troubled && self.core.failures.take_any_given_up() {
-            self.core.give_up();
+        if self.core.is_troubled {
+            self.core.begin_in_trouble();
         }
+        let mut happened = self.fabric.poll(&mut self.core, EVENTS_PER_TURN);
         if self.core.has_notes() {
             happened += self.act_on_notes();
         }

@@ -42,6 +42,7 @@ pub use split::{Part, SplitBy};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
+use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -558,7 +559,7 @@ impl Communicator {
             let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
             engine.probe(&pattern).map(Ok).or_else(|| lost(engine))
         });
-        let probed = probed.map_err(|failure| self.nothing_comes(failure))?;
+        let probed = probed.map_err(|failure| self.nothing_comes(&failure))?;
         Ok(Status { source: probed.source, tag: probed.tag, bytes: probed.bytes, cancelled: false })
     }
 
@@ -590,7 +591,7 @@ impl Communicator {
             let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
             engine.take(&pattern).map(Ok).or_else(|| lost(engine))
         });
-        taken.map_err(|failure| self.nothing_comes(failure))
+        taken.map_err(|failure| self.nothing_comes(&failure))
     }
 
     /// Takes a message if one is there.
@@ -610,13 +611,18 @@ impl Communicator {
     fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
         match self.inner.process.with_engine(|engine| engine.obstacle(pattern, peer)) {
             None => Ok(()),
-            Some(failure) => Err(self.nothing_comes(failure)),
+            Some(failure) => Err(self.nothing_comes(&failure)),
         }
     }
 
+    /// The error of a failure that says itself whom it is about. All members come here when one revokes, one behind the other
+    /// where they share cores: so its text is made in one piece of memory.
     #[cold]
-    fn nothing_comes(&self, failure: messaging::Failure) -> Error {
-        Error::new(failure_class(&failure), format!("{}: {}", self.place(), failure_text(&failure)))
+    fn nothing_comes(&self, failure: &messaging::Failure) -> Error {
+        let mut what = self.place();
+        what.push_str(": ");
+        what.push_str(&failure_text(failure));
+        Error::new(failure_class(failure), what)
     }
 
     /// Begins to receive a message that was taken.
@@ -659,15 +665,14 @@ impl Communicator {
     #[cold]
     fn receive_failed(&self, outcome: &Outcome) -> Error {
         let Some(failure) = &outcome.failure else { return Error::new(Class::Internal, "nothing failed") };
-        let text = failure_text(failure);
         match **failure {
             messaging::Failure::Truncated { .. } => {
                 let source = self.named(outcome.source).0;
                 let from = format!("{} from rank {source} tag {}", self.place(), outcome.tag);
-                Error::new(Class::Truncated, format!("{from}: {text}"))
+                Error::new(Class::Truncated, format!("{from}: {}", failure_text(failure)))
                     .remedy("give a larger buffer, or ask for the size with MPI_Probe and MPI_Get_count")
             }
-            _ => Error::new(failure_class(failure), format!("{}: {text}", self.place())),
+            _ => self.nothing_comes(failure),
         }
     }
 
@@ -686,10 +691,12 @@ impl Communicator {
     /// What messages to people call it: its name, or how it was made.
     #[must_use]
     pub fn label(&self) -> String {
+        let mut label = String::with_capacity(TEXT_BYTES);
         match self.given_name() {
-            Some(name) => name.to_string(),
-            None => format!("{}{}", self.inner.label.made, self.inner.label.of),
+            Some(name) => label.push_str(&name),
+            None => label.extend([self.inner.label.made, &self.inner.label.of]),
         }
+        label
     }
 
     /// The label of a communicator that is made from this one so: `duplicate of `.
@@ -705,7 +712,9 @@ impl Communicator {
     /// This communicator and this rank, as messages to people begin.
     #[must_use]
     pub fn place(&self) -> String {
-        format!("{}, rank {}", self.label(), self.named(self.inner.rank).0)
+        let mut place = self.label();
+        let _ = write!(place, ", rank {}", self.named(self.inner.rank).0);
+        place
     }
 
     /// The rank by which errors name a member.
@@ -735,3 +744,5 @@ impl std::fmt::Debug for Communicator {
 
 /// Tags that blocking collective operations use in turn.
 const TAGS: u32 = 8;
+/// Most messages to people are not longer.
+const TEXT_BYTES: usize = 120;

@@ -1,5 +1,6 @@
 //! One process of the job: its engine, and how its calls wait.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -696,13 +697,13 @@ pub enum Wanted {
 }
 
 /// A failure in words, with the peer's place in the communicator.
-pub(crate) fn failure_text(failure: &Failure) -> String {
+pub(crate) fn failure_text(failure: &Failure) -> Cow<'static, str> {
     match failure {
         Failure::Truncated { sent_bytes, room_bytes } => {
-            format!("the message has {sent_bytes} bytes, the buffer has {room_bytes} bytes")
+            format!("the message has {sent_bytes} bytes, the buffer has {room_bytes} bytes").into()
         }
-        Failure::Lost(error) | Failure::Unacknowledged(error) => error.to_string(),
-        Failure::Revoked => "the communicator is revoked".to_owned(),
+        Failure::Lost(error) | Failure::Unacknowledged(error) => error.to_string().into(),
+        Failure::Revoked => "the communicator is revoked".into(),
     }
 }
 

@@ -152,19 +152,29 @@ impl<L> Core<L> {
 
     /// Revokes a communicator here, and tells the others of it. What is known already is no news.
     pub(crate) fn revoke(&mut self, standing: &Arc<Standing>, from: Revocation) {
-        let mut letters = Vec::new();
-        let failed = self.failures.all();
-        let is_news = self.councils.revoke(standing, from, &failed, &mut letters);
-        self.post(letters);
-        if !is_news {
+        if standing.is_revoked() {
             return;
         }
         standing.set_revoked();
+        self.is_troubled = true;
+        match from.is_told_later(standing.members().size()) {
+            true => self.heard.push(Arc::clone(standing)),
+            false => self.tell_of_revocation(standing, from),
+        }
         // Nothing is under way any more in one that another has come into the place of.
         if !standing.is_retired() {
             self.shut(standing, &Failure::Revoked);
         }
-        self.give_up();
+        if standing.gives_up() {
+            self.give_up();
+        }
+    }
+
+    fn tell_of_revocation(&mut self, standing: &Arc<Standing>, from: Revocation) {
+        let mut letters = Vec::new();
+        let failed = self.failures.all();
+        self.councils.revoke(standing, from, &failed, &mut letters);
+        self.post(letters);
     }
 
     /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are
@@ -186,6 +196,17 @@ impl<L> Core<L> {
                 };
                 self.matching.withdraw(&pattern, GUARD);
             }
+        }
+    }
+
+    /// What a turn begins with where something has failed or is revoked.
+    #[cold]
+    pub(crate) fn begin_in_trouble(&mut self) {
+        if self.failures.take_any_given_up() {
+            self.give_up();
+        }
+        while let Some(standing) = self.heard.pop() {
+            self.tell_of_revocation(&standing, Revocation::Heard);
         }
     }
 

@@ -550,6 +550,54 @@ fn revocations_reach_all_who_live() {
     }
 }
 
+/// The one who revokes dies at each of its steps: if anybody who lives has heard of it, all who live do.
+#[test]
+fn what_one_has_heard_of_a_revocation_reaches_all_though_who_revoked_has_died() {
+    let (sizes, seeds): (&[u32], _) =
+        if cfg!(miri) { (&[3], 0..1) } else { (&[2, 3, 5, 9, 10, 17], 0..20u64) };
+    for &size in sizes {
+        let (mut nobody, mut somebody) = (0, 0);
+        for (seed, step) in
+            seeds.clone().flat_map(|seed| (1..=2 * u64::from(size)).map(move |step| (seed, step)))
+        {
+            let (network, mut engines, standings) = in_a_storm(size, seed);
+            network.kill_at(Peer(0), step);
+            engines[0].revoke(&standings[0]);
+            for _ in 0..4 {
+                engines[0].progress();
+            }
+            network.kill(Peer(0));
+            // It has died by then in any case; what it has sent arrives, and what others tell each other.
+            for _ in 0..300 {
+                for engine in &mut engines[1..] {
+                    engine.progress();
+                }
+            }
+            let knowing = standings[1..].iter().filter(|standing| standing.is_revoked()).count();
+            assert!(
+                knowing == 0 || knowing == size as usize - 1,
+                "{size}, {seed}, {step}: {knowing} know of it"
+            );
+            *(if knowing == 0 { &mut nobody } else { &mut somebody }) += 1;
+        }
+        assert!(nobody > 0 && somebody > 0, "{size}: {nobody} times nobody, {somebody} times somebody");
+    }
+}
+
+#[test]
+fn who_hears_of_a_revocation_ends_what_it_waits_for_and_tells_others_with_its_next_turn() {
+    let mut world = World::new();
+    let (receive, _room) = world.post(1, Some(0), ALL, 8);
+    let standing = Arc::clone(&world.all[2]);
+    world.engines[2].revoke(&standing);
+    let sent = world.network.messages();
+    assert!(!world.engines[1].flush(), "there is something to be sent");
+    assert!(is_revoked(world.engines[1].conclude(receive).as_ref()));
+    assert_eq!(world.network.messages(), sent, "it has told nobody yet");
+    world.engines[1].progress();
+    assert_eq!(world.network.messages(), sent + 1, "the next one");
+}
+
 /// All members agree, one after the other or at once, some of them are killed meanwhile; the decisions are those of one mind.
 #[test]
 fn agreements_end_alike_at_all_who_live() {

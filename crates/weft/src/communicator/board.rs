@@ -361,7 +361,7 @@ impl Communicator {
             return self.two_at_once();
         }
         match self.process().act(|engine| engine.closed(self.collective_context())) {
-            Some(failure) => self.nothing_comes(failure),
+            Some(failure) => self.nothing_comes(&failure),
             None => {
                 let what = format!("{}: it was recovered in the middle of the operation", self.place());
                 Error::new(Class::ProcFailed, what).remedy("do the operation again")
@@ -672,7 +672,7 @@ impl Visit<'_> {
                 return Some(Ok(()));
             }
             if let Some(failure) = engine.closed(comm.collective_context()) {
-                return Some(Err(comm.nothing_comes(failure)));
+                return Some(Err(comm.nothing_comes(&failure)));
             }
             let owes = owes?;
             others(comm.inner.rank, comm.size())

@@ -82,7 +82,7 @@ impl<'a> Mail<'a> {
             let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, None).map(Err);
             engine.take(&pattern).map(Ok).or_else(|| lost(engine))
         });
-        let message = taken.map_err(|failure| self.from.nothing_comes(failure))?;
+        let message = taken.map_err(|failure| self.from.nothing_comes(&failure))?;
         let room = Heap::new(message.probed().bytes);
         let outcome = match process.receive_matched(message, room.memory()) {
             Receiving::Done(outcome) => outcome,

@@ -226,7 +226,7 @@ impl Part {
         engine: &mut Engine<Fabrics>,
     ) -> Option<Result<()>> {
         let closed = |engine: &mut Engine<Fabrics>, context| {
-            engine.closed(context).map(|failure| Err(of.nothing_comes(failure)))
+            engine.closed(context).map(|failure| Err(of.nothing_comes(&failure)))
         };
         let (board, number, plan) = (&bulletin.board, self.stage.number, self.plan);
         if self.owes {
