@@ -80,7 +80,7 @@ pub use messaging::Rank;
 pub use names::{Forced, NotForced, OPERATIONS, names_of};
 pub use neighbourhood::{Around, Neighbourhood};
 pub use nesting::{Nesting, Run};
-pub use reduce::{Reduce, reduce};
+pub use reduce::{Reduce, reduce, reducing_order};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan, scanning_order};
 pub use scatter::{Scatter, scatter, scatterv};

@@ -10,7 +10,7 @@ use crate::nested;
 use crate::pipeline::{self, Move, pieces};
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
-use crate::shape::{Operator, Shape, log2};
+use crate::shape::{Operator, Shape, around, distances, log2};
 use crate::tree::Tree;
 
 /// The ways to reduce to a root.
@@ -110,6 +110,20 @@ pub(crate) fn up_the_tree(schedule: &mut Schedule, shape: &Shape, top: Rank, mut
         schedule.send(parent, folding.at);
     }
     folding.at
+}
+
+/// The order in which contributions are combined where all of them are in one place, so that the bits are those that the
+/// [tree](Reduce::Binomial) gives at its `top`: as [`combining_order`](crate::combining_order) has it, but that the result stands for the rank before
+/// the top in the end. It keeps the order of operands where that is rank 0.
+pub fn reducing_order(size: u32, top: Rank) -> impl Iterator<Item = (Rank, Rank)> {
+    let rank = move |place: u32| Rank(around(place, top.0, size));
+    distances(size).flat_map(move |distance| {
+        let firsts = (0..size - distance).step_by(2 * distance as usize);
+        firsts.map(move |first| {
+            let last = (first + 2 * distance).min(size) - 1;
+            (rank(first + distance - 1), rank(last))
+        })
+    })
 }
 
 fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Schedule {

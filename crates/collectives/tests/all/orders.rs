@@ -1,7 +1,10 @@
 //! The orders in which contributions are combined that all stand in one place give the bits that the schedules give.
 
 use crate::common::{Job, Reduction, of_all};
-use collectives::{Operator, Rank, Schedule, allreduce, combining_order, exscan, scan, scanning_order};
+use collectives::{
+    Operator, Rank, Reduce, Schedule, allreduce, combining_order, exscan, reducing_order, scan,
+    scanning_order,
+};
 use fabric::simulated::Weather;
 
 #[test]
@@ -19,6 +22,26 @@ fn of_scans() {
         check(size, |shape| scan(shape, 1, ORDERED, false), 1, each_in_line, upto);
         let before = |rank: u32| if rank == 0 { 0 } else { upto(rank - 1) };
         check(size, |shape| exscan(shape, 1, ORDERED, false), 1, each_in_line, before);
+    }
+}
+
+#[test]
+fn of_reductions() {
+    let gotten_by = |root: u32, result: u64| move |rank: u32| if rank == root { result } else { 0 };
+    for size in 1..=17 {
+        let result = |top: Rank, operator| {
+            let last = Rank((top.0 + size - 1) % size);
+            in_order(reducing_order(size, top), size, last, operator)
+        };
+        for root in 0..size {
+            let tree = |operator| {
+                move |shape: &collectives::Shape| {
+                    Reduce::Binomial.schedule(shape, Rank(root), 1, operator, false)
+                }
+            };
+            check(size, tree(ORDERED), 1, each_in_line, gotten_by(root, result(Rank(0), in_line)));
+            check(size, tree(MIXED), 1, each_mixed, gotten_by(root, result(Rank(root), mixed)));
+        }
     }
 }
 
@@ -66,6 +89,15 @@ fn each_in_line(from: &[u8], into: &mut [u8]) {
     each(from, into, in_line);
 }
 
+/// Commutative, and not associative.
+fn mixed(left: u64, right: u64) -> u64 {
+    left.wrapping_add(right).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9)
+}
+
+fn each_mixed(from: &[u8], into: &mut [u8]) {
+    each(from, into, mixed);
+}
+
 fn each(from: &[u8], into: &mut [u8], operator: fn(u64, u64) -> u64) {
     for (left, right) in from.chunks_exact(8).zip(into.chunks_exact_mut(8)) {
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -75,3 +107,4 @@ fn each(from: &[u8], into: &mut [u8], operator: fn(u64, u64) -> u64) {
 }
 
 const ORDERED: Operator = Operator { element_bytes: 8, commutative: false };
+const MIXED: Operator = Operator { commutative: true, ..ORDERED };

@@ -138,7 +138,6 @@ impl Communicator {
             return Some(self.visit(flow, lengths.passed_bytes())?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
-            // From the first time on, so that sums are always made in one order.
             let visit = self.visit_at(matches!(plan.then, Then::Combined(_)), flow, 0)?;
             return Some(visit.and_then(|mut visit| visit.carry_among_several(plan, input, output, reduce)));
         }
@@ -146,7 +145,8 @@ impl Communicator {
         if !is_long && !plan.fits() {
             return None;
         }
-        let visit = self.visit(flow, plan.longest_bytes())?;
+        let is_tree = matches!(plan.then, Then::Combined(Sum::UpTree(_)));
+        let visit = self.visit_at(is_tree, flow, plan.longest_bytes())?;
         Some(visit.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
     }
 
@@ -163,7 +163,7 @@ impl Communicator {
     /// This member's part in an operation, if that goes by boards.
     #[inline]
     fn plan(&self, collective: Collective) -> Option<Plan<'static>> {
-        Plan::of(collective, self.inner.rank, self.size())
+        Plan::of(collective, self.inner.rank, self.size(), self.inner.process.cores())
     }
 
     /// The same with blocks that differ in length.
@@ -245,7 +245,7 @@ impl Communicator {
         self.visit_at(false, flow, bytes)
     }
 
-    /// The same; `at_once` where a board is to be had from the first operation on.
+    /// The same; `at_once` where a board is to be had from the first operation on, so that sums are always made in one order.
     #[inline]
     fn visit_at(&self, at_once: bool, flow: Flow, bytes: usize) -> Option<Result<Visit<'_>>> {
         // What has lost a member, or is revoked, says so by messages.

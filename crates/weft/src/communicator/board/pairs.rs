@@ -9,8 +9,8 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
-use super::pieces::{Lengths, Range};
 use super::Flow;
+use super::pieces::{Lengths, Range};
 use super::plan::others;
 use crate::fabrics::Board;
 

@@ -85,7 +85,8 @@ impl Cut {
         let longest = gives.max(gets);
         let half = longest.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
         let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::piece_bytes_max(2));
-        let longest = Cut { bytes: longest, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) };
+        let longest =
+            Cut { bytes: longest, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) };
         let pieces = longest.pieces().max(1) as usize;
         [gives, gets].map(|bytes| {
             let least = bytes.div_ceil(pieces).next_multiple_of(element_bytes);

@@ -3,7 +3,8 @@
 //! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
 
 use collectives::{
-    Block, Collective, Each, Listed, Reduction, Rooted, Uneven, combining_order, scanning_order,
+    Block, Collective, Cores, Each, Listed, Reduction, Rooted, Uneven, combining_order, reducing_order,
+    scanning_order,
 };
 use messaging::Rank;
 
@@ -83,6 +84,8 @@ pub(super) enum Then {
 pub(super) enum Sum {
     /// Those of all, in the order of operands.
     OfAll,
+    /// Those of all, as up a tree to that rank.
+    UpTree(Rank),
     /// Those of the ranks up to this one.
     UpTo(Rank),
 }
@@ -102,6 +105,10 @@ impl Sum {
                 combining_order(size).for_each(|(lower, higher)| combine(lower, higher));
                 Rank(size - 1)
             }
+            Sum::UpTree(top) => {
+                reducing_order(size, top).for_each(|(lower, higher)| combine(lower, higher));
+                Rank((top.0 + size - 1) % size)
+            }
             Sum::UpTo(last) => {
                 scanning_order(last).for_each(|(lower, higher)| combine(lower, higher));
                 last
@@ -113,7 +120,7 @@ impl Sum {
 impl<'a> Plan<'a> {
     /// What that member does; `None` where the operation never goes by boards.
     #[inline]
-    pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<Plan<'a>> {
+    pub(super) fn of(collective: Collective, here: Rank, size: u32, cores: Cores) -> Option<Plan<'a>> {
         let is_at = |root: Rank| here == root;
         let to = |root: Rank| if is_at(root) { Hears::Others } else { Hears::Nobody };
         let from = |root: Rank| if is_at(root) { Hears::Nobody } else { Hears::One(root) };
@@ -152,8 +159,7 @@ impl<'a> Plan<'a> {
             Collective::Allgather(of) => exchange(of),
             Collective::Alltoall(of) => Plan { holds: Holds::ForEach, ..exchange(of) },
             Collective::Allreduce(of) => Plan { in_pieces: Range::COMBINED, ..sum(of, Sum::OfAll) },
-            // More ranks combine on their way, so that not one of them does it all; and the order in which a reduce-scatter of more
-            // adds up is that of its algorithm, which changes with lengths and cores.
+            // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
                 let in_pieces = Range::REDUCED;
                 Plan { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Sum::OfAll) }
@@ -169,6 +175,12 @@ impl<'a> Plan<'a> {
                 let hears = if here.0 == 0 { Hears::Nobody } else { Hears::Lower };
                 let before = Rank(here.0.saturating_sub(1));
                 Plan { gives: here.0 + 1 < size, hears, ..sum(of, Sum::UpTo(before)) }
+            }
+            // One turn of all is better than one for each level of a tree. With cores of their own more ranks combine on their way, so that
+            // not one of them does it all.
+            Collective::Reduce(root, of) if cores == Cores::Shared => {
+                let top = if of.operator.commutative { root } else { Rank(0) };
+                Plan { gives: !is_at(root), hears: to(root), ..sum(of, Sum::UpTree(top)) }
             }
             Collective::Reduce(..) | Collective::ReduceScatterBlock(_) => return None,
         };
@@ -224,8 +236,11 @@ impl<'a> Plan<'a> {
         let (longest, entry) = self.entry_bytes();
         let is_combined = matches!(self.then, Then::Combined(_));
         let combined = if is_combined { longest.saturating_mul(self.size as usize) } else { 0 };
+        let is_at_root = matches!(self.then, Then::Combined(Sum::UpTree(_)));
         let is_some = longest > 0 || self.then == Then::Nothing;
-        is_some && entry <= Board::PAYLOAD_BYTES_MAX && combined <= ROOM_BYTES
+        is_some
+            && entry <= Board::PAYLOAD_BYTES_MAX
+            && combined <= if is_at_root { ROOM_BYTES } else { COMBINED_BYTES_MAX }
     }
 
     /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
@@ -389,7 +404,9 @@ pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
 /// Shorter vectors are summed up as quickly by messages.
 const SUM_BYTES_MIN: usize = 8 << 10;
 /// What all contributions may take that each member combines: more are combined faster in parts.
-pub(super) const ROOM_BYTES: usize = 8 << 10;
+const COMBINED_BYTES_MAX: usize = 8 << 10;
+/// What all contributions may take that one member combines.
+pub(super) const ROOM_BYTES: usize = 32 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -492,7 +509,7 @@ mod tests {
             let row = |of: &dyn Fn(u32) -> Vec<u8>| of_all(size, of).concat();
             let bcast = |rank| {
                 let collective = Collective::Bcast { root: Rank(root), bytes };
-                Plan::of(collective, rank, size)
+                Plan::of(collective, rank, size, Cores::Own)
             };
             let data = block(root, 0, bytes);
             let buffers = Buffers {
@@ -514,14 +531,14 @@ mod tests {
                     outputs[root as usize][own..own + bytes].copy_from_slice(&block(root, root, bytes));
                 }
                 let inputs = of_all(size, |rank| block(rank, root, if has_own(rank) { 0 } else { bytes }));
-                let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size);
+                let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size, Cores::Own);
                 carry_out("gather", gather, Buffers { inputs, outputs }, &expected);
 
                 let inputs = of_all(size, |rank| at_root(rank, row(&|to| block(root, to, bytes))));
                 let outputs = of_all(size, |_| blank(bytes));
                 let expected =
                     of_all(size, |rank| if has_own(rank) { blank(bytes) } else { block(root, rank, bytes) });
-                let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size);
+                let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size, Cores::Own);
                 carry_out("scatter", scatter, Buffers { inputs, outputs }, &expected);
             }
         }
@@ -533,7 +550,7 @@ mod tests {
         for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
             let all = bytes * size as usize;
             let each = Each { bytes, in_place };
-            let barrier = |rank| Plan::of(Collective::Barrier, rank, size);
+            let barrier = |rank| Plan::of(Collective::Barrier, rank, size, Cores::Own);
             let nothing = of_all(size, |_| Vec::new());
             let buffers = Buffers { inputs: nothing.clone(), outputs: nothing.clone() };
             carry_out("barrier", barrier, buffers, &nothing);
@@ -553,7 +570,7 @@ mod tests {
                 inputs: of_all(size, |rank| if in_place { Vec::new() } else { block(rank, 0, bytes) }),
                 outputs: of_all(size, |rank| if in_place { loaded(rank) } else { blank(all) }),
             };
-            let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size);
+            let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size, Cores::Own);
             carry_out("allgather", allgather, buffers, &of_all(size, |_| gathered.clone()));
 
             let given = |from: u32| of_all(size, |to| block(from, to, bytes)).concat();
@@ -562,7 +579,7 @@ mod tests {
                 inputs: of_all(size, |rank| if in_place { Vec::new() } else { given(rank) }),
                 outputs: of_all(size, |rank| if in_place { given(rank) } else { blank(all) }),
             };
-            let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size);
+            let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size, Cores::Own);
             carry_out("alltoall", alltoall, buffers, &of_all(size, gotten));
         }
     }
@@ -606,7 +623,12 @@ mod tests {
             };
             let before = |rank: usize| buffers.outputs[rank].clone();
             let run = |name: &str, collective: Collective, expected: Vec<Vec<u8>>| {
-                carry_out(name, |rank| Plan::of(collective, rank, size), buffers.clone(), &expected);
+                carry_out(
+                    name,
+                    |rank| Plan::of(collective, rank, size, Cores::Own),
+                    buffers.clone(),
+                    &expected,
+                );
             };
             let upto = |ranks: u32| sum(0, ranks, count);
             run("allreduce", Collective::Allreduce(of), of_all(size, |_| upto(size)));
@@ -616,24 +638,29 @@ mod tests {
         }
     }
 
+    fn reduce_to(root: u32, size: u32, cores: Cores, count: usize, in_place: bool) {
+        let of = |rank: Rank| Reduction { count, operator: SUM, in_place: in_place && rank.0 == root };
+        let own = |rank: u32| sum(rank, 1, count);
+        let loaded = |rank: u32| in_place && rank == root;
+        let buffers = Buffers {
+            inputs: of_all(size, |rank| if loaded(rank) { Vec::new() } else { own(rank) }),
+            outputs: of_all(size, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
+        };
+        let result = |rank| if rank == root { sum(0, size, count) } else { blank(2 * count) };
+        let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, size, cores);
+        carry_out("reduce", reduce, buffers, &of_all(size, result));
+    }
+
     #[test]
-    fn two_reduce_to_one_and_scatter() {
+    fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
         let count = 4;
         for in_place in [false, true] {
-            for root in [0, 1] {
-                let of = |rank: Rank| {
-                    let in_place = in_place && rank.0 == root;
-                    Reduction { count, operator: SUM, in_place }
-                };
-                let own = |rank: u32| sum(rank, 1, count);
-                let loaded = |rank: u32| in_place && rank == root;
-                let buffers = Buffers {
-                    inputs: of_all(2, |rank| if loaded(rank) { Vec::new() } else { own(rank) }),
-                    outputs: of_all(2, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
-                };
-                let result = |rank| if rank == root { sum(0, 2, count) } else { blank(2 * count) };
-                let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, 2);
-                carry_out("reduce", reduce, buffers, &of_all(2, result));
+            for (size, cores) in
+                [(2, Cores::Own), (2, Cores::Shared), (3, Cores::Shared), (11, Cores::Shared)]
+            {
+                for root in 0..size {
+                    reduce_to(root, size, cores, count, in_place);
+                }
             }
             for counts in [[count, count], [1, 3], [3, 0], [0, 2]] {
                 let all = |rank| sum(rank, 1, counts[0] + counts[1]);
@@ -657,7 +684,7 @@ mod tests {
                 carry_out("reduce-scatter", reduce_scatter, buffers.clone(), &expected);
                 if counts[0] == counts[1] {
                     let of = Reduction { count, operator: SUM, in_place };
-                    let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2);
+                    let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2, Cores::Own);
                     carry_out("reduce-scatter-block", even, buffers, &expected);
                 }
             }
@@ -671,7 +698,9 @@ mod tests {
         for size in sizes() {
             let goes = |collective: Collective| {
                 let ways: Vec<bool> = (0..size)
-                    .map(|rank| Plan::of(collective, Rank(rank), size).is_some_and(|plan| plan.fits()))
+                    .map(|rank| {
+                        Plan::of(collective, Rank(rank), size, Cores::Shared).is_some_and(|plan| plan.fits())
+                    })
                     .collect();
                 assert!(ways.iter().all(|way| *way == ways[0]), "{collective:?} of {size}");
                 ways[0]
@@ -682,7 +711,7 @@ mod tests {
             };
             let each = |bytes| Each { bytes, in_place: false };
             let others = size as usize - 1;
-            let combined = entry.min(ROOM_BYTES / size as usize);
+            let combined = entry.min(COMBINED_BYTES_MAX / size as usize);
             for (longest, of) in [
                 (
                     entry,
@@ -690,6 +719,9 @@ mod tests {
                 ),
                 (entry, &|bytes| Collective::Allgather(each(bytes))),
                 (entry / others, &|bytes| Collective::Alltoall(each(bytes))),
+                (entry.min(ROOM_BYTES / size as usize), &|bytes| {
+                    Collective::Reduce(Rank(1), reduction(bytes))
+                }),
                 (entry, &|bytes| Collective::Gather(Rooted { root: Rank(1), bytes, in_place: false })),
                 (entry / others, &|bytes| {
                     Collective::Scatter(Rooted { root: Rank(1), bytes, in_place: false })
@@ -704,7 +736,8 @@ mod tests {
                 );
             }
             assert!(goes(Collective::Barrier));
-            assert_eq!(goes(Collective::Reduce(Rank(1), reduction(8))), size == 2);
+            let reduce = Collective::Reduce(Rank(1), reduction(8));
+            assert_eq!(Plan::of(reduce, Rank(0), size, Cores::Own).is_some(), size == 2);
             assert_eq!(goes(Collective::ReduceScatterBlock(reduction(8))), size == 2);
         }
     }
