@@ -138,8 +138,11 @@ impl Standing {
 
     /// Whether this process has given up what its members agree on behind each operation: none can succeed here any more.
     pub(crate) fn gives_up(&self) -> bool {
-        self.is_atomic.load(Ordering::Relaxed)
-            && (self.is_revoked() || self.is_retired() || self.is_broken.load(Ordering::Relaxed))
+        // One thread may say that it is atomic, and another that it is revoked: one of them sees both.
+        self.is_atomic.load(Ordering::SeqCst)
+            && (self.is_revoked.load(Ordering::SeqCst)
+                || self.is_retired()
+                || self.is_broken.load(Ordering::Relaxed))
     }
 
     fn set_broken(&self, is_broken: bool) {
@@ -177,7 +180,7 @@ impl Standing {
     }
 
     pub(crate) fn set_revoked(&self) {
-        self.is_revoked.store(true, Ordering::Relaxed);
+        self.is_revoked.store(true, Ordering::SeqCst);
         self.close();
     }
 }
@@ -236,7 +239,7 @@ impl Failures {
     /// Says whether the members of a communicator agree behind each operation; all say the same. Where one of them can not go on, the
     /// others shall not wait there: from now on it brings nothing to the agreement once it knows of that ([`crate::GOES_ON`]).
     pub fn set_atomic(&self, standing: &Standing, is_atomic: bool) {
-        standing.is_atomic.store(is_atomic, Ordering::Relaxed);
+        standing.is_atomic.store(is_atomic, Ordering::SeqCst);
         if standing.gives_up() {
             self.any_given_up.store(true, Ordering::Relaxed);
         }

@@ -150,9 +150,13 @@ impl<L> Core<L> {
         }
     }
 
-    /// Revokes a communicator here, and tells the others of it. What is known already is no news.
+    /// Revokes a communicator here, and tells the others of it. What is known already is no news; but who revokes what it has heard of
+    /// and has not told on yet tells all.
     pub(crate) fn revoke(&mut self, standing: &Arc<Standing>, from: Revocation) {
         if standing.is_revoked() {
+            if from == Revocation::Here {
+                self.tell_on(from);
+            }
             return;
         }
         standing.set_revoked();
@@ -205,8 +209,13 @@ impl<L> Core<L> {
         if self.failures.take_any_given_up() {
             self.give_up();
         }
+        self.tell_on(Revocation::Heard);
+    }
+
+    /// Tells of what was heard, and not told on yet.
+    fn tell_on(&mut self, from: Revocation) {
         while let Some(standing) = self.heard.pop() {
-            self.tell_of_revocation(&standing, Revocation::Heard);
+            self.tell_of_revocation(&standing, from);
         }
     }
 

@@ -99,6 +99,13 @@ impl<F: Fabric> Engine<F> {
     pub fn revoke(&mut self, standing: &Arc<Standing>) {
         self.core.revoke(standing, Revocation::Here);
         self.act_on_notes();
+        // Where there was no room for all of it: the program may not call again for long.
+        for _ in 0..TURNS_TO_TELL {
+            if self.core.busy.is_empty() && !self.core.has_notes() {
+                return;
+            }
+            self.progress();
+        }
     }
 
     /// Whether a communicator is known to be revoked, also where that was told before it was there.
@@ -338,3 +345,6 @@ mod tests {
         assert!(universe.is_revoked() && !group.is_revoked());
     }
 }
+
+/// Who revokes makes so many turns at most until all are told, where there is no room for it at first.
+const TURNS_TO_TELL: u32 = 64;

@@ -584,6 +584,41 @@ fn what_one_has_heard_of_a_revocation_reaches_all_though_who_revoked_has_died() 
     }
 }
 
+/// The one who revokes dies at each of its steps; one that has heard of it revokes as well, as programs do, and makes no further call.
+#[test]
+fn who_has_heard_of_a_revocation_and_revokes_tells_all() {
+    let (mut heard, size) = (0, 5);
+    for (seed, step) in (0..if cfg!(miri) { 1 } else { 20u64 })
+        .flat_map(|seed| (1..=2 * u64::from(size)).map(move |step| (seed, step)))
+    {
+        let (network, mut engines, standings) = in_a_storm(size, seed);
+        network.kill_at(Peer(0), step);
+        engines[0].revoke(&standings[0]);
+        (0..4).for_each(|_| drop(engines[0].progress()));
+        network.kill(Peer(0));
+        for _ in 0..20 {
+            if !standings[1].is_revoked() {
+                engines[1].progress();
+            }
+        }
+        if !standings[1].is_revoked() {
+            continue;
+        }
+        heard += 1;
+        engines[1].revoke(&standings[1]);
+        for _ in 0..300 {
+            for engine in &mut engines[2..] {
+                engine.progress();
+            }
+        }
+        assert!(
+            standings[2..].iter().all(|standing| standing.is_revoked()),
+            "{seed}, {step}: not all know of it"
+        );
+    }
+    assert!(heard > 0);
+}
+
 #[test]
 fn who_hears_of_a_revocation_ends_what_it_waits_for_and_tells_others_with_its_next_turn() {
     let mut world = World::new();
