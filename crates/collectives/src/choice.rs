@@ -23,15 +23,15 @@ pub struct Guide {
     pub forced: Forced,
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
-    /// Whether it chooses for two ranks and few bytes as the built-in costs do, once somebody has asked.
-    is_usual_for_two: OnceLock<bool>,
+    /// Up to which lengths it chooses for two ranks as the built-in costs do, once somebody has asked.
+    usual_for_two: OnceLock<UsualForTwo>,
 }
 
 impl Guide {
     /// By these costs, and by force where something is forced.
     #[must_use]
     pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        Guide { costs, forced, passed_over: AtomicU32::new(0), is_usual_for_two: OnceLock::new() }
+        Guide { costs, forced, passed_over: AtomicU32::new(0), usual_for_two: OnceLock::new() }
     }
 
     /// By the built-in costs, with nothing forced.
@@ -46,22 +46,35 @@ impl Guide {
         self.forced != Forced::NOTHING
     }
 
-    /// Whether operations of two ranks and few bytes go by the algorithms that the built-in costs choose, so that they are one
-    /// message each way.
-    pub fn is_usual_for_two(&'static self) -> bool {
-        *self.is_usual_for_two.get_or_init(|| !self.is_forced() && self.chooses_for_two_as(&BUILT_IN))
+    /// How long what two ranks give each other may be, so that an operation is one message each way: it goes by the algorithm that the
+    /// built-in costs choose.
+    pub fn usual_for_two(&'static self) -> UsualForTwo {
+        *self.usual_for_two.get_or_init(|| match self.is_forced() {
+            true => UsualForTwo { both_give: None, one_gives: None },
+            false => UsualForTwo {
+                both_give: self.chooses_up_to(UsualForTwo::BUILT_IN.both_give, &both_give),
+                one_gives: self.chooses_up_to(UsualForTwo::BUILT_IN.one_gives, &one_gives),
+            },
+        })
     }
 
+    /// Up to which length, `most` at most, it chooses for two ranks as the built-in costs do.
     #[cold]
-    fn chooses_for_two_as(&'static self, other: &'static Guide) -> bool {
+    fn chooses_up_to(
+        &'static self,
+        most: Option<usize>,
+        of: &dyn Fn(usize) -> Vec<Collective>,
+    ) -> Option<usize> {
         let places = [(Cores::Own, 1), (Cores::Own, 2), (Cores::Shared, 1), (Cores::Shared, 2)];
         let alike = |(cores, nodes): (Cores, u32), collective: &Collective| {
             let by = |guide| Shape::new(Rank(0), 2).on(cores).over_nodes(nodes).guided_by(guide);
-            collective.chosen(&by(self)) == collective.chosen(&by(other))
+            collective.chosen(&by(self)) == collective.chosen(&by(&BUILT_IN))
         };
-        let lengths = (0..=TWO_BYTES_MAX.ilog2()).map(|power| 1 << power);
-        let operations: Vec<Collective> = lengths.flat_map(of_two).collect();
-        places.into_iter().all(|place| operations.iter().all(|collective| alike(place, collective)))
+        let are_alike = |bytes: &usize| {
+            let operations = of(*bytes);
+            places.into_iter().all(|place| operations.iter().all(|collective| alike(place, collective)))
+        };
+        (0..=most?.ilog2()).map(|power| 1 << power).take_while(are_alike).last()
     }
 
     /// An operation for which the algorithm that was asked for could not serve, so that another one did; each is
@@ -130,27 +143,56 @@ pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static s
     W::ALL.iter().filter_map(foretold).collect()
 }
 
-/// The operations on so many bytes of which two ranks may make one message each way.
-fn of_two(bytes: usize) -> [Collective; 9] {
+/// Up to which lengths operations of two ranks are one message each way; none where they are not at any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsualForTwo {
+    /// Those in which both ranks give something.
+    pub both_give: Option<usize>,
+    /// Those in which one of them does.
+    pub one_gives: Option<usize>,
+}
+
+impl UsualForTwo {
+    /// By the built-in costs; longer ones are not asked for.
+    pub const BUILT_IN: UsualForTwo = UsualForTwo { both_give: Some(2 << 10), one_gives: Some(8 << 10) };
+
+    /// Whether an operation is one message each way in which at most so many bytes are given.
+    #[inline(always)]
+    #[must_use]
+    pub fn has(self, both: bool, bytes: usize) -> bool {
+        let most = if both { self.both_give } else { self.one_gives };
+        most.is_some_and(|most| bytes <= most)
+    }
+}
+
+fn sum_of(bytes: usize) -> Reduction {
     let operator = Operator { element_bytes: 1, commutative: true };
-    let reduction = Reduction { count: bytes, operator, in_place: false };
+    Reduction { count: bytes, operator, in_place: false }
+}
+
+/// The operations on so many bytes in which each of two ranks makes one message.
+fn both_give(bytes: usize) -> Vec<Collective> {
     let each = Each { bytes, in_place: false };
-    let rooted = Rooted { root: Rank(0), bytes, in_place: false };
-    [
+    vec![
         Collective::Barrier,
-        Collective::Bcast { root: Rank(0), bytes },
-        Collective::Gather(rooted),
-        Collective::Scatter(rooted),
         Collective::Allgather(each),
         Collective::Alltoall(each),
-        Collective::Reduce(Rank(0), reduction),
-        Collective::Allreduce(reduction),
-        Collective::ReduceScatterBlock(reduction),
+        Collective::Allreduce(sum_of(bytes)),
+        Collective::ReduceScatterBlock(sum_of(bytes)),
     ]
 }
 
-/// The longest of these.
-const TWO_BYTES_MAX: usize = 2048;
+/// Those in which one of them does.
+fn one_gives(bytes: usize) -> Vec<Collective> {
+    let rooted = Rooted { root: Rank(0), bytes, in_place: false };
+    vec![
+        Collective::Bcast { root: Rank(0), bytes },
+        Collective::Gather(rooted),
+        Collective::Scatter(rooted),
+        Collective::Reduce(Rank(0), sum_of(bytes)),
+    ]
+}
+
 /// Where the bits begin of what was told.
 const TOLD: usize = 16;
 
@@ -232,11 +274,18 @@ mod tests {
 
     #[test]
     fn two_ranks_go_as_usual_by_nearly_all_costs() {
+        let usual = |costs| guide(costs, "").usual_for_two();
         let twice = Link { latency_ns: 360.0, eager_byte_ns: 0.09, ..Costs::BUILT_IN.node };
-        assert!(guide(Costs { node: twice, step_ns: 50.0, ..Costs::BUILT_IN }, "").is_usual_for_two());
-        assert!(!guide(Costs::BUILT_IN, "allreduce:ring").is_usual_for_two());
+        assert_eq!(usual(Costs::BUILT_IN), UsualForTwo::BUILT_IN);
+        assert_eq!(usual(Costs { node: twice, step_ns: 50.0, ..Costs::BUILT_IN }), UsualForTwo::BUILT_IN);
+        let none = UsualForTwo { both_give: None, one_gives: None };
+        assert_eq!(guide(Costs::BUILT_IN, "allreduce:ring").usual_for_two(), none);
         let dear = Work { fixed_ns: 1e6, byte_ns: 1e3 };
-        assert!(!guide(Costs { copy: dear, combine: dear, ..Costs::BUILT_IN }, "").is_usual_for_two());
+        assert!(!usual(Costs { copy: dear, combine: dear, ..Costs::BUILT_IN }).has(true, 2048));
+        // A reduce goes by slices from some length on that is less than what is asked for.
+        let slow = Work { byte_ns: 0.16, ..Costs::BUILT_IN.combine };
+        let some = usual(Costs { combine: slow, ..Costs::BUILT_IN });
+        assert!(some.has(false, 2048) && !some.has(false, 8192), "{some:?}");
     }
 
     #[test]

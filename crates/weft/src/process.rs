@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use collectives::{Cores, Guide};
+use collectives::{Cores, Guide, UsualForTwo};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
 use messaging::{
     Engine, Envelope, Failure, Failures, Gather, Interest, Message, Mode, Outcome, Pattern, Probed,
@@ -174,10 +174,11 @@ impl Process {
         self.guide.get().copied().unwrap_or_else(Guide::built_in)
     }
 
-    /// Whether that is the one where nothing else is said, or chooses the same for two ranks and few bytes.
+    /// Up to which lengths operations of two ranks are one message each way.
     #[inline(always)]
-    pub(crate) fn is_built_in_guide(&self) -> bool {
-        std::ptr::eq(self.guide(), Guide::built_in()) || self.guide().is_usual_for_two()
+    pub(crate) fn usual_for_two(&self) -> UsualForTwo {
+        let guide = self.guide();
+        if std::ptr::eq(guide, Guide::built_in()) { UsualForTwo::BUILT_IN } else { guide.usual_for_two() }
     }
 
     /// Tells who sits on which node of several; all processes are told the same, before they talk.

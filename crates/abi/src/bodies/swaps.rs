@@ -52,24 +52,24 @@ impl Roles {
 }
 
 /// Some bytes of a [`Drawer`]: of the other rank's, or a copy of one's own.
-struct Aside<'a> {
-    memory: &'a mut Drawer,
+struct Aside<'a, const BYTES: usize> {
+    memory: &'a mut Drawer<BYTES>,
     bytes: usize,
 }
 
 /// Memory that nobody has asked the heap for. It stands alone: what is known of it when the library is built, such as a length beside it, would have the
-/// compiler write all of it.
-type Drawer = MaybeUninit<[u8; BYTES_MAX]>;
+/// compiler write all of it. Threads may have small stacks, so the longer one is only in functions for long data.
+type Drawer<const BYTES: usize> = MaybeUninit<[u8; BYTES]>;
 
-impl Aside<'_> {
+impl<const BYTES: usize> Aside<'_, BYTES> {
     #[inline(always)]
-    fn new(memory: &mut Drawer, bytes: usize) -> Aside<'_> {
+    fn new(memory: &mut Drawer<BYTES>, bytes: usize) -> Aside<'_, BYTES> {
         Aside { memory, bytes }
     }
 
     #[inline(always)]
     fn room(&mut self) -> Room {
-        assert!(self.bytes <= BYTES_MAX);
+        assert!(self.bytes <= BYTES);
         // SAFETY: it has room for that many, and is used by nothing else until the swap is over.
         unsafe { Room::claim(self.memory.as_mut_ptr().cast(), self.bytes) }
     }
@@ -134,13 +134,46 @@ unsafe fn swap(
     way: &Way,
     comm: MPI_Comm,
     roles: Roles,
+    what: (usize, Option<Given>, bool),
+    got: impl FnOnce(Rank, Option<&mut [u8]>),
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match what {
+            (..=SHORT_BYTES_MAX, ..) => swap_with::<SHORT_BYTES_MAX>(way, comm, roles, what, got),
+            _ => swap_long(way, comm, roles, what, got),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`swap`].
+#[inline(never)]
+unsafe fn swap_long(
+    way: &Way,
+    comm: MPI_Comm,
+    roles: Roles,
+    what: (usize, Option<Given>, bool),
+    got: impl FnOnce(Rank, Option<&mut [u8]>),
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { swap_with::<BYTES_MAX>(way, comm, roles, what, got) }
+}
+
+/// # Safety
+/// As for [`swap`].
+#[inline(always)]
+unsafe fn swap_with<const BYTES: usize>(
+    way: &Way,
+    comm: MPI_Comm,
+    roles: Roles,
     (bytes, given, takes): (usize, Option<Given>, bool),
     got: impl FnOnce(Rank, Option<&mut [u8]>),
 ) -> Option<c_int> {
     if !way.is_blocking() {
         return None;
     }
-    let mut drawer = Drawer::uninit();
+    let mut drawer = Drawer::<BYTES>::uninit();
     let mut theirs = Aside::new(&mut drawer, bytes);
     let room = theirs.room();
     let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
@@ -327,8 +360,37 @@ impl Combining {
     /// `own` and `result` are as long as what has come; they may be the same.
     #[inline(always)]
     unsafe fn combine(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match theirs.len() {
+                ..=SHORT_BYTES_MAX => self.combine_short(rank, own, theirs, result),
+                _ => self.combine_long(rank, own, theirs, result),
+            }
+        }
+    }
+
+    /// The same in parts of whole elements, since stacks may be small.
+    ///
+    /// # Safety
+    /// As for [`Combining::combine`].
+    #[inline(never)]
+    unsafe fn combine_long(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
+        let element_bytes = self.predefined.size().expect("it is combined") as usize;
+        let part_bytes = SHORT_BYTES_MAX / element_bytes * element_bytes;
+        for (theirs, part) in theirs.chunks_mut(part_bytes).zip(0..) {
+            let at = part * part_bytes;
+            let result = result.cast::<u8>().wrapping_add(at);
+            // SAFETY: the caller's promise; what is read of one's own is not written to before.
+            unsafe { self.combine_short(rank, own.wrapping_add(at), theirs, result.cast()) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`Combining::combine`].
+    #[inline(always)]
+    unsafe fn combine_short(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
-        let mut drawer = Drawer::uninit();
+        let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
         let mut ours = Aside::new(&mut drawer, theirs.len());
         // SAFETY: the caller's promise; all bytes are written before they are seen.
         let ours = unsafe {
@@ -495,4 +557,6 @@ unsafe fn put(bytes: &[u8], place: *mut c_void) {
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
-const BYTES_MAX: usize = 8192;
+const BYTES_MAX: usize = 8 << 10;
+/// The longest for which a small stack has room in any case.
+const SHORT_BYTES_MAX: usize = 2 << 10;

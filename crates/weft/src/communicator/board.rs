@@ -293,7 +293,7 @@ impl Communicator {
         }
         if turn.is_message(flow, longest) {
             drop(turn);
-            return self.swap_by_message(peer, give, get);
+            return self.swap_by_message(peer, longest, give, get);
         }
         let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.

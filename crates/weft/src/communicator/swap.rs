@@ -59,7 +59,9 @@ impl Communicator {
             inner.completed.one();
             return Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs });
         }
-        if !inner.process.is_built_in_guide() {
+        let gives = give.map_or(0, |payload| payload.bytes());
+        let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
+        if !inner.process.usual_for_two().has(give.is_some() && get.is_some(), longest) {
             return None;
         }
         let (rank, context) = (inner.rank, self.collective_context());
@@ -87,16 +89,17 @@ impl Communicator {
         Some(Swapping { rank, of: self.place_in_memory(), by: By::Messages { pattern, sending }, theirs })
     }
 
-    /// Gives a message, or gets one that comes within a few looks, as the next operation, where there is a board.
+    /// Gives a message of so many bytes, or gets one that comes within a few looks, as the next operation, where there is a board.
     #[inline(always)]
     pub(super) fn swap_by_message(
         &self,
         peer: Peer,
+        longest: usize,
         give: Option<Payload<'static>>,
         get: Option<Room>,
     ) -> Option<(By, Swapped)> {
         let inner = &*self.inner;
-        if !inner.process.is_built_in_guide() {
+        if !inner.process.usual_for_two().has(false, longest) {
             return None;
         }
         let number = inner.sequence.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::{Payload, Room, Swapping};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Combining, Drawer, are_apart, few, wait};
+use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
@@ -130,12 +130,13 @@ unsafe fn swap(way: &Way, comm: MPI_Comm, sides: impl FnOnce(usize) -> Option<Si
         return None;
     }
     let (swapping, Sides { gets, keeps, .. }) = with_usual_comm(comm, Begin(sides))?;
-    if let Some(part) = gets
-        && !swapping.is_over()
+    if !swapping.is_over() {
+        // Who only gives waits until what it gives is not read any more.
+        let gets = gets.unwrap_or(Part { start: std::ptr::dangling_mut(), bytes: 0 });
         // SAFETY: the caller's promise.
-        && let Err(code) = wait(way, comm, &swapping, unsafe { part.room() })
-    {
-        return Some(code);
+        if let Err(code) = wait(way, comm, &swapping, unsafe { gets.room() }) {
+            return Some(code);
+        }
     }
     if let Some([from, to]) = keeps {
         // SAFETY: the caller's promise, and they have been seen to be apart.
@@ -268,8 +269,8 @@ pub(crate) unsafe fn reduce_scatter(
     }
     let all: *mut u8 = if in_place { recvbuf } else { sendbuf.cast_mut() }.cast();
     let combining = Combining::of(op, datatype)?;
-    let mut drawer = Drawer::uninit();
-    let mut theirs = Aside::new(&mut drawer, BYTES_MAX);
+    let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
+    let mut theirs = Aside::new(&mut drawer, SHORT_BYTES_MAX);
     let room = theirs.room();
     let mut block = None;
     let sides = |here: usize| {
@@ -281,6 +282,9 @@ pub(crate) unsafe fn reduce_scatter(
             return None;
         }
         block = Some((Rank(here as u32), part(here).if_few()?));
+        if bytes.into_iter().max() > Some(SHORT_BYTES_MAX) {
+            return None;
+        }
         let gets = Part { start: room.memory().start(), bytes: bytes[here] };
         Some(Sides { gives: Some(gives), gets: Some(gets), keeps: None })
     };

@@ -263,6 +263,7 @@ impl<'a> Plan<'a> {
             Then::Placed if all_hear_all => several::piece_bytes(self.size, 1),
             Then::Taken => several::piece_bytes(self.size, 1),
             Then::Combined(Sum::OfAll) if all_hear_all => SUM_BYTES_MIN,
+            Then::Combined(Sum::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
         };
         let are_few = (3..=Board::PIECES_MEMBERS_MAX).contains(&self.size);
@@ -282,6 +283,9 @@ impl<'a> Plan<'a> {
 
     /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
     pub(super) fn several_piece_bytes(&self) -> usize {
+        if matches!(self.then, Then::Combined(Sum::UpTree(_))) {
+            return several::root_piece_bytes(self.element_bytes);
+        }
         several::piece_bytes(self.size, self.element_bytes)
     }
 

@@ -44,6 +44,9 @@ impl Visit<'_> {
         let own = contribution.part(offset, bytes);
         let piece_bytes = plan.several_piece_bytes();
         let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
+        if let Then::Combined(sum @ Sum::UpTree(_)) = plan.then {
+            return Several::begin(self, plan, pieces)?.sum_at_root((own, sum), piece_bytes, output, reduce);
+        }
         if let Then::Combined(sum) = plan.then {
             let several = Several::begin(self, plan, 2 * pieces)?;
             return several.sum_up((own, sum), piece_bytes, output, reduce);
@@ -86,10 +89,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         reduce: Reduce<'_>,
     ) -> Result<()> {
         let slices = Slices { members: self.plan.size, element_bytes: self.plan.element_bytes() };
-        let here = self.plan.here;
-        let room = self.visit.turn.long_room.take();
-        let needed = slices.room_bytes(piece_bytes);
-        let room = room.filter(|room| needed <= room.payload().bytes()).unwrap_or_else(|| Heap::new(needed));
+        let (here, room) = (self.plan.here, self.take_room(slices.room_bytes(piece_bytes)));
         for at in (0..own.bytes()).step_by(piece_bytes) {
             let piece = own.part(at, piece_bytes);
             let number = self.turn(piece)?;
@@ -112,6 +112,40 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         self.end()
     }
 
+    /// The root combines what all have, a piece in each turn.
+    fn sum_at_root(
+        mut self,
+        (own, sum): (Payload<'static>, Sum),
+        piece_bytes: usize,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let is_root = self.plan.hears == Hears::Others;
+        let room = is_root.then(|| self.take_room(self.plan.size as usize * piece_bytes));
+        while self.begun < self.numbers {
+            let at = self.begun as usize * piece_bytes;
+            let piece = own.after(at).part(0, piece_bytes);
+            let number = self.turn(piece)?;
+            if let Some(room) = room.as_ref().filter(|_| self.mismatch.is_none()) {
+                output.write_at(
+                    at,
+                    self.combine_slice(number, (piece, 0..piece.bytes(), sum), room, &mut *reduce),
+                );
+            }
+            self.visit.bulletin.leave(number);
+        }
+        if let Some(room) = room {
+            self.visit.turn.long_room = Some(room);
+        }
+        self.end()
+    }
+
+    /// Where contributions are combined.
+    fn take_room(&mut self, bytes: usize) -> Heap {
+        let room = self.visit.turn.long_room.take();
+        room.filter(|room| bytes <= room.payload().bytes()).unwrap_or_else(|| Heap::new(bytes))
+    }
+
     /// Combines a slice of what all have given with that number.
     fn combine_slice<'r>(
         &self,
@@ -122,17 +156,29 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     ) -> Payload<'r> {
         let (bytes, mut places) = (slice.len(), room.memory());
         let at = |rank: Rank| rank.0 as usize * bytes;
-        places.write_at(at(self.plan.here), piece.part(slice.start, bytes));
-        for from in self.plan.writers() {
-            self.board().read_piece(from.0, number, piece.bytes(), |data| {
-                places.write_at(at(from), data.part(slice.start, bytes));
-            });
-        }
+        // For whom something stands in the room; what others have given is combined where it stands.
+        let mut in_room = 0u32;
+        let is_in = |in_room: u32, rank: Rank| in_room >> rank.0 & 1 == 1;
+        let with = |in_room: u32, rank: Rank, then: &mut dyn FnMut(Payload<'_>)| {
+            if is_in(in_room, rank) {
+                then(room.payload().part(at(rank), bytes));
+            } else if rank == self.plan.here {
+                then(piece.part(slice.start, bytes));
+            } else {
+                let read = |data: Payload<'_>| then(data.part(slice.start, bytes));
+                self.board().read_piece(rank.0, number, piece.bytes(), read);
+            }
+        };
         let result = sum.in_order(self.plan.size, |lower, higher| {
+            let mut out = places.part(at(higher), bytes);
             // There may be fewer elements than members.
             if bytes > 0 {
-                reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
+                with(in_room, lower, &mut |left| match is_in(in_room, higher) {
+                    true => reduce(left, None, &mut out),
+                    false => with(in_room, higher, &mut |right| reduce(left, Some(right), &mut out)),
+                });
             }
+            in_room |= 1 << higher.0;
         });
         room.payload().part(at(result), bytes)
     }
@@ -228,6 +274,14 @@ impl Slices {
         let elements = (piece_bytes / self.element_bytes).div_ceil(self.members as usize);
         elements * self.element_bytes * self.members as usize
     }
+}
+
+/// The pieces of what one member combines: all members' together stay in its caches.
+const ROOT_PIECE_BYTES: usize = 16 << 10;
+
+/// The same where the root combines all.
+pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
+    whole(ROOT_PIECE_BYTES, element_bytes)
 }
 
 /// Pieces are whole elements of so many bytes, which fit several times.
