@@ -148,6 +148,7 @@ unsafe fn swap(
 
 /// # Safety
 /// As for [`swap`].
+#[cold]
 #[inline(never)]
 unsafe fn swap_long(
     way: &Way,
@@ -373,6 +374,7 @@ impl Combining {
     ///
     /// # Safety
     /// As for [`Combining::combine`].
+    #[cold]
     #[inline(never)]
     unsafe fn combine_long(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let element_bytes = self.predefined.size().expect("it is combined") as usize;

@@ -461,8 +461,8 @@ impl Turn {
     /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
     #[inline(always)]
     fn is_message(&self, flow: Flow, bytes: usize) -> bool {
-        flow.is_one_way()
-            && bytes > PASSED_BYTES_MAX
+        bytes > PASSED_BYTES_MAX
+            && flow.is_one_way()
             && (bytes > TURNED_BYTES_MAX || flow.goes_on_behind(self.last))
     }
 }

@@ -90,7 +90,7 @@ impl Communicator {
     }
 
     /// Gives a message of so many bytes, or gets one that comes within a few looks, as the next operation, where there is a board.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn swap_by_message(
         &self,
         peer: Peer,
