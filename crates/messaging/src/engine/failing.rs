@@ -232,6 +232,9 @@ const TURNS_IN_VAIN: u32 = 64;
 /// The living may always have something to say.
 const TURNS_MAX: u32 = 4096;
 
+/// Who revokes makes so many turns at most until all are told, where there is no room for it at first.
+const TURNS_TO_TELL: u32 = 64;
+
 #[cfg(test)]
 mod tests {
     use fabric::simulated::{Network, Weather};
@@ -345,6 +348,3 @@ mod tests {
         assert!(universe.is_revoked() && !group.is_revoked());
     }
 }
-
-/// Who revokes makes so many turns at most until all are told, where there is no room for it at first.
-const TURNS_TO_TELL: u32 = 64;

@@ -14,6 +14,7 @@ mod plan;
 mod several;
 #[cfg(test)]
 mod switches_tests;
+mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +27,9 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::{Pairs, Rest};
-use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN, TURNED_BYTES_MAX};
+use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
+use self::turn::{Flow, Turn};
 use super::swap::By;
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
@@ -53,42 +55,6 @@ pub(super) struct Bulletin {
 /// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
 /// since rank 0 is lost.
 pub(super) type Founded = Result<Option<Box<Bulletin>>>;
-
-/// What is a matter of the one thread that is in an operation.
-#[derive(Default)]
-struct Turn {
-    course: Course,
-    /// Where contributions are combined.
-    room: Option<Heap>,
-    /// The same for slices of long ones.
-    long_room: Option<Heap>,
-    /// The board is not this communicator's any more.
-    has_left: bool,
-    /// What this one of two members has done in the last operation on the board in which anything was given.
-    last: Flow,
-}
-
-/// Of two members, whether this one gives something in an operation, and whether it gets something; neither in a barrier.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Flow {
-    gives: bool,
-    gets: bool,
-}
-
-impl Flow {
-    /// Whether data goes one way alone.
-    #[inline(always)]
-    fn is_one_way(self) -> bool {
-        self.gives != self.gets
-    }
-
-    /// Whether who gives has got nothing in the `last` operation: one call behind the other, data goes from one member to the other.
-    /// The same at both.
-    #[inline(always)]
-    fn goes_on_behind(self, last: Flow) -> bool {
-        self.is_one_way() && !(if self.gives { last.gets } else { last.gives })
-    }
-}
 
 /// How a swap goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -448,25 +414,6 @@ impl Communicator {
     }
 }
 
-impl Turn {
-    /// Such an operation begins on the board.
-    #[inline(always)]
-    fn note(&mut self, flow: Flow) {
-        if flow != Flow::default() {
-            self.last = flow;
-        }
-    }
-
-    /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run ahead of who takes them
-    /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
-    #[inline(always)]
-    fn is_message(&self, flow: Flow, bytes: usize) -> bool {
-        bytes > PASSED_BYTES_MAX
-            && flow.is_one_way()
-            && (bytes > TURNED_BYTES_MAX || flow.goes_on_behind(self.last))
-    }
-}
-
 impl Visit<'_> {
     /// The operation begins.
     #[inline]
@@ -819,8 +766,6 @@ fn is_turn_due(number: u32) -> bool {
     number.is_multiple_of(VISITS_PER_TURN)
 }
 
-/// What goes from one of two members to the other time after time stands in entries up to here.
-const PASSED_BYTES_MAX: usize = 240;
 /// Before so many operations a board is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
 /// A program whose operations all go by boards makes a turn of progress for each so many of them.

@@ -9,9 +9,9 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
-use super::Flow;
 use super::pieces::{Lengths, Range};
 use super::plan::others;
+use super::turn::Flow;
 use crate::fabrics::Board;
 
 /// One member's part in such an operation.

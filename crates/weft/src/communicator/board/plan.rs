@@ -9,7 +9,8 @@ use collectives::{
 use messaging::Rank;
 
 use super::pieces::{BYTES_MAX, Lengths, Range};
-use super::{Flow, several};
+use super::several;
+use super::turn::Flow;
 use crate::fabrics::Board;
 
 /// One member's part in an operation.
