@@ -59,6 +59,8 @@ pub(crate) struct Terrain<'a> {
     tiers: [Option<Tier<'a>>; TIERS],
     cores: Cores,
     seating: Seating,
+    /// Ranks of the smallest and of the largest of the widest parts; nothing where all have as many.
+    uneven: Option<(u32, u32)>,
     /// How many do the same beside each other on each node.
     beside: u32,
 }
@@ -104,7 +106,9 @@ impl<'a> Terrain<'a> {
                 Seating::Plain
             }
         };
-        Terrain { costs, size, together, tiers, cores: shape.cores(), seating, beside: 1 }
+        let sizes = shape.nesting().map(|nesting| (nesting.smallest_part(), nesting.largest_part()));
+        let uneven = sizes.filter(|(smallest, largest)| smallest < largest);
+        Terrain { costs, size, together, tiers, cores: shape.cores(), seating, uneven, beside: 1 }
     }
 
     /// Whether there are several nodes.
@@ -117,23 +121,32 @@ impl<'a> Terrain<'a> {
         self.tiers.into_iter().flatten()
     }
 
-    /// Ranks of one of the widest parts.
+    /// Ranks of one of the widest parts, as the mean of all.
     fn ranks_of_part(&self) -> u32 {
         let widest = if self.has_nodes() { None } else { self.tiers[0] };
         widest.map_or(self.together, |tier| tier.together)
     }
 
+    /// Ranks of the smallest and of the largest of the widest parts.
+    fn least_and_most_of_part(&self) -> (u32, u32) {
+        self.uneven.unwrap_or((self.ranks_of_part(), self.ranks_of_part()))
+    }
+
     /// The ranks of one of the widest parts, whose numbers are in the order of their places.
     fn within(&self) -> Terrain<'a> {
+        self.within_part_of(self.ranks_of_part())
+    }
+
+    /// The same in one that has so many ranks.
+    fn within_part_of(&self, size: u32) -> Terrain<'a> {
         let mut tiers = self.tiers;
         if !self.has_nodes() {
             tiers.rotate_left(1);
             tiers[TIERS - 1] = None;
         }
-        let size = self.ranks_of_part();
         let seating =
             if tiers[0].is_some_and(|tier| tier.together < size) { Seating::InOrder } else { Seating::Plain };
-        Terrain { size, together: size, tiers, seating, ..*self }
+        Terrain { size, together: size, tiers, seating, uneven: None, ..*self }
     }
 
     /// One rank of each of the widest parts.
@@ -145,7 +158,7 @@ impl<'a> Terrain<'a> {
             tiers[0] = self.tiers[0].map(|tier| Tier { together: 1, ..tier });
             together = size;
         }
-        Terrain { size, together, tiers, seating: Seating::Plain, ..*self }
+        Terrain { size, together, tiers, seating: Seating::Plain, uneven: None, ..*self }
     }
 
     /// The way that takes least.

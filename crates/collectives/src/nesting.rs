@@ -263,8 +263,16 @@ impl Nesting {
 
     /// Ranks of the one of these that has the fewest.
     pub(crate) fn smallest_part(&self) -> u32 {
-        let sizes = |level: &Level| level.stretches.iter().map(|stretch| stretch.run.size).min();
-        self.levels.first().and_then(sizes).unwrap_or(self.size)
+        self.part_sizes().min().unwrap_or(self.size)
+    }
+
+    /// Ranks of the one of these that has the most.
+    pub(crate) fn largest_part(&self) -> u32 {
+        self.part_sizes().max().unwrap_or(self.size)
+    }
+
+    fn part_sizes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.levels.iter().take(1).flat_map(|level| level.stretches.iter().map(|stretch| stretch.run.size))
     }
 
     /// The one of that number.

@@ -8,16 +8,22 @@ use crate::{Reduce, ReduceScatter, Scatter};
 impl Terrain<'_> {
     /// Within each of the widest parts, a message between any two of them, and within them again; with copies between.
     pub(super) fn alltoall_by_parts(&self, bytes: usize) -> Effort {
-        let (together, parts) = (self.ranks_of_part(), self.size.div_ceil(self.ranks_of_part()));
-        let (served, slices) = (parts.div_ceil(together), (together / parts).max(1));
-        let (wide, narrow) = (together as usize, together.div_ceil(slices) as usize);
-        let (row, message) = (bytes * narrow * served as usize, bytes * wide * narrow);
-        let within = self.within().each_to_all(row) + self.within().copies(row);
+        // The smallest part says how many slices there are, and has most parts for a rank to serve; the largest has the most bytes.
+        let ((least, most), parts) =
+            (self.least_and_most_of_part(), self.size.div_ceil(self.ranks_of_part()));
+        let (served, slices) = (parts.div_ceil(least), (least / parts).max(1));
+        let served_by_most = parts.div_ceil(most);
+        let (wide, narrow) = (most as usize, most.div_ceil(slices) as usize);
+        let (row, message) = (bytes * narrow * served_by_most as usize, bytes * wide * narrow);
+        let largest = self.within_part_of(most);
+        let within = largest.each_to_all(row) + largest.copies(row);
         let within = Effort { work: within.work * f64::from(parts), ..within };
 
         let crossing = (parts - 1) * slices;
         let path = if self.has_nodes() {
-            self.far_message(message, crossing)
+            // The largest sends most, over all.
+            let away = (wide * (self.size - most) as usize).div_ceil(crossing as usize);
+            self.far_message(bytes * away, crossing)
         } else {
             self.near_message_both_ways(message, self.near()) * f64::from(served)
         };
@@ -27,8 +33,8 @@ impl Terrain<'_> {
 
         // A piece of each rank for each part that is served, and then a block of each rank there for each here.
         let pieces = self.costs.copy.fixed_ns * (wide * (narrow + 1)) as f64;
-        let path = (pieces + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served);
-        let servants = f64::from(parts) * f64::from((parts * slices).min(together));
+        let path = (pieces + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served_by_most);
+        let servants = f64::from(parts) * f64::from((parts * slices).min(most));
         let sorting = Effort { path, work: path * servants, waits: 0.0 };
         within * 2.0 + between + sorting + self.sorting_by_place(bytes) * 2.0
     }
@@ -43,12 +49,15 @@ impl Terrain<'_> {
 
     /// Each rank has its slice of the blocks of all, and all ranks of a part are between the parts at once.
     pub(super) fn reduce_scatter_in_slices(&self, asked: Asked) -> Effort {
-        let together = self.ranks_of_part();
-        let lanes = Terrain { beside: together, ..self.between() };
-        let across = lanes.around(asked.bytes, self.costs.combine) + lanes.copies(asked.bytes);
+        let (least, _) = self.least_and_most_of_part();
+        let lanes = Terrain { beside: least, ..self.between() };
+        // There are as many lanes as the smallest part has ranks, and they share all blocks.
+        let of_lane = asked.bytes * self.size as usize / least as usize;
+        let of_part = of_lane.div_ceil(lanes.size as usize);
+        let across = lanes.around(of_part, self.costs.combine) + lanes.copies(of_part);
         self.copies_of_blocks(asked.bytes)
-            + self.in_each_part::<ReduceScatter>(asked.of_blocks(lanes.size))
-            + Effort { work: across.work * f64::from(together), ..across }
+            + self.in_each_part::<ReduceScatter>(Asked { bytes: of_lane, ..asked })
+            + Effort { work: across.work * f64::from(least), ..across }
     }
 
     /// The blocks of all ranks are copied into the order of places, where that is another one.

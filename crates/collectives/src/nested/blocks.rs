@@ -124,7 +124,7 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     let given = by_place(&mut schedule, nesting, Span::own(all, in_place), &blocks);
     let got = if nesting.is_straight() { Span::output(all) } else { schedule.scratch(all) };
 
-    let (together, services) = (here.local.size(), Services { nesting });
+    let (together, services) = (here.local.size(), Services::of_parts(nesting));
     let served = services.of(here.part, here.number());
     // What comes is for these ranks here, from all ranks of the served parts.
     let mine = services.slice(here.part, served.slice);
@@ -224,6 +224,8 @@ fn exchange(
 /// whole parts.
 struct Services<'a> {
     nesting: &'a Nesting,
+    /// How many slices each part has.
+    slices: u32,
 }
 
 /// What one rank of a part serves.
@@ -237,16 +239,15 @@ struct Served {
     sources: Group,
 }
 
-impl Services<'_> {
-    /// How many slices each part has.
-    fn slices(&self) -> u32 {
-        (self.nesting.smallest_part() / self.nesting.parts()).max(1)
+impl<'a> Services<'a> {
+    fn of_parts(nesting: &'a Nesting) -> Services<'a> {
+        Services { nesting, slices: (nesting.smallest_part() / nesting.parts()).max(1) }
     }
 
     /// The places of one slice of a part.
     fn slice(&self, part: Group, number: u32) -> Group {
         let bound = |number: u32| {
-            let ranks = u64::from(number) * u64::from(part.size()) / u64::from(self.slices());
+            let ranks = u64::from(number) * u64::from(part.size()) / u64::from(self.slices);
             part.first + ranks as u32
         };
         Group { number, first: bound(number), end: bound(number + 1) }
@@ -255,7 +256,7 @@ impl Services<'_> {
     /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the first one the run that
     /// the part itself is in, so that not all turn to the same parts at a time.
     fn of(&self, part: Group, number: u32) -> Served {
-        let (slices, all) = (self.slices(), u64::from(self.nesting.parts() * self.slices()));
+        let (slices, all) = (self.slices, u64::from(self.nesting.parts() * self.slices));
         let number = around(number, self.run_of(part, part.number, 0), part.size());
         let bound = |number: u32| (u64::from(number) * all / u64::from(part.size())) as u32;
         let (first, end) = (bound(number), bound(number + 1));
@@ -278,8 +279,8 @@ impl Services<'_> {
 
     /// The number of the run that a slice is in, as a part cuts them.
     fn run_of(&self, part: Group, served: u32, slice: u32) -> u32 {
-        let all = u64::from(self.nesting.parts() * self.slices());
-        let place = u64::from(served * self.slices() + slice);
+        let all = u64::from(self.nesting.parts() * self.slices);
+        let place = u64::from(served * self.slices + slice);
         (((place + 1) * u64::from(part.size()) - 1) / all) as u32
     }
 }
@@ -313,6 +314,9 @@ fn by_place(schedule: &mut Schedule, nesting: &Nesting, data: Span, blocks: &Blo
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::costs::Border;
     use crate::nesting::Run;
@@ -320,21 +324,32 @@ mod tests {
     #[test]
     fn each_slice_of_each_part_is_served_by_one_rank() {
         for (parts, together) in (1..12).flat_map(|parts| (1..30).map(move |together| (parts, together))) {
-            let runs = vec![Run { groups: parts, size: together }];
-            let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("equal nodes");
-            let services = Services { nesting: &nesting };
-            let each = (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other)));
-            for (number, served) in each {
-                let part = nesting.part(number);
-                for slice in 0..services.slices() {
-                    let serves = |local: &u32| {
-                        let of = services.of(part, *local);
-                        of.parts.contains(&served) && of.slice == slice
-                    };
-                    let who: Vec<u32> =
-                        (0..together).filter(serves).map(|local| part.first + local).collect();
-                    assert_eq!(who, [services.who(part, served, slice)], "{parts} x {together}");
-                }
+            each_is_served_once(&vec![together; parts]);
+        }
+        for sizes in [vec![64, 1], vec![1, 64], vec![16, 16, 16, 2], vec![1, 1, 1, 1, 1, 1, 1, 32]] {
+            each_is_served_once(&sizes);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn so_it_is_where_parts_differ_in_size(sizes in vec(1..40u32, 1..12)) {
+            each_is_served_once(&sizes);
+        }
+    }
+
+    fn each_is_served_once(sizes: &[u32]) {
+        let runs = sizes.iter().map(|&size| Run { groups: 1, size }).collect();
+        let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("nodes");
+        let (services, parts) = (Services::of_parts(&nesting), nesting.parts());
+        for (number, served) in (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other))) {
+            let part = nesting.part(number);
+            let all: Vec<Served> = (0..part.size()).map(|local| services.of(part, local)).collect();
+            for slice in 0..services.slices {
+                let serves = |of: &Served| of.parts.contains(&served) && of.slice == slice;
+                let who: Vec<u32> =
+                    (part.first..).zip(&all).filter(|(_, of)| serves(of)).map(|(place, _)| place).collect();
+                assert_eq!(who, [services.who(part, served, slice)], "{sizes:?}");
             }
         }
     }
