@@ -74,13 +74,9 @@ pub(crate) fn reduce_scatter_in_slices(
         bytes / operator.element_bytes.max(1)
     };
 
-    let by_lane = schedule.scratch(own.bytes);
-    let mut end = 0;
-    for rank in (0..lanes).flat_map(|lane| (0..nesting.parts()).flat_map(move |part| of_lane(part, lane))) {
-        let block = blocks.of(own, rank.0);
-        schedule.copy(block, by_lane.part(end, block.bytes));
-        end += block.bytes;
-    }
+    let lane_by_lane =
+        (0..lanes).flat_map(|lane| (0..nesting.parts()).flat_map(move |part| of_lane(part, lane)));
+    let by_lane = side_by_side(&mut schedule, lane_by_lane, own, &blocks);
     let mut counts: Vec<usize> = (0..lanes)
         .map(|lane| count(&mut (0..nesting.parts()).flat_map(|part| of_lane(part, lane))))
         .collect();
@@ -137,8 +133,8 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     let all_served: Vec<Served> = (0..together).map(|number| services.of(here.part, number)).collect();
 
     let sends: Vec<Block> = all_served.iter().map(|served| of_run(served.given)).collect();
-    let side_by_side = packed((0..together).map(|_| of_run(served.given).bytes));
-    let within = alltoallv(&here.local, &sends, &side_by_side, false);
+    let rows = packed((0..together).map(|_| of_run(served.given).bytes));
+    let within = alltoallv(&here.local, &sends, &rows, false);
     schedule.append_between(here.within(within), given, rooms[0]);
     schedule.wait();
     exchange(&mut schedule, &here, &services, &served, blocks, rooms);
@@ -302,10 +298,20 @@ fn by_place(schedule: &mut Schedule, nesting: &Nesting, data: Span, blocks: &Blo
     if nesting.is_straight() {
         return data;
     }
+    side_by_side(schedule, (0..nesting.size()).map(|place| nesting.rank(place)), data, blocks)
+}
+
+/// The blocks of all ranks copied one behind the other, in that order.
+fn side_by_side(
+    schedule: &mut Schedule,
+    ranks: impl Iterator<Item = Rank>,
+    data: Span,
+    blocks: &Blocks<'_>,
+) -> Span {
     let room = schedule.scratch(data.bytes);
     let mut end = 0;
-    for place in 0..nesting.size() {
-        let block = blocks.of(data, nesting.rank(place).0);
+    for rank in ranks {
+        let block = blocks.of(data, rank.0);
         schedule.copy(block, room.part(end, block.bytes));
         end += block.bytes;
     }
