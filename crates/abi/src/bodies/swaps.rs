@@ -141,24 +141,16 @@ unsafe fn swap(
     unsafe {
         match what {
             (..=SHORT_BYTES_MAX, ..) => swap_with::<SHORT_BYTES_MAX>(way, comm, roles, what, got),
-            _ => swap_long(way, comm, roles, what, got),
+            _ => elsewhere(|| swap_with::<BYTES_MAX>(way, comm, roles, what, got)),
         }
     }
 }
 
-/// # Safety
-/// As for [`swap`].
+/// Does it in a place of its own on the stack, which others need not have.
 #[cold]
 #[inline(never)]
-unsafe fn swap_long(
-    way: &Way,
-    comm: MPI_Comm,
-    roles: Roles,
-    what: (usize, Option<Given>, bool),
-    got: impl FnOnce(Rank, Option<&mut [u8]>),
-) -> Option<c_int> {
-    // SAFETY: the caller's promise.
-    unsafe { swap_with::<BYTES_MAX>(way, comm, roles, what, got) }
+fn elsewhere<R>(does: impl FnOnce() -> R) -> R {
+    does()
 }
 
 /// # Safety

@@ -26,11 +26,11 @@ use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
-use self::pairs::{Pairs, Rest};
+use self::pairs::Pairs;
 use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use self::turn::{Flow, Turn};
-use super::swap::By;
+use super::swap::{By, longest_bytes};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, is_before};
@@ -111,8 +111,7 @@ impl Communicator {
         if !is_long && !plan.fits() {
             return None;
         }
-        let is_tree = matches!(plan.then, Then::Combined(Sum::UpTree(_)));
-        let visit = self.visit_at(is_tree, flow, plan.longest_bytes())?;
+        let visit = self.visit_at(plan.goes_up_tree(), flow, plan.longest_bytes())?;
         Some(visit.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
     }
 
@@ -151,14 +150,13 @@ impl Communicator {
             if size == 2 && pairs.are_all_long() {
                 return None;
             }
-            let rest = pairs.rest();
-            let mut visit = match self.visit(pairs.flow(), pairs.longest_bytes())? {
+            let mut visit = match self.visit(pairs.flow(), pairs.passed_bytes())? {
                 Ok(visit) => visit,
                 Err(error) => return Some(Err(error)),
             };
-            let exchanged = visit.exchange(&pairs, rest.is_none(), input, output);
+            let exchanged = visit.exchange(&pairs, input, output);
             drop(visit);
-            return Some(self.exchange_rest(exchanged, rest.as_ref(), input, output, reduce));
+            return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
         }
         let plan = Plan::listed(listed, here, size)?;
         self.perform_plan(&plan, input, output, reduce)
@@ -170,13 +168,13 @@ impl Communicator {
     fn exchange_rest(
         &self,
         exchanged: Result<()>,
-        rest: Option<&Rest>,
+        pairs: &Pairs<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
         let goes_on = exchanged.as_ref().err().is_none_or(|error| error.class == Class::Truncated);
-        let Some(rest) = rest.filter(|_| goes_on) else {
+        let Some(rest) = pairs.rest().filter(|_| goes_on) else {
             let is_given_up = exchanged.as_ref().is_err_and(|error| error.class == Class::NotSame);
             if self.size() > 2 || is_given_up {
                 self.next_tag();
@@ -251,7 +249,7 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
-        let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
+        let longest = longest_bytes(give.as_ref(), get.as_ref());
         let is_some = longest > 0;
         let flow = Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() };
         if turn.has_left {
@@ -259,7 +257,7 @@ impl Communicator {
         }
         if turn.is_message(flow, longest) {
             drop(turn);
-            return self.swap_by_message(peer, longest, give, get);
+            return self.swap_by_messages(peer, give, get, false);
         }
         let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
@@ -471,20 +469,14 @@ impl Visit<'_> {
     }
 
     /// Exchanges the blocks that go by entries; a member's own as well where these are all, since it is copied beside messages else.
-    fn exchange(
-        &mut self,
-        pairs: &Pairs<'_>,
-        is_all: bool,
-        input: Payload<'_>,
-        output: &mut UserMemory,
-    ) -> Result<()> {
+    fn exchange(&mut self, pairs: &Pairs<'_>, input: Payload<'_>, output: &mut UserMemory) -> Result<()> {
         let contribution = if pairs.is_loaded() { giving(output) } else { input };
         if pairs.writes() {
             self.await_room(Board::DEPTH)?;
             pairs.write(self.board(), self.number, contribution);
             self.board().wake();
         }
-        if let Some([own, place]) = pairs.kept().filter(|_| is_all) {
+        if let Some([own, place]) = pairs.kept().filter(|_| !pairs.has_long()) {
             output.write_at(place.offset, contribution.part(own.offset, own.bytes));
         }
         let mut heard = 0;

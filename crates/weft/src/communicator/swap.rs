@@ -54,69 +54,49 @@ impl Communicator {
         let inner = &*self.inner;
         let peer = inner.standing.pair()?;
         // Whether there is a board, the first operations find out.
-        if let Some(bulletin) = inner.bulletin.get()?.as_ref().ok()? {
-            let (by, theirs) = self.swap_by_board(bulletin, peer, give, get)?;
-            inner.completed.one();
-            return Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs });
-        }
-        let gives = give.map_or(0, |payload| payload.bytes());
-        let longest = gives.max(get.as_ref().map_or(0, |room| room.bytes()));
+        let (by, theirs) = match inner.bulletin.get()?.as_ref().ok()? {
+            Some(bulletin) => self.swap_by_board(bulletin, peer, give, get)?,
+            None => self.swap_by_messages(peer, give, get, true)?,
+        };
+        inner.completed.one();
+        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs })
+    }
+
+    /// Sends what is given, and gets what comes within a few looks; `None` where nothing has happened. What has not come is awaited
+    /// where that is said; who only gets may leave it to [`Communicator::perform`], which sees as well whether it can come.
+    #[inline(never)]
+    pub(super) fn swap_by_messages(
+        &self,
+        peer: Peer,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+        is_awaited: bool,
+    ) -> Option<(By, Swapped)> {
+        let inner = &*self.inner;
+        let longest = longest_bytes(give.as_ref(), get.as_ref());
         if !inner.process.usual_for_two().has(give.is_some() && get.is_some(), longest) {
             return None;
         }
-        let (rank, context) = (inner.rank, self.collective_context());
+        let (source, context) = (inner.rank, self.collective_context());
         let number = inner.sequence.load(Ordering::Relaxed);
         let tag = (number % TAGS) as i32;
         let mut sending = None;
-        if let Some(payload) = give {
-            let envelope = Envelope { context, source: rank, tag };
-            if let Sending::Pending(request) = inner.process.send_at_once(peer, envelope, payload)? {
-                sending = Some(request);
-            }
-        }
-        // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
-        inner.completed.one();
-        let pattern = Pattern { context, source: Some(Rank(1 - rank.0)), tag: Some(tag) };
-        let theirs = match get {
-            None => Swapped::Got,
-            Some(room) => match inner.process.receive_at_once(pattern, peer, room) {
-                Some(found) if found.bytes == room.bytes() => Swapped::Got,
-                Some(found) => Swapped::Odd(found.bytes),
-                None => Swapped::Awaited,
-            },
-        };
-        Some(Swapping { rank, of: self.place_in_memory(), by: By::Messages { pattern, sending }, theirs })
-    }
-
-    /// Gives a message of so many bytes, or gets one that comes within a few looks, as the next operation, where there is a board.
-    #[inline(never)]
-    pub(super) fn swap_by_message(
-        &self,
-        peer: Peer,
-        longest: usize,
-        give: Option<Payload<'static>>,
-        get: Option<Room>,
-    ) -> Option<(By, Swapped)> {
-        let inner = &*self.inner;
-        if !inner.process.usual_for_two().has(false, longest) {
-            return None;
-        }
-        let number = inner.sequence.load(Ordering::Relaxed);
-        let tag = (number % TAGS) as i32;
-        let (context, source) = (self.collective_context(), inner.rank);
-        let pattern = Pattern { context, source: Some(Rank(1 - source.0)), tag: Some(tag) };
-        let (mut sending, mut theirs) = (None, Swapped::Got);
         if let Some(payload) = give {
             let envelope = Envelope { context, source, tag };
             if let Sending::Pending(request) = inner.process.send_at_once(peer, envelope, payload)? {
                 sending = Some(request);
             }
-        } else if let Some(room) = get {
-            // Who waits for it longer has to see to it that it can come.
-            let found = inner.process.receive_at_once(pattern, peer, room)?;
-            theirs = if found.bytes == room.bytes() { Swapped::Got } else { Swapped::Odd(found.bytes) };
         }
+        let pattern = Pattern { context, source: Some(Rank(1 - source.0)), tag: Some(tag) };
+        let theirs = match get {
+            None => Swapped::Got,
+            Some(room) => match inner.process.receive_at_once(pattern, peer, room) {
+                Some(found) if found.bytes == room.bytes() => Swapped::Got,
+                Some(found) => Swapped::Odd(found.bytes),
+                None if is_awaited => Swapped::Awaited,
+                None => return None,
+            },
+        };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
         self.tell_board();
@@ -196,4 +176,10 @@ impl Communicator {
     pub(super) fn swap_failed(&self, with: Rank, cause: Cause) -> Error {
         self.told(&Failed { with, activity: Activity::Receiving, cause })
     }
+}
+
+/// The longer of what is given and of what is gotten.
+#[inline(always)]
+pub(super) fn longest_bytes(give: Option<&Payload<'_>>, get: Option<&Room>) -> usize {
+    give.map_or(0, |payload| payload.bytes()).max(get.map_or(0, |room| room.bytes()))
 }

@@ -162,10 +162,11 @@ impl<'a> Pairs<'a> {
 
     /// What this one of two members does.
     pub(super) fn flow(&self) -> Flow {
-        let other = |here: &Pairs<'_>| here.others().next().filter(|_| here.size == 2);
-        let gives = other(self).is_some_and(|to| self.given_to(to).is_some());
-        let gets = other(self).is_some_and(|from| self.gotten_from(from).is_some());
-        Flow { gives, gets }
+        if self.size != 2 {
+            return Flow::default();
+        }
+        let other = Rank(1 - self.here.0);
+        Flow { gives: self.given_to(other).is_some(), gets: self.gotten_from(other).is_some() }
     }
 
     /// The blocks that are for others, and come from them.
@@ -173,9 +174,9 @@ impl<'a> Pairs<'a> {
         self.others().flat_map(|other| [self.given_to(other), self.gotten_from(other)]).flatten()
     }
 
-    /// The longest of those.
-    pub(super) fn longest_bytes(&self) -> usize {
-        self.moved().map(|block| block.bytes).max().unwrap_or(0)
+    /// How much of two members' may go by a message all the same, where data goes one way time after time.
+    pub(super) fn passed_bytes(&self) -> usize {
+        if self.size == 2 { self.moved().map(|block| block.bytes).max().unwrap_or(0) } else { 0 }
     }
 
     /// Whether nothing but messages is needed, as far as this member knows.
@@ -183,10 +184,14 @@ impl<'a> Pairs<'a> {
         self.moved().all(|block| !self.is_short(block))
     }
 
-    /// What goes by messages, and this member's own block where there is any. Each of the two ends of a block knows that it is too
-    /// long.
+    /// Whether any block is too long for an entry. Each of its two ends knows that.
+    pub(super) fn has_long(&self) -> bool {
+        self.moved().any(|block| !self.is_short(block))
+    }
+
+    /// What goes by messages, and this member's own block where there is any.
     pub(super) fn rest(&self) -> Option<Rest> {
-        self.moved().any(|block| !self.is_short(block)).then(|| {
+        self.has_long().then(|| {
             let Listed { what, sends, receives } = self.listed;
             let long = |blocks: &[Block]| {
                 let left = |(block, rank): (&Block, u32)| {

@@ -235,13 +235,20 @@ impl<'a> Plan<'a> {
     #[inline]
     pub(super) fn fits(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
-        let is_combined = matches!(self.then, Then::Combined(_));
-        let combined = if is_combined { longest.saturating_mul(self.size as usize) } else { 0 };
-        let is_at_root = matches!(self.then, Then::Combined(Sum::UpTree(_)));
+        let all_bytes_max = match self.then {
+            Then::Combined(Sum::UpTree(_)) => ROOM_BYTES,
+            Then::Combined(_) => COMBINED_BYTES_MAX,
+            Then::Nothing | Then::Taken | Then::Placed => usize::MAX,
+        };
         let is_some = longest > 0 || self.then == Then::Nothing;
-        is_some
-            && entry <= Board::PAYLOAD_BYTES_MAX
-            && combined <= if is_at_root { ROOM_BYTES } else { COMBINED_BYTES_MAX }
+        let all = longest.saturating_mul(self.size as usize);
+        is_some && entry <= Board::PAYLOAD_BYTES_MAX && all <= all_bytes_max
+    }
+
+    /// Whether one member combines what all have, which others do in a tree.
+    #[inline]
+    pub(super) fn goes_up_tree(&self) -> bool {
+        matches!(self.then, Then::Combined(Sum::UpTree(_)))
     }
 
     /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
@@ -284,10 +291,10 @@ impl<'a> Plan<'a> {
 
     /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
     pub(super) fn several_piece_bytes(&self) -> usize {
-        if matches!(self.then, Then::Combined(Sum::UpTree(_))) {
-            return several::root_piece_bytes(self.element_bytes);
+        match self.goes_up_tree() {
+            true => several::root_piece_bytes(self.element_bytes),
+            false => several::piece_bytes(self.size, self.element_bytes),
         }
-        several::piece_bytes(self.size, self.element_bytes)
     }
 
     /// The longest block, and the longest entry.

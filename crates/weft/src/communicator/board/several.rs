@@ -44,14 +44,15 @@ impl Visit<'_> {
         let own = contribution.part(offset, bytes);
         let piece_bytes = plan.several_piece_bytes();
         let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
-        if let Then::Combined(sum @ Sum::UpTree(_)) = plan.then {
-            return Several::begin(self, plan, pieces)?.sum_at_root((own, sum), piece_bytes, output, reduce);
+        let turns = if matches!(plan.then, Then::Combined(_)) && !plan.goes_up_tree() { 2 } else { 1 };
+        let several = Several::begin(self, plan, turns * pieces)?;
+        match plan.then {
+            Then::Combined(sum @ Sum::UpTree(_)) => {
+                several.sum_at_root((own, sum), piece_bytes, output, reduce)
+            }
+            Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, reduce),
+            Then::Nothing | Then::Taken | Then::Placed => several.hand_out(own, piece_bytes, output),
         }
-        if let Then::Combined(sum) = plan.then {
-            let several = Several::begin(self, plan, 2 * pieces)?;
-            return several.sum_up((own, sum), piece_bytes, output, reduce);
-        }
-        Several::begin(self, plan, pieces)?.hand_out(own, piece_bytes, output)
     }
 }
 

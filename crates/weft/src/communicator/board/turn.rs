@@ -3,7 +3,6 @@
 
 use fabric::Heap;
 
-use super::pieces::TURNED_BYTES_MAX;
 use crate::fabrics::Course;
 
 /// What is a matter of the one thread that is in an operation.
@@ -55,9 +54,7 @@ impl Turn {
     /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
     #[inline(always)]
     pub(super) fn is_message(&self, flow: Flow, bytes: usize) -> bool {
-        bytes > PASSED_BYTES_MAX
-            && flow.is_one_way()
-            && (bytes > TURNED_BYTES_MAX || flow.goes_on_behind(self.last))
+        bytes > PASSED_BYTES_MAX && flow.goes_on_behind(self.last)
     }
 }
 
