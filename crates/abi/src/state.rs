@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
 use weft::sets::ProcessSets;
-use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank, Result, Session, Threads};
+use weft::{
+    Class, Communicator, Error, Guard, InitialErrors, Lock, OwnedGuard, Process, Rank, Result, Session,
+    Threads,
+};
 
 use crate::bodies::buffered::Slot;
 use crate::entry::Target;
@@ -106,51 +109,62 @@ pub(crate) trait Short {
 /// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
 pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    if comm != MPI_COMM_WORLD {
-        return with_made_comm(comm, work);
+    // The work is in one place, so that it can be taken apart there.
+    let usual = if comm == MPI_COMM_WORLD { usual_world()? } else { usual_made(comm)? };
+    work.on(usual.comm()?)
+}
+
+/// A communicator that something short is done with.
+enum Usual {
+    World(&'static CommObject),
+    /// One thread keeps the table while it works.
+    Kept(OwnedGuard<'static, Objects>, MPI_Comm),
+    /// The same of what recoveries have put into the place of the world.
+    Later(OwnedGuard<'static, Later>),
+    /// Of several threads each takes a share, or they would wait for one another.
+    Shared(Arc<CommObject>),
+}
+
+impl Usual {
+    #[inline(always)]
+    fn comm(&self) -> Option<&Communicator> {
+        let object = match self {
+            Usual::World(object) => *object,
+            Usual::Kept(objects, comm) => &**objects.comms.find(comm.value())?,
+            Usual::Later(later) => later.world.as_deref()?,
+            Usual::Shared(object) => &**object,
+        };
+        Some(&object.comm)
     }
+}
+
+#[inline(always)]
+fn usual_world() -> Option<Usual> {
     // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
     match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
         Some(_) if DETACHED.load(Ordering::Relaxed) > 0 => None,
-        Some(world) => work.on(&world.comm),
-        None => with_later_world(work),
+        Some(world) => Some(Usual::World(world)),
+        None => usual_later(),
     }
 }
 
 #[inline(never)]
-fn with_later_world<W: Short>(work: W) -> Option<W::Answer> {
+fn usual_later() -> Option<Usual> {
     let runtime = undistracted().filter(|_| is_world_open())?;
-    let (later, shared);
     // As of those that the program has made.
-    let world = match runtime.later.hold_owned() {
-        Some(kept) => {
-            later = kept;
-            later.world.as_ref()?
-        }
-        None => {
-            shared = runtime.later.hold().world.clone()?;
-            &shared
-        }
-    };
-    work.on(&world.comm)
+    match runtime.later.hold_owned() {
+        Some(later) => Some(Usual::Later(later)),
+        None => runtime.later.hold().world.clone().map(Usual::Shared),
+    }
 }
 
 #[inline(never)]
-fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
+fn usual_made(comm: MPI_Comm) -> Option<Usual> {
     let runtime = undistracted()?;
-    let (objects, shared);
-    // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
-    let object = match runtime.objects.hold_owned() {
-        Some(kept) => {
-            objects = kept;
-            objects.comms.find(comm.value())?
-        }
-        None => {
-            shared = runtime.objects().comms.find(comm.value())?.clone();
-            &shared
-        }
-    };
-    work.on(&object.comm)
+    match runtime.objects.hold_owned() {
+        Some(objects) => Some(Usual::Kept(objects, comm)),
+        None => runtime.objects().comms.find(comm.value()).cloned().map(Usual::Shared),
+    }
 }
 
 /// Whether `MPI_Init` was called.

@@ -38,5 +38,7 @@ pub use operator::Operator;
 pub use pack::{ShortClaim, each_block, pack, pack_memory, unpack};
 pub use pair::Pair;
 pub use predefined::{Class, Predefined};
-pub use reduce::{ReduceError, reduce, reduce_apart, reduce_elements, reduce_packed};
+pub use reduce::{
+    ReduceError, reduce, reduce_apart, reduce_eight_bytes, reduce_elements, reduce_four_bytes, reduce_packed,
+};
 pub use shape::{Part, Shape};

@@ -79,6 +79,7 @@ impl Operator {
     }
 
     /// Whether collective operations may use it. `MPI_REPLACE` and `MPI_NO_OP` belong to accumulate operations.
+    #[inline]
     #[must_use]
     pub fn is_collective(self) -> bool {
         !matches!(self, Operator::Replace | Operator::NoOperation)
@@ -99,25 +100,32 @@ impl Operator {
     }
 
     /// Whether it may be used with elements of this predefined datatype.
+    #[inline]
     #[must_use]
     pub fn is_legal_for(self, predefined: Predefined) -> bool {
         predefined.basic().is_some_and(crate::reduce::is_computable) && self.accepts(predefined.class())
     }
 
     /// The table of MPI 5.0 section 6.9.2.
+    #[inline]
     fn accepts(self, class: Class) -> bool {
         use Class::{Byte, CInteger, Complex, Floating, FortranInteger, Logical, MultiLanguage, Pair};
-        let classes: &[Class] = match self {
-            Operator::Min | Operator::Max => &[CInteger, FortranInteger, Floating, MultiLanguage],
-            Operator::Sum | Operator::Prod => &[CInteger, FortranInteger, Floating, Complex, MultiLanguage],
-            Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => &[CInteger, Logical],
-            Operator::BitAnd | Operator::BitOr | Operator::BitXor => {
-                &[CInteger, FortranInteger, Byte, MultiLanguage]
+        match self {
+            Operator::Min | Operator::Max => {
+                matches!(class, CInteger | FortranInteger | Floating | MultiLanguage)
             }
-            Operator::MinLocation | Operator::MaxLocation => &[Pair],
-            Operator::Replace | Operator::NoOperation => return true,
-        };
-        classes.contains(&class)
+            Operator::Sum | Operator::Prod => {
+                matches!(class, CInteger | FortranInteger | Floating | Complex | MultiLanguage)
+            }
+            Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => {
+                matches!(class, CInteger | Logical)
+            }
+            Operator::BitAnd | Operator::BitOr | Operator::BitXor => {
+                matches!(class, CInteger | FortranInteger | Byte | MultiLanguage)
+            }
+            Operator::MinLocation | Operator::MaxLocation => matches!(class, Pair),
+            Operator::Replace | Operator::NoOperation => true,
+        }
     }
 }
 

@@ -135,6 +135,7 @@ impl Predefined {
     }
 
     /// Which operators it may be used with.
+    #[inline]
     #[must_use]
     pub fn class(self) -> Class {
         self.row().class
@@ -144,6 +145,7 @@ impl Predefined {
     ///
     /// Fortran datatypes have the sizes that gfortran gives them without options: 4 bytes for `INTEGER`, `REAL`
     /// and `LOGICAL`, 8 for `DOUBLE PRECISION`.
+    #[inline]
     #[must_use]
     pub fn basic(self) -> Option<Basic> {
         self.row().basic
@@ -192,6 +194,7 @@ impl Predefined {
         Predefined::ALL.iter().copied().find(|predefined| predefined.name() == name)
     }
 
+    #[inline]
     fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }

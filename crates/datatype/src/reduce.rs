@@ -68,6 +68,73 @@ pub fn reduce(
     done
 }
 
+/// As [`reduce`], of one element of eight bytes, as it stands in memory: `left op right`. A call or two of the processor's
+/// instructions, where [`reduce`] prepares for any number. `None` where the operator is not legal for the datatype, or the format is
+/// another one than an integer or a real number of that length.
+#[inline]
+#[must_use]
+pub fn reduce_eight_bytes(
+    operator: Operator,
+    predefined: Predefined,
+    operands: [[u8; 8]; 2],
+) -> Option<[u8; 8]> {
+    match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+        Basic::F64 => one_real::<f64>(operator, operands),
+        Basic::I64 => one_integer::<i64>(operator, operands),
+        Basic::U64 => one_integer::<u64>(operator, operands),
+        _ => None,
+    }
+}
+
+/// As [`reduce_eight_bytes`], of four.
+#[inline]
+#[must_use]
+pub fn reduce_four_bytes(
+    operator: Operator,
+    predefined: Predefined,
+    operands: [[u8; 4]; 2],
+) -> Option<[u8; 4]> {
+    match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+        Basic::F32 => one_real::<f32>(operator, operands),
+        Basic::I32 => one_integer::<i32>(operator, operands),
+        Basic::U32 => one_integer::<u32>(operator, operands),
+        _ => None,
+    }
+}
+
+/// The kernels of [`integers`] for one element.
+#[inline]
+fn one_integer<T: Number + Ordered + Bits>(
+    operator: Operator,
+    operands: [T::Packed; 2],
+) -> Option<T::Packed> {
+    let [left, right] = operands.map(T::of_packed);
+    let result = match operator {
+        Operator::BitAnd => left.and(right),
+        Operator::BitOr => left.or(right),
+        Operator::BitXor => left.xor(right),
+        Operator::LogicalAnd => T::from_truth(left.is_true() & right.is_true()),
+        Operator::LogicalOr => T::from_truth(left.is_true() | right.is_true()),
+        Operator::LogicalXor => T::from_truth(left.is_true() ^ right.is_true()),
+        _ => return one_real::<T>(operator, operands),
+    };
+    Some(result.packed())
+}
+
+/// Those of [`reals`].
+#[inline]
+fn one_real<T: Number + Ordered>(operator: Operator, operands: [T::Packed; 2]) -> Option<T::Packed> {
+    let [left, right] = operands.map(T::of_packed);
+    let result = match operator {
+        Operator::Min => left.lower(right),
+        Operator::Max => left.higher(right),
+        Operator::Sum => left.plus(right),
+        Operator::Prod => left.times(right),
+        _ => return None,
+    };
+    Some(result.packed())
+}
+
 /// As [`reduce`], over claims on memory: `count` packed elements, which is `count` times
 /// [`Predefined::size`] bytes.
 ///
@@ -186,6 +253,7 @@ fn pieces(bytes: usize, each: usize, stage: usize) -> impl Iterator<Item = Range
 }
 
 /// Whether this machine computes with elements of this format. Bytes move all the same where it does not.
+#[inline]
 pub(crate) fn is_computable(basic: Basic) -> bool {
     x87::AVAILABLE || !matches!(basic, Basic::F80 | Basic::C80 | Basic::PairF80I32)
 }

@@ -1,7 +1,10 @@
 //! Every operator with every predefined datatype: legal pairs against a reference written without the library's
 //! number types, illegal ones refused with nothing written.
 
-use datatype::{Basic, Operator, Predefined, ReduceError, reduce, reduce_elements, reduce_packed};
+use datatype::{
+    Basic, Operator, Predefined, ReduceError, reduce, reduce_eight_bytes, reduce_elements, reduce_four_bytes,
+    reduce_packed,
+};
 use fabric::{Heap, Payload};
 use half::f16;
 
@@ -490,6 +493,45 @@ fn claims_give_what_slices_give() {
         assert_eq!(repacked, expected, "{operator} {predefined}");
         assert_gaps_untouched(basic, &right.payload().to_vec());
     }
+}
+
+/// One element in registers has the bits that it has in a buffer, NaNs and zeroes included; what is no single number of that
+/// length, or not legal, is left to who can tell.
+#[test]
+fn one_element_is_combined_as_many_are() {
+    let mut random = Random(11);
+    let mut combined = 0;
+    for (&operator, &predefined) in
+        Operator::ALL.iter().flat_map(|operator| Predefined::ALL.iter().map(move |of| (operator, of)))
+    {
+        let basic = predefined.basic();
+        let legal = operator.is_legal_for(predefined) && operator.is_collective();
+        let bytes = basic.filter(|&basic| legal && parts(basic).len() == 1).map(Basic::bytes);
+        for _ in 0..64 {
+            let mut one = || basic.map_or(vec![0; 8], |basic| random_elements(basic, 1, &mut random));
+            let (left, right) = (one(), one());
+            let [four, eight] = [
+                left.first_chunk()
+                    .zip(right.first_chunk())
+                    .filter(|_| left.len() == 4)
+                    .and_then(|(l, r)| reduce_four_bytes(operator, predefined, [*l, *r]).map(Vec::from)),
+                left.first_chunk()
+                    .zip(right.first_chunk())
+                    .filter(|_| left.len() == 8)
+                    .and_then(|(l, r)| reduce_eight_bytes(operator, predefined, [*l, *r]).map(Vec::from)),
+            ];
+            let mut expected = right.clone();
+            match bytes {
+                Some(4 | 8) => {
+                    reduce(operator, predefined, &left, &mut expected).unwrap();
+                    assert_eq!(four.or(eight), Some(expected), "{operator} of {predefined}");
+                    combined += 1;
+                }
+                _ => assert_eq!(four.or(eight), None, "{operator} of {predefined}"),
+            }
+        }
+    }
+    assert!(combined > 1000, "{combined}");
 }
 
 fn assert_gaps_untouched(basic: Basic, memory: &[u8]) {

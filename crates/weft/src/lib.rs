@@ -99,7 +99,7 @@ pub use fabrics::{Lane, SharedHeap};
 pub use future::block_on;
 pub use group::{Comparison, Group, Peers, RankRange};
 pub use guide::CostsFrom;
-pub use lock::{Guard, Lock, Threads};
+pub use lock::{Guard, Lock, OwnedGuard, Threads};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::{ErrorRange, Rank};
 pub use parts::Parts;

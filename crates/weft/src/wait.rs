@@ -52,6 +52,7 @@ impl Policy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     pauses: u32,
+    short_pauses: u32,
 }
 
 impl Rest {
@@ -64,12 +65,19 @@ impl Rest {
         };
         let shortest = (0..3).map(|_| trial()).min().unwrap_or_default();
         let pause_ns = (shortest.as_nanos() / u128::from(PAUSES_TRIED)).max(1);
-        Rest { pauses: (REST.as_nanos() / pause_ns).clamp(1, u128::from(PAUSES_TRIED)) as u32 }
+        let pauses = |rest: Duration| (rest.as_nanos() / pause_ns).clamp(1, u128::from(PAUSES_TRIED)) as u32;
+        Rest { pauses: pauses(REST), short_pauses: pauses(SHORT_REST) }
     }
 
     #[inline(always)]
     pub(crate) fn take(self) {
         (0..self.pauses).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// Where each of two writes one line and looks at the other's.
+    #[inline(always)]
+    pub(crate) fn take_short(self) {
+        (0..self.short_pauses).for_each(|_| std::hint::spin_loop());
     }
 }
 
@@ -207,6 +215,8 @@ impl Patience {
 
 /// About as long as a line takes from one core to another and back.
 const REST: Duration = Duration::from_nanos(70);
+/// Where both write a line of their own and look at the other's, who rests longer only sees it later (decisions/0063).
+const SHORT_REST: Duration = Duration::from_nanos(25);
 const PAUSES_TRIED: u32 = 64;
 /// A look at one source takes a tenth of a turn of progress. With so many between two turns, a message is mostly found
 /// by a look, and the others wait a fraction of a microsecond longer for theirs.

@@ -14,11 +14,11 @@ use fabric::{Payload, Peer, crash};
 
 use crate::bell::wake;
 use crate::layout::{
-    BOARD_DEPTH, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS,
-    HEAD_BOARDS, TRAYS_MEMBERS_MAX,
+    BOARD_DEPTH, BOARD_LINE_BYTES_MAX, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
+    BOARD_PLACES, BOARDS, HEAD_BOARDS, TRAYS_MEMBERS_MAX,
 };
-use crate::memory::Memory;
-use crate::places::Places;
+use crate::memory::{Memory, Window};
+use crate::places::{self, Places};
 use crate::seat::Seat;
 use crate::segment::Segment;
 use crate::sync::{Ordering, Word};
@@ -46,6 +46,55 @@ pub struct Board {
     seats: Vec<Seat>,
     /// Whether this member has left it.
     has_left: Word,
+    pair: Option<Pair>,
+}
+
+/// A board of two members, as one of them has it: what is done there all the time, in as few steps as it takes. Everything is as the
+/// method of [`Board`] of the same name says.
+pub struct Pair {
+    head: Window<BOARD_PLACES>,
+    own: Window<BOARD_PLACE_BYTES>,
+    other: Window<BOARD_PLACE_BYTES>,
+}
+
+impl Pair {
+    fn new(segment: &Segment, at: usize, places: &Places) -> Pair {
+        let place = |place| Window::new(segment, places.place_at(place));
+        Pair { head: Window::new(segment, at), own: place(places.here()), other: place(1 - places.here()) }
+    }
+
+    /// Writes an entry of no more than [`Board::LINE_BYTES_MAX`] bytes.
+    #[inline(always)]
+    pub fn put(&self, number: u32, payload: Payload<'_>) {
+        places::put_line(&self.own, number, payload);
+    }
+
+    /// What the other's entry of that number [announces](Board::announced), if it is there.
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, number: u32) -> Option<[u32; 2]> {
+        places::entry(&self.other, number)
+    }
+
+    /// Lends so many bytes of the other's entry.
+    #[inline(always)]
+    pub fn read<R>(&self, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        places::read(&self.other, number, bytes, reader)
+    }
+
+    /// This member is through with all up to that number.
+    #[inline(always)]
+    pub fn pass(&self, number: u32) {
+        places::pass(&self.own, number);
+    }
+
+    /// Whether the other one is to be [woken](Board::wake).
+    #[inline(always)]
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        crash::point();
+        places::is_awaited(&self.head)
+    }
 }
 
 impl Boards {
@@ -87,7 +136,8 @@ impl Boards {
             let places = Places::new(at, here, seats.len() as u32);
             let trays = Trays::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
             let [has_left, has_trays] = [Word::new(0), Word::new(0)];
-            Board { segment: self.segment.clone(), number, places, trays, has_trays, seats, has_left }
+            let pair = (seats.len() == 2).then(|| Pair::new(&self.segment, at, &places));
+            Board { segment: self.segment.clone(), number, places, trays, has_trays, seats, has_left, pair }
         })
     }
 
@@ -114,6 +164,8 @@ impl Boards {
 impl Board {
     /// What an entry can hold.
     pub const PAYLOAD_BYTES_MAX: usize = BOARD_PAYLOAD_BYTES_MAX;
+    /// What of it stands in its first line.
+    pub const LINE_BYTES_MAX: usize = BOARD_LINE_BYTES_MAX;
     /// The most members that a board can have.
     pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
     /// How many entries a member can be ahead of those who read them.
@@ -131,10 +183,17 @@ impl Board {
     pub const PIECES_MEMBERS_MAX: u32 = TRAYS_MEMBERS_MAX;
 
     /// How many members it has.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn members(&self) -> u32 {
         self.places.members()
+    }
+
+    /// The same board, if it has two members.
+    #[inline(always)]
+    #[must_use]
+    pub fn pair(&self) -> Option<&Pair> {
+        self.pair.as_ref()
     }
 
     /// Writes this member's entry of that number, which is two parts, one behind the other. Those who may sleep are to be
@@ -269,7 +328,7 @@ impl Board {
     }
 
     /// Says that this member is through with all entries up to that number.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&self, number: u32) {
         self.places.pass(self.segment.memory(), number);
     }
@@ -358,7 +417,7 @@ impl Board {
 
     /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
     /// long.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&self) {
         crash::point();
         if self.places.is_awaited(self.segment.memory()) {
@@ -366,8 +425,9 @@ impl Board {
         }
     }
 
+    /// The same where somebody waits.
     #[cold]
-    fn wake_sleepers(&self) {
+    pub fn wake_sleepers(&self) {
         let memory = self.segment.memory();
         for (place, seat) in (0..).zip(&self.seats) {
             if !self.places.is_here(place) && seat.must_wake(memory) {
@@ -430,6 +490,40 @@ mod tests {
         members[1].put(2, [Payload::EMPTY; 2]);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
         assert!(!members[0].has(3, 1), "there is no such member");
+    }
+
+    /// Two members have the same board in a shorter way.
+    #[test]
+    fn a_pair_is_the_board() {
+        let members = all(&boards(2), 2);
+        let pairs: Vec<&Pair> = members.iter().map(|member| member.pair().expect("there are two")).collect();
+        let data: Vec<u8> = (1..=Board::LINE_BYTES_MAX as u8).collect();
+        for number in 1..=2 * Board::DEPTH {
+            let (writer, reader) = ((number % 2) as usize, 1 - (number % 2) as usize);
+            let bytes = number as usize % (data.len() + 1);
+            assert_eq!(pairs[reader].entry(number), None);
+            pairs[writer].put(number, Payload::from(&data[..bytes]));
+            assert_eq!(pairs[writer].entry(number), None, "that is the other's");
+            assert_eq!(pairs[reader].entry(number), Some([bytes as u32, 0]));
+            assert_eq!(pairs[reader].read(number, bytes, |payload| payload.to_vec()), data[..bytes]);
+            assert!(members[reader].has(writer as u32, number));
+            assert_eq!(members[reader].bytes(writer as u32, number), bytes);
+            pairs[writer].pass(number);
+            assert_eq!(members[reader].through(writer as u32), number);
+        }
+        assert!(!pairs[0].is_awaited());
+        members[1].await_others();
+        assert!(pairs[0].is_awaited() && pairs[1].is_awaited());
+        members[1].await_no_more();
+        assert!(all(&boards(3), 3).iter().all(|member| member.pair().is_none()));
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn what_is_longer_than_a_line_is_no_line() {
+        let members = all(&boards(2), 2);
+        let data = [0; Board::LINE_BYTES_MAX + 1];
+        members[0].pair().unwrap().put(1, Payload::from(&data[..]));
     }
 
     #[test]

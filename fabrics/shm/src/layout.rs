@@ -220,6 +220,8 @@ pub const BOARD_GIVEN_UP_WORDS: u32 = 8;
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
 pub const BOARD_PAYLOAD: usize = 16;
+/// What of it stands in the first line.
+pub const BOARD_LINE_BYTES_MAX: usize = LINE - BOARD_PAYLOAD;
 /// The longest payload.
 pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
 /// An entry, with as many lines that no other one is in.

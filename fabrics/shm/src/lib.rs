@@ -66,7 +66,7 @@ mod loom_tests;
 #[cfg(not(loom))]
 pub use crate::{
     bell::ShmBell,
-    board::{Board, Boards},
+    board::{Board, Boards, Pair},
     cma::{Refusal, least_read_ns},
     common::Common,
     handout::{HandoutError, Offer, fetch},

@@ -6,7 +6,7 @@
 
 use fabric::{Heap, Payload, UserMemory};
 
-use crate::layout::{LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE};
+use crate::layout::{BOARD_BYTES_WORD, BOARD_PAYLOAD, LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE};
 use crate::sync::{Ordering, Word};
 
 /// Shared bytes, seen as offset and length. One implementation is a mapping, another belongs to the model
@@ -31,6 +31,22 @@ pub trait Memory {
         self.put(offset + LINE_PAYLOAD, payload);
         self.put_words(offset + LINE_FRONT, front);
         self.word(offset + LINE_SEQUENCE).store(sequence, Ordering::Release);
+    }
+
+    /// Writes the first line of an entry of a board, at `offset`, a multiple of 64: the payload (at most [`BOARD_LINE_BYTES_MAX`]
+    /// bytes), what is told of it, and at last the number, which makes it visible.
+    #[inline(always)]
+    fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
+        self.put(offset + BOARD_PAYLOAD, payload);
+        self.put_words(offset + BOARD_BYTES_WORD, told);
+        self.word(offset).store(number, Ordering::Release);
+    }
+
+    /// What is told of the entry at `offset`, if it is there under that number.
+    #[inline(always)]
+    fn entry(&self, offset: usize, number: u32) -> Option<[u32; 2]> {
+        let is_there = self.word(offset).load(Ordering::Acquire) == number;
+        is_there.then(|| self.take_words(offset + BOARD_BYTES_WORD))
     }
 
     /// The number of the line at `offset`, a multiple of 64.
@@ -88,7 +104,7 @@ pub enum Use {
 }
 
 #[cfg(not(loom))]
-pub use mapped::Mapped;
+pub use mapped::{Mapped, Window};
 #[cfg(all(test, not(loom)))]
 pub use mapped::{claim_for_tests, claim_to_write_for_tests};
 
@@ -101,7 +117,11 @@ mod mapped {
     use memmap2::{Advice, MmapRaw};
 
     use super::{Memory, Use};
-    use crate::layout::{LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE};
+    use crate::layout::{
+        BOARD_BYTES_WORD, BOARD_LINE_BYTES_MAX, BOARD_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD,
+        LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE,
+    };
+    use crate::segment::Segment;
     use crate::sync::{Ordering, Word};
 
     /// Memory of a mapping, or of the heap in tests.
@@ -163,8 +183,30 @@ mod mapped {
             let lines = Box::into_raw(vec![HeapLine([0; 64]); bytes.div_ceil(64)].into_boxed_slice());
             Mapped { start: lines.cast(), bytes: lines.len() * 64, owner: Owner::Heap(HeapLines(lines)) }
         }
+    }
+
+    /// Bytes of this process that others have mapped as well.
+    ///
+    /// # Safety
+    /// What `place` answers is allocated as long as the implementor is borrowed, for as many bytes as were asked for, and aligned to
+    /// a line where the offset is. It panics where they are not all inside.
+    unsafe trait Pages {
+        fn start(&self) -> *mut u8;
 
         /// The address of `bytes` bytes at `offset`, all of them inside.
+        fn place(&self, offset: usize, bytes: usize) -> *mut u8;
+
+        /// As [`Memory::bring_in`].
+        fn populate(&self, _offset: usize, _bytes: usize, _wanted: Use) {}
+    }
+
+    // SAFETY: `place` checks both, and the owner keeps `self.bytes` bytes allocated, which begin with a page or a line.
+    unsafe impl Pages for Mapped {
+        #[inline(always)]
+        fn start(&self) -> *mut u8 {
+            self.start
+        }
+
         #[inline(always)]
         fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
             if offset > self.bytes || bytes > self.bytes - offset {
@@ -173,11 +215,9 @@ mod mapped {
             // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes allocated.
             unsafe { self.start.add(offset) }
         }
-    }
 
-    impl Memory for Mapped {
         #[cold]
-        fn bring_in(&self, offset: usize, bytes: usize, wanted: Use) {
+        fn populate(&self, offset: usize, bytes: usize, wanted: Use) {
             let advice = match wanted {
                 Use::Read => Advice::PopulateRead,
                 Use::Write => Advice::PopulateWrite,
@@ -188,6 +228,52 @@ mod mapped {
                 #[cfg(test)]
                 Owner::Heap(_) => {}
             }
+        }
+    }
+
+    /// So many bytes of a segment, for who uses them all the time: they are looked up once, and what is known of offsets when this
+    /// is compiled is not checked again.
+    pub struct Window<const BYTES: usize> {
+        start: *mut u8,
+        #[allow(dead_code, reason = "keeps the memory there")]
+        segment: Segment,
+    }
+
+    // SAFETY: as for `Mapped`, which the segment keeps.
+    unsafe impl<const BYTES: usize> Send for Window<BYTES> {}
+    // SAFETY: as above.
+    unsafe impl<const BYTES: usize> Sync for Window<BYTES> {}
+
+    impl<const BYTES: usize> Window<BYTES> {
+        /// Those at `offset`, a multiple of 64.
+        pub fn new(segment: &Segment, offset: usize) -> Window<BYTES> {
+            if !offset.is_multiple_of(LINE) {
+                askew(offset);
+            }
+            Window { start: segment.memory().place(offset, BYTES), segment: segment.clone() }
+        }
+    }
+
+    // SAFETY: `new` has seen that `BYTES` bytes from `start` on are inside a mapping that the segment keeps, and begin with a line.
+    unsafe impl<const BYTES: usize> Pages for Window<BYTES> {
+        #[inline(always)]
+        fn start(&self) -> *mut u8 {
+            self.start
+        }
+
+        #[inline(always)]
+        fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
+            if offset > BYTES || bytes > BYTES - offset {
+                beyond(offset, bytes, BYTES);
+            }
+            // SAFETY: `offset <= BYTES` was checked above.
+            unsafe { self.start.add(offset) }
+        }
+    }
+
+    impl<P: Pages> Memory for P {
+        fn bring_in(&self, offset: usize, bytes: usize, wanted: Use) {
+            self.populate(offset, bytes, wanted);
         }
 
         #[inline(always)]
@@ -237,6 +323,30 @@ mod mapped {
         }
 
         #[inline(always)]
+        fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
+            assert!(payload.bytes() <= BOARD_LINE_BYTES_MAX && offset.is_multiple_of(LINE));
+            let line = self.place(offset, LINE);
+            // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for BOARD_LINE_BYTES_MAX; the
+            // word is aligned as the line is, and every process touches it atomically.
+            unsafe {
+                fabric::copy(payload.start(), line.add(BOARD_PAYLOAD), payload.bytes());
+                line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().write_unaligned(told);
+                Word::from_ptr(line.cast()).store(number, Ordering::Release);
+            }
+        }
+
+        #[inline(always)]
+        fn entry(&self, offset: usize, number: u32) -> Option<[u32; 2]> {
+            assert!(offset.is_multiple_of(LINE));
+            let line = self.place(offset, LINE);
+            // SAFETY: as above; any bit pattern is a `u32`, and who has seen the number sees what was written before it.
+            unsafe {
+                let is_there = Word::from_ptr(line.cast()).load(Ordering::Acquire) == number;
+                is_there.then(|| line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().read_unaligned())
+            }
+        }
+
+        #[inline(always)]
         fn put_words<const N: usize>(&self, offset: usize, words: [u32; N]) {
             let place = self.place(offset, N * size_of::<u32>());
             // SAFETY: `place` checked the bounds of the N words; an unaligned write asks for nothing more.
@@ -271,13 +381,13 @@ mod mapped {
         fn prefetch(&self, offset: usize) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: a prefetch may name any address; it is a hint, and no access.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(offset).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start().wrapping_add(offset).cast()) };
         }
 
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         #[inline(always)]
         fn prefetch_to_write(&self, offset: usize) {
-            let line = self.start.wrapping_add(offset);
+            let line = self.start().wrapping_add(offset);
             // SAFETY: a prefetch may name any address; it is a hint, and no access. Processors that do not know it do nothing.
             unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }

@@ -161,7 +161,7 @@ impl Places {
         (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn read<R>(
         &self,
         memory: &impl Memory,
@@ -173,7 +173,7 @@ impl Places {
         memory.read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn pass(&self, memory: &impl Memory, number: u32) {
         crash::point();
         memory.word(self.through_at(self.here)).store(number, Ordering::Release);
@@ -281,7 +281,7 @@ impl Places {
     }
 
     /// Whether a member waits that may sleep; to be asked after something was written for it.
-    #[inline]
+    #[inline(always)]
     pub fn is_awaited(&self, memory: &impl Memory) -> bool {
         // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
         // it waits.
@@ -298,8 +298,55 @@ impl Places {
     /// Where its entry of that number stands.
     #[inline(always)]
     fn entry_at(&self, place: u32, number: u32) -> usize {
-        self.through_at(place) + 2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
+        self.through_at(place) + entry_in(number)
     }
+
+    /// Where the place of a member stands.
+    #[inline]
+    pub fn place_at(&self, place: u32) -> usize {
+        self.through_at(place)
+    }
+}
+
+/// Writes an entry of this member that stands in one line, as [`Places::put`]; `place` is its place, and nothing else.
+#[inline(always)]
+pub fn put_line(place: &impl Memory, number: u32, payload: Payload<'_>) {
+    crash::point();
+    place.publish_entry(entry_in(number), number, [payload.bytes() as u32, 0], payload);
+}
+
+/// What an entry [announces](Places::announced), if it is there in that place.
+#[inline(always)]
+pub fn entry(place: &impl Memory, number: u32) -> Option<[u32; 2]> {
+    place.entry(entry_in(number), number)
+}
+
+/// As [`Places::read`] from that place.
+#[inline(always)]
+pub fn read<R>(place: &impl Memory, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+    place.read(entry_in(number) + BOARD_PAYLOAD, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+}
+
+/// As [`Places::pass`], of the member whose place it is.
+#[inline(always)]
+pub fn pass(place: &impl Memory, number: u32) {
+    crash::point();
+    place.word(0).store(number, Ordering::Release);
+}
+
+/// As [`Places::is_awaited`], in what stands before all places.
+#[inline(always)]
+pub fn is_awaited(head: &impl Memory) -> bool {
+    // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
+    // it waits.
+    light_barrier();
+    head.word(BOARD_WAITING).load(Ordering::Relaxed) != 0
+}
+
+/// Where an entry stands in its place.
+#[inline(always)]
+fn entry_in(number: u32) -> usize {
+    2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
 }
 
 impl Default for Course {

@@ -9,7 +9,7 @@ mod listed;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use datatype::{Operator, Predefined, reduce};
+use datatype::{Operator, Predefined, reduce, reduce_eight_bytes, reduce_four_bytes};
 use weft::claims::{Payload, Room, Swapping};
 use weft::{Communicator, Rank};
 
@@ -135,13 +135,13 @@ unsafe fn swap(
     comm: MPI_Comm,
     roles: Roles,
     what: (usize, Option<Given>, bool),
-    got: impl FnOnce(Rank, Option<&mut [u8]>),
+    got: impl FnOnce(Rank, Option<&mut [u8]>) + Copy,
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
     unsafe {
         match what {
             (..=SHORT_BYTES_MAX, ..) => swap_with::<SHORT_BYTES_MAX>(way, comm, roles, what, got),
-            _ => elsewhere(|| swap_with::<BYTES_MAX>(way, comm, roles, what, got)),
+            _ => elsewhere(move || swap_with::<BYTES_MAX>(way, comm, roles, what, got)),
         }
     }
 }
@@ -161,7 +161,7 @@ unsafe fn swap_with<const BYTES: usize>(
     comm: MPI_Comm,
     roles: Roles,
     (bytes, given, takes): (usize, Option<Given>, bool),
-    got: impl FnOnce(Rank, Option<&mut [u8]>),
+    got: impl FnOnce(Rank, Option<&mut [u8]>) + Copy,
 ) -> Option<c_int> {
     if !way.is_blocking() {
         return None;
@@ -171,7 +171,7 @@ unsafe fn swap_with<const BYTES: usize>(
     let room = theirs.room();
     let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
     if !swapping.is_over()
-        && let Err(code) = wait(way, comm, &swapping, room)
+        && let Err(code) = wait(way, comm, swapping, room)
     {
         return Some(code);
     }
@@ -181,9 +181,9 @@ unsafe fn swap_with<const BYTES: usize>(
 }
 
 #[inline(never)]
-fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<(), c_int> {
+fn wait(way: &Way, comm: MPI_Comm, swapping: Swapping, room: Room) -> Result<(), c_int> {
     let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
-    let ended = held.comm.finish_swap(swapping, room);
+    let ended = held.comm.finish_swap(&swapping, room);
     ended.map_err(|error| finish(way.name(), Target::Comm(comm), Err(error)))
 }
 
@@ -192,7 +192,7 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     // SAFETY: nothing is read.
-    unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), |_, _| {}) }
+    unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), move |_, _| {}) }
 }
 
 /// The bytes of a buffer, where there are few, and some.
@@ -219,7 +219,7 @@ pub(crate) unsafe fn bcast(
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
     unsafe {
-        swap(way, comm, Roles::From(root), (bytes, Some(given), true), |_, theirs| {
+        swap(way, comm, Roles::From(root), (bytes, Some(given), true), move |_, theirs| {
             if let Some(theirs) = theirs {
                 put(theirs, buffer);
             }
@@ -253,7 +253,7 @@ pub(crate) unsafe fn exchange(
     let given = Given { start: sendbuf.cast(), stride, bytes };
     // SAFETY: the caller promised that all blocks can be read and written.
     unsafe {
-        swap(way, comm, Roles::Both, (bytes, Some(given), true), |rank, theirs| {
+        swap(way, comm, Roles::Both, (bytes, Some(given), true), move |rank, theirs| {
             place_both(given, recvbuf, rank, theirs);
         })
     }
@@ -277,7 +277,7 @@ pub(crate) unsafe fn gather(
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller promised that its block can be read, and at the root that there is room for all.
     unsafe {
-        swap(way, comm, Roles::To(root), (bytes, Some(given), takes), |rank, theirs| {
+        swap(way, comm, Roles::To(root), (bytes, Some(given), takes), move |rank, theirs| {
             if theirs.is_some() {
                 place_both(given, recvbuf, rank, theirs);
             }
@@ -304,13 +304,11 @@ pub(crate) unsafe fn scatter(
     let given = gives.then_some(blocks);
     // SAFETY: the caller promised that there is room for its block, and at the root that all can be read.
     unsafe {
-        swap(way, comm, Roles::From(root), (bytes, given, true), |rank, theirs| match theirs {
+        swap(way, comm, Roles::From(root), (bytes, given, true), move |rank, theirs| match theirs {
             Some(theirs) => put(theirs, recvbuf),
-            None => std::ptr::copy_nonoverlapping(
-                blocks.start.wrapping_add(blocks.stride * rank.0 as usize),
-                recvbuf.cast(),
-                bytes,
-            ),
+            None => {
+                copy(blocks.start.wrapping_add(blocks.stride * rank.0 as usize), recvbuf.cast(), bytes);
+            }
         })
     }
 }
@@ -325,7 +323,7 @@ unsafe fn place_both(given: Given, recvbuf: *mut c_void, rank: Rank, theirs: Opt
     let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
     // SAFETY: the caller's promise.
     unsafe {
-        std::ptr::copy_nonoverlapping(given.start.wrapping_add(given.stride * here), place(here), bytes);
+        copy(given.start.wrapping_add(given.stride * here), place(here), bytes);
         if let Some(theirs) = theirs {
             put(theirs, place(1 - here).cast());
         }
@@ -356,9 +354,41 @@ impl Combining {
         // SAFETY: the caller's promise.
         unsafe {
             match theirs.len() {
+                8 if self.combine_eight(rank, own, theirs, result) => {}
+                4 if self.combine_four(rank, own, theirs, result) => {}
                 ..=SHORT_BYTES_MAX => self.combine_short(rank, own, theirs, result),
                 _ => self.combine_long(rank, own, theirs, result),
             }
+        }
+    }
+
+    /// The same where that is one element, or nothing.
+    ///
+    /// # Safety
+    /// As for [`Combining::combine`].
+    #[inline(always)]
+    unsafe fn combine_eight(self, rank: Rank, own: *const u8, theirs: &[u8], result: *mut c_void) -> bool {
+        let Ok(theirs) = theirs.try_into() else { return false };
+        // SAFETY: the caller's promise; an unaligned read and write ask for nothing more.
+        unsafe {
+            let operands = in_order(rank, own.cast::<[u8; 8]>().read_unaligned(), theirs);
+            let done = reduce_eight_bytes(self.operator, self.predefined, operands);
+            done.map(|done| result.cast::<[u8; 8]>().write_unaligned(done)).is_some()
+        }
+    }
+
+    /// As [`Combining::combine_eight`].
+    ///
+    /// # Safety
+    /// As for [`Combining::combine`].
+    #[inline(always)]
+    unsafe fn combine_four(self, rank: Rank, own: *const u8, theirs: &[u8], result: *mut c_void) -> bool {
+        let Ok(theirs) = theirs.try_into() else { return false };
+        // SAFETY: as above.
+        unsafe {
+            let operands = in_order(rank, own.cast::<[u8; 4]>().read_unaligned(), theirs);
+            let done = reduce_four_bytes(self.operator, self.predefined, operands);
+            done.map(|done| result.cast::<[u8; 4]>().write_unaligned(done)).is_some()
         }
     }
 
@@ -388,7 +418,7 @@ impl Combining {
         let mut ours = Aside::new(&mut drawer, theirs.len());
         // SAFETY: the caller's promise; all bytes are written before they are seen.
         let ours = unsafe {
-            std::ptr::copy_nonoverlapping(own, ours.memory.as_mut_ptr().cast(), ours.bytes);
+            copy(own, ours.memory.as_mut_ptr().cast(), ours.bytes);
             ours.come()
         };
         let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
@@ -489,11 +519,11 @@ pub(crate) unsafe fn scan(
     let given = Some(Given { start, stride: 0, bytes });
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
     unsafe {
-        swap(way, comm, Roles::From(0), (bytes, given, true), |rank, theirs| match theirs {
+        swap(way, comm, Roles::From(0), (bytes, given, true), move |rank, theirs| match theirs {
             Some(theirs) if exclusive => put(theirs, recvbuf),
             Some(theirs) => combining.combine(rank, start, theirs, recvbuf),
             None if exclusive => {}
-            None => std::ptr::copy(start, recvbuf.cast(), bytes),
+            None => copy(start, recvbuf.cast(), bytes),
         })
     }
 }
@@ -532,7 +562,7 @@ unsafe fn combined(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
     unsafe {
-        swap(way, comm, roles, (own.bytes, Some(own), true), |rank, theirs| {
+        swap(way, comm, roles, (own.bytes, Some(own), true), move |rank, theirs| {
             if let Some(theirs) = theirs {
                 combining.combine(rank, own.start.wrapping_add(own.stride * rank.0 as usize), theirs, result);
             }
@@ -547,7 +577,23 @@ unsafe fn combined(
 #[inline(always)]
 unsafe fn put(bytes: &[u8], place: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len()) };
+    unsafe { copy(bytes.as_ptr(), place.cast(), bytes.len()) };
+}
+
+/// Copies few bytes with few instructions.
+///
+/// # Safety
+/// As for [`std::ptr::copy`].
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise; both are used within this call alone.
+    let _ = unsafe { Room::claim(to, bytes).take(Payload::claim(from, bytes)) };
+}
+
+/// The operands as they stand in the order of ranks.
+#[inline(always)]
+fn in_order<T>(rank: Rank, own: T, theirs: T) -> [T; 2] {
+    if rank == Rank(0) { [own, theirs] } else { [theirs, own] }
 }
 
 /// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.

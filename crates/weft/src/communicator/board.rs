@@ -12,6 +12,7 @@ mod pieces;
 mod pieces_tests;
 mod plan;
 mod several;
+mod swaps;
 #[cfg(test)]
 mod switches_tests;
 mod turn;
@@ -20,17 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Listed, judge};
-use fabric::{Heap, Payload, Peer, Room, UserMemory};
+use fabric::{Heap, Payload, UserMemory};
 use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
-use self::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use self::turn::{Flow, Turn};
-use super::swap::{By, longest_bytes};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, is_before};
@@ -232,90 +231,6 @@ impl Communicator {
         turn.note(flow);
         let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
         Some(visit.begin().map(|()| visit))
-    }
-
-    /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message:
-    /// [`Swapped::Got`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
-    /// [`Communicator::perform`] knows what to do.
-    #[inline(always)]
-    pub(super) fn swap_by_board(
-        &self,
-        bulletin: &Bulletin,
-        peer: Peer,
-        give: Option<Payload<'static>>,
-        get: Option<Room>,
-    ) -> Option<(By, Swapped)> {
-        let process = &self.inner.process;
-        let mut turn = bulletin.turn.try_hold()?;
-        let number = turn.course.next();
-        let gives = give.map_or(0, |payload| payload.bytes());
-        let longest = longest_bytes(give.as_ref(), get.as_ref());
-        let is_some = longest > 0;
-        let flow = Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() };
-        if turn.has_left {
-            return None;
-        }
-        if turn.is_message(flow, longest) {
-            drop(turn);
-            return self.swap_by_messages(peer, give, get, false);
-        }
-        let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
-        // As much as is one piece in any case: so whoever goes the general way has it in one, too.
-        let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
-        let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
-        let can_give = || !is_piece || bulletin.board.can_give_pieces();
-        let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
-        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
-            return None;
-        }
-        turn.course.begin();
-        turn.note(flow);
-        if let Some(payload) = give {
-            if is_piece {
-                bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
-            } else {
-                bulletin.board.put(number, [payload, Payload::EMPTY]);
-            }
-            bulletin.board.wake();
-        }
-        let next = number.wrapping_add(1);
-        let Some(room) = get else {
-            bulletin.leave(number);
-            if turn.course.has_room(next) {
-                bulletin.board.make_ready(next, gives);
-            }
-            return Some((By::Board(number), Swapped::Got));
-        };
-        let other = 1 - self.inner.rank.0;
-        if give.is_none() {
-            bulletin.board.look_ahead(other, next, room.bytes());
-        }
-        // An entry that is not as long as it was to be is seen again, and told, by who waits for it.
-        let in_entry = if is_piece { 0 } else { room.bytes() };
-        let is_there = process.is_at_once(|| bulletin.board.has_all(other, number, in_entry))
-            && bulletin.take(&mut turn.course, other, room);
-        Some((By::Board(number), if is_there { Swapped::Got } else { Swapped::Awaited }))
-    }
-
-    /// Waits for the rest of a swap by the board.
-    pub(super) fn finish_swap_by_board(&self, number: u32, room: Room) -> Result<()> {
-        let bulletin = self.inner.bulletin.get().and_then(|founded| founded.as_ref().ok()?.as_deref());
-        let bulletin = bulletin.expect("a swap was begun on it");
-        // What came may be gone when another thread has begun another operation meanwhile.
-        let turn = bulletin.turn.try_hold().filter(|turn| turn.course.number() == number);
-        let Some(turn) = turn else { return Err(self.lost_turn(bulletin)) };
-        let mut visit = Visit { of: self, bulletin, turn, number };
-        let other = Rank(1 - self.rank().0);
-        visit.hear(other, &|_| Some(room.bytes()))?;
-        bulletin.board.read_either(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
-        visit.turn.course.heard_all();
-        Ok(())
-    }
-
-    /// Whether what two exchange stands in trays, of which the longer one has so many bytes; not more than one piece each.
-    #[inline(always)]
-    fn swaps_pieces(&self, longest: usize) -> bool {
-        longest > ENTRY_BYTES_MAX && self.goes_in_pieces()
     }
 
     /// Another thread has begun another operation in the middle of this one, or the communicator has recovered.
@@ -670,21 +585,6 @@ impl Bulletin {
         self.board.leave(&dead.map(|Rank(place)| place).collect::<Vec<_>>());
     }
 
-    /// Takes the other member's entry, which is there, and leaves; false where it is not as long as it was to be, and nothing has
-    /// happened.
-    #[inline(always)]
-    fn take(&self, course: &mut Course, other: u32, room: Room) -> bool {
-        let number = course.number();
-        let sent = self.board.bytes(other, number);
-        let is_taken =
-            sent == room.bytes() && self.board.read_either(other, number, sent, |data| room.take(data));
-        if is_taken {
-            course.heard_all();
-            self.leave(number);
-        }
-        is_taken
-    }
-
     /// This member is through with the operation.
     #[inline(always)]
     fn leave(&self, number: u32) {
@@ -761,6 +661,6 @@ fn is_turn_due(number: u32) -> bool {
 /// Before so many operations a board is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
 /// A program whose operations all go by boards makes a turn of progress for each so many of them.
-const VISITS_PER_TURN: u32 = 16;
+const VISITS_PER_TURN: u32 = 32;
 /// What rank 0 says where no board is to be had.
 const NO_BOARD: u32 = u32::MAX;

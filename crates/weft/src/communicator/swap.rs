@@ -16,7 +16,7 @@ use super::{Communicator, TAGS};
 use crate::error::{Class, Error, Result};
 
 /// A swap that was begun.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Swapping {
     /// This member's rank.
     pub rank: Rank,
@@ -27,7 +27,7 @@ pub struct Swapping {
 }
 
 /// Which way it goes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     /// As an entry of that number.
     Board(u32),

@@ -85,6 +85,18 @@ impl Process {
         false
     }
 
+    /// How often one line is looked at for what is to come at once, while the other looks at one of this process.
+    #[inline(always)]
+    pub(crate) fn looks_at_line(&self) -> u32 {
+        LOOKS_AT_LINE * self.looks
+    }
+
+    /// Rests between two of these looks.
+    #[inline(always)]
+    pub(crate) fn rest_before_line(&self) {
+        self.rest.take_short();
+    }
+
     /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
     /// waited for by [`Process::until_seen`].
     #[inline]
@@ -301,6 +313,8 @@ impl Drop for Waiting<'_> {
 
 /// So often is looked for what comes by memory before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
+/// Short rests in a long one.
+const LOOKS_AT_LINE: u32 = 3;
 /// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
 /// nothing that the engine tells of.
 const LOOKS_STANDING_BY: u32 = 256;

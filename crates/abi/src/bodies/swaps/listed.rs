@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::{Payload, Room, Swapping};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
+use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, copy, few, wait};
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
@@ -134,13 +134,13 @@ unsafe fn swap(way: &Way, comm: MPI_Comm, sides: impl FnOnce(usize) -> Option<Si
         // Who only gives waits until what it gives is not read any more.
         let gets = gets.unwrap_or(Part { start: std::ptr::dangling_mut(), bytes: 0 });
         // SAFETY: the caller's promise.
-        if let Err(code) = wait(way, comm, &swapping, unsafe { gets.room() }) {
+        if let Err(code) = wait(way, comm, swapping, unsafe { gets.room() }) {
             return Some(code);
         }
     }
     if let Some([from, to]) = keeps {
         // SAFETY: the caller's promise, and they have been seen to be apart.
-        unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.bytes) };
+        unsafe { copy(from.start, to.start, from.bytes) };
     }
     Some(MPI_SUCCESS)
 }

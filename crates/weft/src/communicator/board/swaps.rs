@@ -1,0 +1,188 @@
+//! Swaps on a board of two: what each gives the other stands in an entry, or in a tray, and nothing is waited for but that. The
+//! shortest way of all, of which every step counts (decisions/0063).
+
+use fabric::{Payload, Peer, Room};
+use messaging::Rank;
+
+use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
+use super::turn::Flow;
+use super::{Bulletin, Swapped, Visit, is_turn_due};
+use crate::communicator::Communicator;
+use crate::communicator::swap::{By, longest_bytes};
+use crate::error::Result;
+use crate::fabrics::{Board, Course, Pair};
+
+impl Communicator {
+    /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message:
+    /// [`Swapped::Got`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
+    /// [`Communicator::perform`] knows what to do.
+    #[inline(always)]
+    pub(in crate::communicator) fn swap_by_board(
+        &self,
+        bulletin: &Bulletin,
+        peer: Peer,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+    ) -> Option<(By, Swapped)> {
+        let longest = longest_bytes(give.as_ref(), get.as_ref());
+        let is_some = longest > 0;
+        let flow = Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() };
+        if longest <= Board::LINE_BYTES_MAX {
+            return self.swap_by_lines(bulletin, flow, give, get);
+        }
+        let process = &self.inner.process;
+        let mut turn = bulletin.turn.try_hold()?;
+        let number = turn.course.next();
+        let gives = give.map_or(0, |payload| payload.bytes());
+        if turn.has_left {
+            return None;
+        }
+        if turn.is_message(flow, longest) {
+            drop(turn);
+            return self.swap_by_messages(peer, give, get, false);
+        }
+        let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
+        // As much as is one piece in any case: so whoever goes the general way has it in one, too.
+        let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
+        let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
+        let can_give = || !is_piece || bulletin.board.can_give_pieces();
+        let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
+        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
+            return None;
+        }
+        turn.course.begin();
+        turn.note(flow);
+        if let Some(payload) = give {
+            if is_piece {
+                bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
+            } else {
+                bulletin.board.put(number, [payload, Payload::EMPTY]);
+            }
+            bulletin.board.wake();
+        }
+        let next = number.wrapping_add(1);
+        let Some(room) = get else {
+            bulletin.leave(number);
+            if turn.course.has_room(next) {
+                bulletin.board.make_ready(next, gives);
+            }
+            return Some((By::Board(number), Swapped::Got));
+        };
+        let other = 1 - self.inner.rank.0;
+        if give.is_none() {
+            bulletin.board.look_ahead(other, next, room.bytes());
+        }
+        // An entry that is not as long as it was to be is seen again, and told, by who waits for it.
+        let in_entry = if is_piece { 0 } else { room.bytes() };
+        let is_there = process.is_at_once(|| bulletin.board.has_all(other, number, in_entry))
+            && bulletin.take(&mut turn.course, other, room);
+        Some((By::Board(number), if is_there { Swapped::Got } else { Swapped::Awaited }))
+    }
+
+    /// The same for what stands in one line: it is no piece, and never goes by a message.
+    #[inline(always)]
+    fn swap_by_lines(
+        &self,
+        bulletin: &Bulletin,
+        flow: Flow,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+    ) -> Option<(By, Swapped)> {
+        let (process, board) = (&self.inner.process, bulletin.board.pair()?);
+        let mut turn = bulletin.turn.try_hold()?;
+        let number = turn.course.next();
+        let has_room = give.is_none() || turn.course.has_room(number);
+        if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !has_room {
+            return None;
+        }
+        // Shown as early as can be: the rest is done while the line is on its way.
+        if let Some(payload) = give {
+            board.put(number, payload);
+            bulletin.wake(board);
+        }
+        turn.course.begin();
+        turn.note(flow);
+        let Some(room) = get else {
+            bulletin.leave_pair(board, number);
+            let next = number.wrapping_add(1);
+            if turn.course.has_room(next) {
+                bulletin.board.make_ready(next, 0);
+            }
+            return Some((By::Board(number), Swapped::Got));
+        };
+        if give.is_none() {
+            bulletin.board.look_ahead(1 - self.inner.rank.0, number.wrapping_add(1), 0);
+        }
+        for _ in 0..process.looks_at_line() {
+            // An entry that is not as long as it was to be is seen again, and told, by who waits for it.
+            match board.entry(number) {
+                None => process.rest_before_line(),
+                Some(told) if told != [room.bytes() as u32, 0] => break,
+                Some(_) => {
+                    let _ = board.read(number, room.bytes(), |data| room.take(data));
+                    turn.course.heard_all();
+                    bulletin.leave_pair(board, number);
+                    return Some((By::Board(number), Swapped::Got));
+                }
+            }
+        }
+        Some((By::Board(number), Swapped::Awaited))
+    }
+
+    /// Waits for the rest of a swap by the board.
+    pub(in crate::communicator) fn finish_swap_by_board(&self, number: u32, room: Room) -> Result<()> {
+        let bulletin = self.inner.bulletin.get().and_then(|founded| founded.as_ref().ok()?.as_deref());
+        let bulletin = bulletin.expect("a swap was begun on it");
+        // What came may be gone when another thread has begun another operation meanwhile.
+        let turn = bulletin.turn.try_hold().filter(|turn| turn.course.number() == number);
+        let Some(turn) = turn else { return Err(self.lost_turn(bulletin)) };
+        let mut visit = Visit { of: self, bulletin, turn, number };
+        let other = Rank(1 - self.rank().0);
+        visit.hear(other, &|_| Some(room.bytes()))?;
+        bulletin.board.read_either(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
+        visit.turn.course.heard_all();
+        Ok(())
+    }
+
+    /// Whether what two exchange stands in trays, of which the longer one has so many bytes; not more than one piece each.
+    #[inline(always)]
+    fn swaps_pieces(&self, longest: usize) -> bool {
+        longest > ENTRY_BYTES_MAX && self.goes_in_pieces()
+    }
+}
+
+impl Bulletin {
+    /// Takes the other member's entry, which is there, and leaves; false where it is not as long as it was to be, and nothing has
+    /// happened.
+    #[inline(always)]
+    fn take(&self, course: &mut Course, other: u32, room: Room) -> bool {
+        let number = course.number();
+        let sent = self.board.bytes(other, number);
+        let is_taken =
+            sent == room.bytes() && self.board.read_either(other, number, sent, |data| room.take(data));
+        if is_taken {
+            course.heard_all();
+            self.leave(number);
+        }
+        is_taken
+    }
+
+    /// Wakes the other of two members, if it may sleep.
+    #[inline(always)]
+    fn wake(&self, board: &Pair) {
+        if board.is_awaited() {
+            self.board.wake_sleepers();
+        }
+    }
+
+    /// As [`Bulletin::leave`].
+    #[inline(always)]
+    fn leave_pair(&self, board: &Pair, number: u32) {
+        if self.begun.is_busy() {
+            self.begun.left(&self.board, number);
+        } else {
+            board.pass(number);
+        }
+        self.wake(board);
+    }
+}
