@@ -47,7 +47,10 @@ impl Communicator {
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
         let can_give = || !is_piece || bulletin.board.can_give_pieces();
         let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
-        if is_turn_due(number) || process.is_busy_beside() || !is_short || !has_room {
+        if process.is_busy_beside() || !is_short || !has_room {
+            return None;
+        }
+        if is_turn_due(number) && !self.makes_turn(number) {
             return None;
         }
         turn.course.begin();
@@ -92,7 +95,10 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
         let has_room = give.is_none() || turn.course.has_room(number);
-        if turn.has_left || is_turn_due(number) || process.is_busy_beside() || !has_room {
+        if turn.has_left || process.is_busy_beside() || !has_room {
+            return None;
+        }
+        if is_turn_due(number) && !self.makes_turn(number) {
             return None;
         }
         // Shown as early as can be: the rest is done while the line is on its way.
@@ -127,6 +133,16 @@ impl Communicator {
             }
         }
         Some((By::Board(number), Swapped::Awaited))
+    }
+
+    /// Makes the turn of progress that is due before the operation of that number; false where there is more to do.
+    #[cold]
+    fn makes_turn(&self, number: u32) -> bool {
+        let is_all = !Course::is_renewal_due(number);
+        if is_all {
+            self.inner.process.progress();
+        }
+        is_all
     }
 
     /// Waits for the rest of a swap by the board.
