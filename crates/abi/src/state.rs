@@ -96,7 +96,7 @@ pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|_| DETACHED.load(Ordering::Relaxed) == 0)
 }
 
-/// Something short that is done with a communicator and begins no other call of MPI. A trait, since a method can say to be
+/// Something short that is done with a communicator and begins no other call of MPI, but for a turn of progress. A trait, since a method can say to be
 /// taken in wherever it is called, and a closure cannot.
 pub(crate) trait Short {
     type Answer;

@@ -68,38 +68,36 @@ pub fn reduce(
     done
 }
 
-/// As [`reduce`], of one element of eight bytes, as it stands in memory: `left op right`. A call or two of the processor's
-/// instructions, where [`reduce`] prepares for any number. `None` where the operator is not legal for the datatype, or the format is
-/// another one than an integer or a real number of that length.
-#[inline]
+/// As [`reduce`], of one element of eight bytes, given and answered as its bits: `left op right`. A few instructions, where
+/// [`reduce`] prepares for any number of them. `None` where the operator is not legal for the datatype, or the format is another one
+/// than an integer or a real number of that length.
+///
+/// One function and not a part of its callers: the same operands in the same order give all of them the same bits, also inside a NaN.
+#[inline(never)]
 #[must_use]
-pub fn reduce_eight_bytes(
-    operator: Operator,
-    predefined: Predefined,
-    operands: [[u8; 8]; 2],
-) -> Option<[u8; 8]> {
-    match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+pub fn reduce_eight_bytes(operator: Operator, predefined: Predefined, left: u64, right: u64) -> Option<u64> {
+    let operands = [left, right].map(u64::to_ne_bytes);
+    let result = match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
         Basic::F64 => one_real::<f64>(operator, operands),
         Basic::I64 => one_integer::<i64>(operator, operands),
         Basic::U64 => one_integer::<u64>(operator, operands),
         _ => None,
-    }
+    };
+    result.map(u64::from_ne_bytes)
 }
 
 /// As [`reduce_eight_bytes`], of four.
-#[inline]
+#[inline(never)]
 #[must_use]
-pub fn reduce_four_bytes(
-    operator: Operator,
-    predefined: Predefined,
-    operands: [[u8; 4]; 2],
-) -> Option<[u8; 4]> {
-    match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+pub fn reduce_four_bytes(operator: Operator, predefined: Predefined, left: u32, right: u32) -> Option<u32> {
+    let operands = [left, right].map(u32::to_ne_bytes);
+    let result = match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
         Basic::F32 => one_real::<f32>(operator, operands),
         Basic::I32 => one_integer::<i32>(operator, operands),
         Basic::U32 => one_integer::<u32>(operator, operands),
         _ => None,
-    }
+    };
+    result.map(u32::from_ne_bytes)
 }
 
 /// The kernels of [`integers`] for one element.

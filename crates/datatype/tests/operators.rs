@@ -510,16 +510,16 @@ fn one_element_is_combined_as_many_are() {
         for _ in 0..64 {
             let mut one = || basic.map_or(vec![0; 8], |basic| random_elements(basic, 1, &mut random));
             let (left, right) = (one(), one());
-            let [four, eight] = [
-                left.first_chunk()
-                    .zip(right.first_chunk())
-                    .filter(|_| left.len() == 4)
-                    .and_then(|(l, r)| reduce_four_bytes(operator, predefined, [*l, *r]).map(Vec::from)),
-                left.first_chunk()
-                    .zip(right.first_chunk())
-                    .filter(|_| left.len() == 8)
-                    .and_then(|(l, r)| reduce_eight_bytes(operator, predefined, [*l, *r]).map(Vec::from)),
-            ];
+            let four =
+                left.as_slice().try_into().ok().zip(right.as_slice().try_into().ok()).and_then(|(l, r)| {
+                    let [l, r] = [l, r].map(u32::from_ne_bytes);
+                    reduce_four_bytes(operator, predefined, l, r).map(|done| done.to_ne_bytes().to_vec())
+                });
+            let eight =
+                left.as_slice().try_into().ok().zip(right.as_slice().try_into().ok()).and_then(|(l, r)| {
+                    let [l, r] = [l, r].map(u64::from_ne_bytes);
+                    reduce_eight_bytes(operator, predefined, l, r).map(|done| done.to_ne_bytes().to_vec())
+                });
             let mut expected = right.clone();
             match bytes {
                 Some(4 | 8) => {

@@ -6,6 +6,7 @@
 //! for less than a microsecond, and who is woken comes much later than that.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -96,7 +97,7 @@ impl<T> Lock<T> {
             return None;
         }
         self.busy.store(true, Ordering::Relaxed);
-        Some(OwnedGuard { lock: self })
+        Some(OwnedGuard { lock: self, owner: PhantomData })
     }
 
     /// The value if no other thread has it.
@@ -165,9 +166,10 @@ pub struct Guard<'a, T> {
     _locked: Option<MutexGuard<'a, ()>>,
 }
 
-/// The value, while its owner holds it.
+/// The value, while its owner holds it: for that thread alone.
 pub struct OwnedGuard<'a, T> {
     lock: &'a Lock<T>,
+    owner: PhantomData<*const ()>,
 }
 
 impl<T> Deref for OwnedGuard<'_, T> {

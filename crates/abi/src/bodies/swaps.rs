@@ -362,18 +362,18 @@ impl Combining {
         }
     }
 
-    /// The same where that is one element, or nothing.
+    /// The same where that is one element; false, and nothing has happened, where it is not.
     ///
     /// # Safety
     /// As for [`Combining::combine`].
     #[inline(always)]
     unsafe fn combine_eight(self, rank: Rank, own: *const u8, theirs: &[u8], result: *mut c_void) -> bool {
-        let Ok(theirs) = theirs.try_into() else { return false };
+        let Ok(theirs) = theirs.try_into().map(u64::from_ne_bytes) else { return false };
         // SAFETY: the caller's promise; an unaligned read and write ask for nothing more.
         unsafe {
-            let operands = in_order(rank, own.cast::<[u8; 8]>().read_unaligned(), theirs);
-            let done = reduce_eight_bytes(self.operator, self.predefined, operands);
-            done.map(|done| result.cast::<[u8; 8]>().write_unaligned(done)).is_some()
+            let [left, right] = in_order(rank, own.cast::<u64>().read_unaligned(), theirs);
+            let done = reduce_eight_bytes(self.operator, self.predefined, left, right);
+            done.map(|done| result.cast::<u64>().write_unaligned(done)).is_some()
         }
     }
 
@@ -383,12 +383,12 @@ impl Combining {
     /// As for [`Combining::combine`].
     #[inline(always)]
     unsafe fn combine_four(self, rank: Rank, own: *const u8, theirs: &[u8], result: *mut c_void) -> bool {
-        let Ok(theirs) = theirs.try_into() else { return false };
+        let Ok(theirs) = theirs.try_into().map(u32::from_ne_bytes) else { return false };
         // SAFETY: as above.
         unsafe {
-            let operands = in_order(rank, own.cast::<[u8; 4]>().read_unaligned(), theirs);
-            let done = reduce_four_bytes(self.operator, self.predefined, operands);
-            done.map(|done| result.cast::<[u8; 4]>().write_unaligned(done)).is_some()
+            let [left, right] = in_order(rank, own.cast::<u32>().read_unaligned(), theirs);
+            let done = reduce_four_bytes(self.operator, self.predefined, left, right);
+            done.map(|done| result.cast::<u32>().write_unaligned(done)).is_some()
         }
     }
 
