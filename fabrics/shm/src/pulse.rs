@@ -9,7 +9,7 @@
 //! word 0      counts who has begun: the one who watches sleeps on it as well
 //! word 1 + p  of process p: 0 before it has begun and after it has gone in good order, else its thread and two bits of the kernel's
 //! ```
-//! What else happens on the machine while the memory is taken apart waits, so a second process keeps it until all know: [`Keeper`].
+//! While the memory is taken apart everything else on the machine is slow, so a second process keeps it until all know: [`Keeper`].
 //!
 //! The launcher makes the words and watches them. Who scribbles over a word of another process has that process killed, no more.
 
