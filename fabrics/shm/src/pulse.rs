@@ -9,22 +9,25 @@
 //! word 0      counts who has begun: the one who watches sleeps on it as well
 //! word 1 + p  of process p: 0 before it has begun and after it has gone in good order, else its thread and two bits of the kernel's
 //! ```
+//! While the memory is taken apart everything else on the machine is slow, so a second process keeps it until all know: [`Keeper`].
+//!
 //! The launcher makes the words and watches them. Who scribbles over a word of another process has that process killed, no more.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fabric::Peer;
 use rustix::io::Errno;
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::thread::{ClockId, futex};
 
 use crate::common::Common;
 use crate::memory::Memory;
 use crate::segment::{SegmentError, system};
 use crate::sync::{Ordering, Word};
-use crate::system::{NoSignals, OWNER_DIED, Robust, THREAD, WAITERS, be_prompt};
+use crate::system::{Keeper, NoSignals, OWNER_DIED, Robust, THREAD, WAITERS, be_prompt};
 
 /// The pulses of a job, as its launcher has them.
 pub struct Pulses {
@@ -129,6 +132,8 @@ pub struct Pulse {
     /// Its end tells the thread to let go.
     leave: Option<Sender<()>>,
     holder: Option<JoinHandle<()>>,
+    /// Where there can be one.
+    keeper: Option<Keeper>,
     beginner: Pid,
 }
 
@@ -144,7 +149,7 @@ impl Pulse {
         let words = Words::adopt(file, peers)?;
         let (leave, until) = channel();
         let (is_held, held) = channel();
-        let _no_signals = NoSignals::begin();
+        let no_signals = NoSignals::begin();
         let holder = std::thread::Builder::new()
             .name("weft-pulse".into())
             .stack_size(STACK_BYTES)
@@ -152,16 +157,22 @@ impl Pulse {
             .map_err(|error| system("starting the thread that holds this process's pulse", error))?;
         // Who has begun is missed from then on.
         let _ = held.recv();
-        Ok(Pulse { leave: Some(leave), holder: Some(holder), beginner: getpid() })
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).ok();
+        let keeper = this.and_then(|this| Keeper::begin(this.as_fd(), KEPT, &no_signals));
+        Ok(Pulse { leave: Some(leave), holder: Some(holder), keeper, beginner: getpid() })
     }
 }
 
 impl Drop for Pulse {
     fn drop(&mut self) {
         drop(self.leave.take());
-        // A child made by fork has no such thread.
-        if let Some(holder) = self.holder.take().filter(|_| getpid() == self.beginner) {
-            let _ = holder.join();
+        let (holder, keeper) = (self.holder.take(), self.keeper.take());
+        if getpid() == self.beginner {
+            let _ = holder.map(JoinHandle::join);
+            drop(keeper);
+        } else {
+            // A child made by fork has neither.
+            std::mem::forget(keeper);
         }
     }
 }
@@ -184,6 +195,8 @@ fn bytes(peers: u32) -> usize {
 
 /// What the kernel waits for at once.
 const WAITS_MAX: usize = 128;
+/// So long the memory of the dead is kept: until the others know, and have begun to go on.
+const KEPT: Duration = Duration::from_millis(20);
 /// It calls nothing deep.
 const STACK_BYTES: usize = 64 << 10;
 

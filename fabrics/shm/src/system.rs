@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use crate::sync::Word;
 
@@ -124,6 +125,159 @@ impl Drop for NoSignals {
         // SAFETY: the mask is what this thread had before, and a null old set is allowed.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
+}
+
+/// A process that has its memory in common with this one: the system takes the memory apart when both have ended. It waits for
+/// this one to end, and for a pause beyond, and ends then.
+///
+/// It is no thread, and so not of what is killed. It runs a list of system calls and no function, so it needs no stack, and touches
+/// nothing of the thread that has begun it. To the program it is no child: without `__WALL` no `waitpid` sees it, and its end
+/// sends no signal.
+pub struct Keeper {
+    process: libc::pid_t,
+    /// Its own while it lives.
+    script: *mut Script,
+}
+
+/// What it does, and what the calls point to.
+struct Script {
+    calls: [Call; 6],
+    end: libc::pollfd,
+    pause: libc::timespec,
+}
+
+/// One call of the system.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Call {
+    number: libc::c_long,
+    arguments: [usize; 5],
+}
+
+// SAFETY: whoever has the keeper may end it: any thread may wait for it, and the script belongs to no thread.
+unsafe impl Send for Keeper {}
+
+impl Keeper {
+    /// Begins it, by a thread that no signal reaches meanwhile; `this` is a descriptor that tells of this process's end (pidfd).
+    /// None where there can be no such process: on other machines, before Linux 5.9, where a filter of system calls or Valgrind
+    /// refuses it.
+    pub fn begin(this: BorrowedFd<'_>, pause: Duration, _no_signals: &NoSignals) -> Option<Keeper> {
+        // SAFETY: no descriptor has that number, so that nothing is closed.
+        if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } != 0 {
+            return None;
+        }
+        let script = Box::into_raw(Box::new(Script {
+            calls: [Call { number: libc::SYS_exit, arguments: [0; 5] }; 6],
+            end: libc::pollfd { fd: this.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            pause: libc::timespec {
+                tv_sec: pause.as_secs() as libc::time_t,
+                tv_nsec: pause.subsec_nanos().into(),
+            },
+        }));
+        let file = this.as_raw_fd() as usize;
+        let below = if file == 0 { [1, 0, 0, 0, 0] } else { [0, file - 1, 0, 0, 0] };
+        let name = c"weft-keeper".as_ptr().expose_provenance();
+        let call = |number, arguments| Call { number, arguments };
+        // SAFETY: the script has just been made, and nobody else has it yet.
+        let first = unsafe {
+            let end = (&raw mut (*script).end).expose_provenance();
+            let pause = (&raw mut (*script).pause).expose_provenance();
+            (*script).calls = [
+                call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0]),
+                // Copies of all other descriptors would keep connections of the dead open. An empty range is an error, and no more.
+                call(libc::SYS_close_range, [file + 1, u32::MAX as usize, 0, 0, 0]),
+                call(libc::SYS_close_range, below),
+                call(libc::SYS_ppoll, [end, 1, 0, 0, 0]),
+                call(libc::SYS_nanosleep, [pause, 0, 0, 0, 0]),
+                call(libc::SYS_exit, [0; 5]),
+            ];
+            (&raw const (*script).calls).cast::<Call>()
+        };
+        // SAFETY: the last call ends the process; of the others `ppoll` alone writes, into the script, which is freed when the process
+        // has ended; and `_no_signals` keeps signals away.
+        let process = unsafe { run_beside(first) };
+        if process <= 0 {
+            // SAFETY: it was boxed above, and there is no process that has it.
+            drop(unsafe { Box::from_raw(script) });
+            return None;
+        }
+        Some(Keeper { process, script })
+    }
+
+    /// Waits for it, or looks whether it has ended; true where it has.
+    fn has_ended(&self, options: libc::c_int) -> bool {
+        loop {
+            // SAFETY: a null status is allowed.
+            let ended = unsafe { libc::waitpid(self.process, std::ptr::null_mut(), libc::__WALL | options) };
+            match ended {
+                0 => return false,
+                // Where there is no such child, the program has waited for it.
+                -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
+                _ => return true,
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.has_ended(libc::WNOHANG) {
+            // SAFETY: it is a child that nobody has waited for, so the number is its own.
+            unsafe { libc::kill(self.process, libc::SIGKILL) };
+            self.has_ended(0);
+        }
+        // SAFETY: it was boxed, and the process that had it has ended.
+        drop(unsafe { Box::from_raw(self.script) });
+    }
+}
+
+/// Begins a process in this memory that makes those calls, one after another. Its number, or what the kernel says instead.
+///
+/// # Safety
+/// The calls stay where they are until one of them, which does not return, has ended the process. What they write is meant for them,
+/// and stays as long. This thread takes no signal meanwhile: the other process would run its handler, on the same stack.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn run_beside(calls: *const Call) -> libc::pid_t {
+    // clone3(2): no signal at its end, no stack of its own, as it needs none.
+    let arguments: [u64; 8] = [libc::CLONE_VM as u64, 0, 0, 0, 0, 0, 0, 0];
+    let answer: libc::c_long;
+    // SAFETY: this process goes on behind the block with the registers that it names changed. The other one stays in the loop, which
+    // reads the calls and touches no stack, until the call that ends it.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 3f",
+            "2:",
+            "mov rax, [r12]",
+            "mov rdi, [r12 + 8]",
+            "mov rsi, [r12 + 16]",
+            "mov rdx, [r12 + 24]",
+            "mov r10, [r12 + 32]",
+            "mov r8, [r12 + 40]",
+            "syscall",
+            "add r12, 48",
+            "jmp 2b",
+            "3:",
+            inlateout("rax") libc::SYS_clone3 => answer,
+            in("rdi") arguments.as_ptr(),
+            in("rsi") size_of_val(&arguments),
+            in("r12") calls,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer as libc::pid_t
+}
+
+/// Elsewhere there is none.
+///
+/// # Safety
+/// As above; here nothing is done.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn run_beside(_calls: *const Call) -> libc::pid_t {
+    -libc::ENOSYS
 }
 
 /// Asks that this thread run soon after it is woken, and for a moment only, where the kernel divides time so (Linux 6.12): it says

@@ -10,9 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use fabric::{Exposed, Fabric, Header, Heap, Payload, Pulled};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
-use shm::{Offer, Segment, Settings, fetch};
+use fabric::{Exposed, Fabric, Header, Heap, Payload, Peer, Pulled};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, wait, waitpid,
+};
+use shm::{Offer, Pulse, Pulses, Segment, Settings, fetch};
 use support::{End, PATIENCE, pattern};
 
 fn main() {
@@ -27,7 +30,7 @@ fn main() {
     }
 }
 
-const TESTS: [(&str, fn()); 9] = [
+const TESTS: [(&str, fn()); 11] = [
     ("messages_of_every_size_go_both_ways", messages_of_every_size_go_both_ways),
     ("sleepers_are_woken_every_time", sleepers_are_woken_every_time),
     ("memory_is_pulled_from_another_process", memory_is_pulled_from_another_process),
@@ -37,6 +40,8 @@ const TESTS: [(&str, fn()); 9] = [
     ("a_seat_cannot_be_taken_twice", a_seat_cannot_be_taken_twice),
     ("limits_are_errors_with_numbers_and_remedies", limits_are_errors_with_numbers_and_remedies),
     ("a_segment_is_fetched_over_a_socket", a_segment_is_fetched_over_a_socket),
+    ("an_end_is_told_before_the_memory_goes", an_end_is_told_before_the_memory_goes),
+    ("who_leaves_in_good_order_leaves_no_keeper", who_leaves_in_good_order_leaves_no_keeper),
 ];
 
 fn child(role: &str) {
@@ -54,6 +59,8 @@ fn child(role: &str) {
         "counter" => counter(),
         "fetcher" => fetcher(),
         "latecomer" => latecomer(),
+        "owner" => owner(),
+        "leaver" => leaver(),
         limit => limited(limit),
     }
 }
@@ -335,6 +342,83 @@ fn fetcher() {
     end.drain();
 }
 
+/// What keeps its memory is stopped, so it is there for certain when the end is told.
+fn an_end_is_told_before_the_memory_goes() {
+    // As the launcher: what the dead leave behind becomes a child of this process.
+    rustix::process::set_child_subreaper(Some(getpid())).unwrap();
+    let pulses = Pulses::create(2).unwrap();
+    let mut owner = start_with_pulse("owner", &pulses);
+    let number = Pid::from_child(&owner.0);
+    let keeper = until(|| keeper_of(number));
+    until(|| (memory_bytes(number) > OWNED_BYTES as u64).then_some(()));
+    until(|| (std::fs::read_dir(format!("/proc/{keeper}/fd")).unwrap().count() == 1).then_some(()));
+    kill_process(keeper, Signal::STOP).unwrap();
+    owner.0.kill().unwrap();
+    owner.0.wait().unwrap();
+    assert!(memory_bytes(keeper) > OWNED_BYTES as u64, "the memory of the dead has gone");
+    kill_process(keeper, Signal::CONT).unwrap();
+    let (_, status) = waitpid(Some(keeper), WaitOptions::empty()).unwrap().unwrap();
+    assert_eq!(status.exit_status(), Some(0), "it ends by itself");
+}
+
+/// Owns memory, and waits to be killed.
+fn owner() {
+    let owned = vec![1u8; OWNED_BYTES];
+    let _pulse = Pulse::begin(own_file(), 2, Peer(1)).unwrap();
+    loop {
+        std::hint::black_box(&owned);
+        std::thread::park();
+    }
+}
+
+fn who_leaves_in_good_order_leaves_no_keeper() {
+    let pulses = Pulses::create(2).unwrap();
+    succeeded("leaver", start_with_pulse("leaver", &pulses));
+}
+
+/// Has a keeper of which a program sees nothing that waits for its children, and then has none.
+fn leaver() {
+    let pulse = Pulse::begin(own_file(), 2, Peer(1)).unwrap();
+    until(|| keeper_of(getpid()));
+    assert_eq!(wait(WaitOptions::NOHANG).unwrap_err(), Errno::CHILD, "the program's own children only");
+    drop(pulse);
+    assert_eq!(keeper_of(getpid()), None, "not even as one that nobody has waited for");
+}
+
+fn start_with_pulse(role: &str, pulses: &Pulses) -> Running {
+    rustix::io::fcntl_setfd(pulses.file(), rustix::io::FdFlags::empty()).unwrap();
+    let number = pulses.file().as_raw_fd().to_string();
+    launch(command(role, 1).env(FILE, number))
+}
+
+/// The child of that process that keeps its memory.
+fn keeper_of(parent: Pid) -> Option<Pid> {
+    let child = format!(" {} ", parent.as_raw_pid());
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|folder| {
+        let stat = std::fs::read_to_string(folder.path().join("stat")).ok()?;
+        // `pid (name) state parent …`
+        let (number, behind) = stat.split_once(" (weft-keeper) ")?;
+        behind[1..].starts_with(&child).then(|| Pid::from_raw(number.parse().unwrap()))?
+    })
+}
+
+/// How much of its memory is there.
+fn memory_bytes(process: Pid) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    let pages: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
+/// Looks until there is something to see; the watchdog ends it.
+fn until<T>(look: impl Fn() -> Option<T>) -> T {
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A child that is killed when nobody waits for it any more.
 struct Running(Child);
 
@@ -448,4 +532,5 @@ const LAST: Header = Header { words: [u32::MAX; 6] };
 const SIZES: [usize; 12] = [0, 1, 8, 32, 33, 1000, 8192, 16_384, 16_385, 300_000, 5 << 20, 7];
 const NAPS: u32 = 2000;
 const COUNTED: u32 = 400;
+const OWNED_BYTES: usize = 64 << 20;
 const EXPOSED_BYTES: usize = 3 << 20;
