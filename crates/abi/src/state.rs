@@ -109,7 +109,57 @@ pub(crate) trait Short {
 /// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
 pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    // The work is in one place, so that it can be taken apart there.
+    if comm != MPI_COMM_WORLD {
+        return with_made_comm(comm, work);
+    }
+    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
+    match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
+        Some(_) if DETACHED.load(Ordering::Relaxed) > 0 => None,
+        Some(world) => work.on(&world.comm),
+        None => with_later_world(work),
+    }
+}
+
+#[inline(never)]
+fn with_later_world<W: Short>(work: W) -> Option<W::Answer> {
+    let runtime = undistracted().filter(|_| is_world_open())?;
+    let (later, shared);
+    // As of those that the program has made.
+    let world = match runtime.later.hold_owned() {
+        Some(kept) => {
+            later = kept;
+            later.world.as_ref()?
+        }
+        None => {
+            shared = runtime.later.hold().world.clone()?;
+            &shared
+        }
+    };
+    work.on(&world.comm)
+}
+
+#[inline(never)]
+fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
+    let runtime = undistracted()?;
+    let (objects, shared);
+    // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
+    let object = match runtime.objects.hold_owned() {
+        Some(kept) => {
+            objects = kept;
+            objects.comms.find(comm.value())?
+        }
+        None => {
+            shared = runtime.objects().comms.find(comm.value())?.clone();
+            &shared
+        }
+    };
+    work.on(&object.comm)
+}
+
+/// The same for work that is longer, and has more to remember: it stands in one place, so that the compiler keeps that in registers. A
+/// message would take 30 instructions more so.
+#[inline(always)]
+pub(crate) fn with_found_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
     let usual = if comm == MPI_COMM_WORLD { usual_world()? } else { usual_made(comm)? };
     work.on(usual.comm()?)
 }
