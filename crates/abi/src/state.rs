@@ -96,8 +96,8 @@ pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|_| DETACHED.load(Ordering::Relaxed) == 0)
 }
 
-/// Something short that is done with a communicator and begins no other call of MPI, but for a turn of progress. A trait, since a method can say to be
-/// taken in wherever it is called, and a closure cannot.
+/// Something short that is done with a communicator and begins no other call of MPI, but for a turn of progress. A trait,
+/// since a method can say to be taken in wherever it is called, and a closure cannot.
 pub(crate) trait Short {
     type Answer;
 
@@ -109,111 +109,73 @@ pub(crate) trait Short {
 /// nothing; `None` where there is none, or nothing was done.
 #[inline(always)]
 pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    if comm != MPI_COMM_WORLD {
-        return with_made_comm(comm, work);
-    }
-    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
-    match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
-        Some(_) if DETACHED.load(Ordering::Relaxed) > 0 => None,
-        Some(world) => work.on(&world.comm),
-        None => with_later_world(work),
-    }
-}
-
-#[inline(never)]
-fn with_later_world<W: Short>(work: W) -> Option<W::Answer> {
-    let runtime = undistracted().filter(|_| is_world_open())?;
-    let (later, shared);
-    // As of those that the program has made.
-    let world = match runtime.later.hold_owned() {
-        Some(kept) => {
-            later = kept;
-            later.world.as_ref()?
-        }
+    // The work stands in one place, so that the compiler can keep in registers what it remembers.
+    let kept;
+    let object = match usual_world(comm) {
+        Some(world) => world,
         None => {
-            shared = runtime.later.hold().world.clone()?;
-            &shared
-        }
-    };
-    work.on(&world.comm)
-}
-
-#[inline(never)]
-fn with_made_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    let runtime = undistracted()?;
-    let (objects, shared);
-    // One thread keeps the table while it works; of several each takes a share, or they would wait for one another.
-    let object = match runtime.objects.hold_owned() {
-        Some(kept) => {
-            objects = kept;
-            objects.comms.find(comm.value())?
-        }
-        None => {
-            shared = runtime.objects().comms.find(comm.value())?.clone();
-            &shared
+            kept = usual_kept(comm)?;
+            kept.object()?
         }
     };
     work.on(&object.comm)
 }
 
-/// The same for work that is longer, and has more to remember: it stands in one place, so that the compiler keeps that in registers. A
-/// message would take 30 instructions more so.
+/// The world as the process has joined it; `None` where it is another one, or there is something else to look after.
 #[inline(always)]
-pub(crate) fn with_found_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    let usual = if comm == MPI_COMM_WORLD { usual_world()? } else { usual_made(comm)? };
-    work.on(usual.comm()?)
+fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
+    if comm != MPI_COMM_WORLD || DETACHED.load(Ordering::Relaxed) > 0 {
+        return None;
+    }
+    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
+    unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 
-/// A communicator that something short is done with.
-enum Usual {
-    World(&'static CommObject),
+/// What keeps another communicator while something short is done with it.
+enum Kept {
     /// One thread keeps the table while it works.
-    Kept(OwnedGuard<'static, Objects>, MPI_Comm),
+    Table(OwnedGuard<'static, Objects>, MPI_Comm),
     /// The same of what recoveries have put into the place of the world.
     Later(OwnedGuard<'static, Later>),
     /// Of several threads each takes a share, or they would wait for one another.
-    Shared(Arc<CommObject>),
+    Share(Arc<CommObject>),
 }
 
-impl Usual {
+impl Kept {
     #[inline(always)]
-    fn comm(&self) -> Option<&Communicator> {
-        let object = match self {
-            Usual::World(object) => *object,
-            Usual::Kept(objects, comm) => &**objects.comms.find(comm.value())?,
-            Usual::Later(later) => later.world.as_deref()?,
-            Usual::Shared(object) => &**object,
-        };
-        Some(&object.comm)
+    fn object(&self) -> Option<&CommObject> {
+        match self {
+            Kept::Table(objects, comm) => objects.comms.find(comm.value()).map(|object| &**object),
+            Kept::Later(later) => later.world.as_deref(),
+            Kept::Share(object) => Some(object),
+        }
     }
 }
 
 #[inline(always)]
-fn usual_world() -> Option<Usual> {
-    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
-    match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
-        Some(_) if DETACHED.load(Ordering::Relaxed) > 0 => None,
-        Some(world) => Some(Usual::World(world)),
-        None => usual_later(),
+fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
+    let runtime = undistracted()?;
+    if comm != MPI_COMM_WORLD
+        && let Some(objects) = runtime.objects.hold_owned()
+    {
+        return Some(Kept::Table(objects, comm));
     }
+    usual_else(runtime, comm)
 }
 
+#[cold]
 #[inline(never)]
-fn usual_later() -> Option<Usual> {
-    let runtime = undistracted().filter(|_| is_world_open())?;
+fn usual_else(runtime: &'static Runtime, comm: MPI_Comm) -> Option<Kept> {
+    if comm != MPI_COMM_WORLD {
+        return runtime.objects().comms.find(comm.value()).cloned().map(Kept::Share);
+    }
+    if !is_world_open() {
+        return None;
+    }
     // As of those that the program has made.
     match runtime.later.hold_owned() {
-        Some(later) => Some(Usual::Later(later)),
-        None => runtime.later.hold().world.clone().map(Usual::Shared),
-    }
-}
-
-#[inline(never)]
-fn usual_made(comm: MPI_Comm) -> Option<Usual> {
-    let runtime = undistracted()?;
-    match runtime.objects.hold_owned() {
-        Some(objects) => Some(Usual::Kept(objects, comm)),
-        None => runtime.objects().comms.find(comm.value()).cloned().map(Usual::Shared),
+        Some(later) => Some(Kept::Later(later)),
+        None => runtime.later.hold().world.clone().map(Kept::Share),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::parts;
-use crate::state::{self, Short, with_found_comm};
+use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
 
 pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
@@ -169,7 +169,7 @@ unsafe fn swap_with<const BYTES: usize>(
     let mut drawer = Drawer::<BYTES>::uninit();
     let mut theirs = Aside::new(&mut drawer, bytes);
     let room = theirs.room();
-    let (swapping, gets) = with_found_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
+    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
     if !swapping.is_over()
         && let Err(code) = wait(way, comm, swapping, room)
     {

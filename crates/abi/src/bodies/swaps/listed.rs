@@ -12,7 +12,7 @@ use crate::bodies::datatypes::row_bytes;
 use crate::bodies::ways::Way;
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
-use crate::state::{Short, with_found_comm};
+use crate::state::{Short, with_usual_comm};
 use crate::types::*;
 
 /// A buffer with a block for each rank.
@@ -129,7 +129,7 @@ unsafe fn swap(way: &Way, comm: MPI_Comm, sides: impl FnOnce(usize) -> Option<Si
     if !way.is_blocking() {
         return None;
     }
-    let (swapping, Sides { gets, keeps, .. }) = with_found_comm(comm, Begin(sides))?;
+    let (swapping, Sides { gets, keeps, .. }) = with_usual_comm(comm, Begin(sides))?;
     if !swapping.is_over() {
         // Who only gives waits until what it gives is not read any more.
         let gets = gets.unwrap_or(Part { start: std::ptr::dangling_mut(), bytes: 0 });
