@@ -126,6 +126,6 @@ pub mod shape {
 pub mod claims {
     pub use crate::communicator::{Called, Combine, Reduce, Swapping};
     pub use crate::scattered::{Gathered, Scattered};
-    pub use fabric::{Heap, Payload, Pool, Room, UserMemory, made};
+    pub use fabric::{Heap, Payload, Pool, Room, UserMemory, copy, made};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};
 }

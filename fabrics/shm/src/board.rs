@@ -59,33 +59,33 @@ pub struct Pair {
 
 impl Pair {
     fn new(segment: &Segment, at: usize, places: &Places) -> Pair {
-        let place = |place| Window::new(segment, places.place_at(place));
+        let place = |place| Window::new(segment, places.through_at(place));
         Pair { head: Window::new(segment, at), own: place(places.here()), other: place(1 - places.here()) }
     }
 
     /// Writes an entry of no more than [`Board::LINE_BYTES_MAX`] bytes.
     #[inline(always)]
     pub fn put(&self, number: u32, payload: Payload<'_>) {
-        places::put_line(&self.own, number, payload);
+        places::put_line(&self.own, 0, number, payload);
     }
 
     /// What the other's entry of that number [announces](Board::announced), if it is there.
     #[inline(always)]
     #[must_use]
     pub fn entry(&self, number: u32) -> Option<[u32; 2]> {
-        places::entry(&self.other, number)
+        places::entry(&self.other, 0, number)
     }
 
     /// Lends so many bytes of the other's entry.
     #[inline(always)]
     pub fn read<R>(&self, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        places::read(&self.other, number, bytes, reader)
+        places::read(&self.other, (0, number), bytes, reader)
     }
 
     /// This member is through with all up to that number.
     #[inline(always)]
     pub fn pass(&self, number: u32) {
-        places::pass(&self.own, number);
+        places::pass(&self.own, 0, number);
     }
 
     /// Whether the other one is to be [woken](Board::wake).
@@ -93,7 +93,7 @@ impl Pair {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         crash::point();
-        places::is_awaited(&self.head)
+        places::is_awaited(&self.head, 0)
     }
 }
 
@@ -183,7 +183,7 @@ impl Board {
     pub const PIECES_MEMBERS_MAX: u32 = TRAYS_MEMBERS_MAX;
 
     /// How many members it has.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn members(&self) -> u32 {
         self.places.members()
@@ -328,7 +328,7 @@ impl Board {
     }
 
     /// Says that this member is through with all entries up to that number.
-    #[inline(always)]
+    #[inline]
     pub fn pass(&self, number: u32) {
         self.places.pass(self.segment.memory(), number);
     }
@@ -417,7 +417,7 @@ impl Board {
 
     /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
     /// long.
-    #[inline(always)]
+    #[inline]
     pub fn wake(&self) {
         crash::point();
         if self.places.is_awaited(self.segment.memory()) {

@@ -161,7 +161,7 @@ impl Places {
         (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn read<R>(
         &self,
         memory: &impl Memory,
@@ -169,14 +169,12 @@ impl Places {
         bytes: usize,
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
-        let at = self.entry_at(place, number) + BOARD_PAYLOAD;
-        memory.read(at, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+        read(memory, (self.through_at(place), number), bytes, reader)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn pass(&self, memory: &impl Memory, number: u32) {
-        crash::point();
-        memory.word(self.through_at(self.here)).store(number, Ordering::Release);
+        pass(memory, self.through_at(self.here), number);
     }
 
     #[inline]
@@ -281,17 +279,14 @@ impl Places {
     }
 
     /// Whether a member waits that may sleep; to be asked after something was written for it.
-    #[inline(always)]
+    #[inline]
     pub fn is_awaited(&self, memory: &impl Memory) -> bool {
-        // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
-        // it waits.
-        light_barrier();
-        memory.word(self.at + BOARD_WAITING).load(Ordering::Relaxed) != 0
+        is_awaited(memory, self.at)
     }
 
     /// Where the line stands that says how far a member is; that of the last one for those that do not exist.
     #[inline(always)]
-    fn through_at(&self, place: u32) -> usize {
+    pub fn through_at(&self, place: u32) -> usize {
         self.at + BOARD_PLACES + place.min(self.members - 1) as usize * BOARD_PLACE_BYTES
     }
 
@@ -300,47 +295,46 @@ impl Places {
     fn entry_at(&self, place: u32, number: u32) -> usize {
         self.through_at(place) + entry_in(number)
     }
-
-    /// Where the place of a member stands.
-    #[inline]
-    pub fn place_at(&self, place: u32) -> usize {
-        self.through_at(place)
-    }
 }
 
-/// Writes an entry of this member that stands in one line, as [`Places::put`]; `place` is its place, and nothing else.
+/// Writes the entry of who has the place that begins at `place`, where it stands in one line, as [`Places::put`].
 #[inline(always)]
-pub fn put_line(place: &impl Memory, number: u32, payload: Payload<'_>) {
+pub fn put_line(memory: &impl Memory, place: usize, number: u32, payload: Payload<'_>) {
     crash::point();
-    place.publish_entry(entry_in(number), number, [payload.bytes() as u32, 0], payload);
+    memory.publish_entry(place + entry_in(number), number, [payload.bytes() as u32, 0], payload);
 }
 
-/// What an entry [announces](Places::announced), if it is there in that place.
+/// What the entry [announces](Places::announced), if it is there in that place.
 #[inline(always)]
-pub fn entry(place: &impl Memory, number: u32) -> Option<[u32; 2]> {
-    place.entry(entry_in(number), number)
+pub fn entry(memory: &impl Memory, place: usize, number: u32) -> Option<[u32; 2]> {
+    memory.entry(place + entry_in(number), number)
 }
 
-/// As [`Places::read`] from that place.
+/// Lends so many bytes of the entry in that place.
 #[inline(always)]
-pub fn read<R>(place: &impl Memory, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-    place.read(entry_in(number) + BOARD_PAYLOAD, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+pub fn read<R>(
+    memory: &impl Memory,
+    (place, number): (usize, u32),
+    bytes: usize,
+    reader: impl FnOnce(Payload<'_>) -> R,
+) -> R {
+    memory.read(place + entry_in(number) + BOARD_PAYLOAD, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
 }
 
-/// As [`Places::pass`], of the member whose place it is.
+/// Says that who has that place is through with all entries up to that number.
 #[inline(always)]
-pub fn pass(place: &impl Memory, number: u32) {
+pub fn pass(memory: &impl Memory, place: usize, number: u32) {
     crash::point();
-    place.word(0).store(number, Ordering::Release);
+    memory.word(place).store(number, Ordering::Release);
 }
 
-/// As [`Places::is_awaited`], in what stands before all places.
+/// Whether a member of the board at `board` waits that may sleep; to be asked after something was written for it.
 #[inline(always)]
-pub fn is_awaited(head: &impl Memory) -> bool {
+pub fn is_awaited(memory: &impl Memory, board: usize) -> bool {
     // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
     // it waits.
     light_barrier();
-    head.word(BOARD_WAITING).load(Ordering::Relaxed) != 0
+    memory.word(board + BOARD_WAITING).load(Ordering::Relaxed) != 0
 }
 
 /// Where an entry stands in its place.

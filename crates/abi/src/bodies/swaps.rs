@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use datatype::{Operator, Predefined, reduce, reduce_eight_bytes, reduce_four_bytes};
-use weft::claims::{Payload, Room, Swapping};
+use weft::claims::{Payload, Room, Swapping, copy};
 use weft::{Communicator, Rank};
 
 use crate::arguments::is_plain;
@@ -161,7 +161,7 @@ unsafe fn swap_with<const BYTES: usize>(
     comm: MPI_Comm,
     roles: Roles,
     (bytes, given, takes): (usize, Option<Given>, bool),
-    got: impl FnOnce(Rank, Option<&mut [u8]>) + Copy,
+    got: impl FnOnce(Rank, Option<&mut [u8]>),
 ) -> Option<c_int> {
     if !way.is_blocking() {
         return None;
@@ -578,16 +578,6 @@ unsafe fn combined(
 unsafe fn put(bytes: &[u8], place: *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe { copy(bytes.as_ptr(), place.cast(), bytes.len()) };
-}
-
-/// Copies few bytes with few instructions.
-///
-/// # Safety
-/// As for [`std::ptr::copy`].
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; both are used within this call alone.
-    let _ = unsafe { Room::claim(to, bytes).take(Payload::claim(from, bytes)) };
 }
 
 /// The operands as they stand in the order of ranks.

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::claims::{Payload, Room, Swapping};
+use weft::claims::{Payload, Room, Swapping, copy};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, copy, few, wait};
+use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
