@@ -377,6 +377,12 @@ impl Heap {
         self.length
     }
 
+    /// Whether this is the only claim on it.
+    fn is_free(&mut self) -> bool {
+        // What `get_mut` has seen, whoever gave up the last claim did before. A look at the count alone costs less where it is in use.
+        Arc::strong_count(&self.bytes) == 1 && Arc::get_mut(&mut self.bytes).is_some()
+    }
+
     /// The whole of it, to be written.
     #[must_use]
     pub fn memory(&self) -> UserMemory {
@@ -404,18 +410,22 @@ impl fmt::Debug for Heap {
     }
 }
 
-/// Memory for what is packed on its way, used again: pieces that nobody claims any more are given out once more, with
-/// what stood in them. So messages that come again neither allocate nor clear.
+/// Memory for what is packed on its way or has come too early, used again: pieces that nobody claims any more are given out once
+/// more, with what stood in them. So messages that come again neither allocate nor clear.
 #[derive(Debug, Default)]
 pub struct Pool {
     kept: Vec<Heap>,
+    /// The piece that was given out last. Who asks for several gives them back in the same order.
+    last: usize,
+    /// What all of them take.
+    kept_bytes: usize,
 }
 
 impl Pool {
     /// No memory so far.
     #[must_use]
     pub const fn new() -> Pool {
-        Pool { kept: Vec::new() }
+        Pool { kept: Vec::new(), last: 0, kept_bytes: 0 }
     }
 
     /// Memory of `bytes` bytes with any contents.
@@ -424,17 +434,28 @@ impl Pool {
         if POOLED_BYTES_MAX < bytes {
             return Heap::new(bytes);
         }
-        // What `get_mut` has seen, whoever gave up the last claim did before.
-        let is_free = |heap: &mut Heap| Arc::get_mut(&mut heap.bytes).is_some();
-        let mut kept = self.kept.iter_mut();
-        if let Some(heap) = kept.find_map(|heap| (bytes <= heap.length && is_free(heap)).then_some(heap)) {
-            return Heap { length: bytes, ..heap.clone() };
+        let mut smaller = None;
+        for step in 0..self.kept.len() {
+            let at = (self.last + step) % self.kept.len();
+            let heap = &mut self.kept[at];
+            if !heap.is_free() {
+                continue;
+            }
+            if bytes <= heap.length {
+                self.last = at;
+                return Heap { length: bytes, ..heap.clone() };
+            }
+            smaller.get_or_insert(at);
         }
         let whole = Heap::new(bytes.next_power_of_two().max(POOLED_BYTES_MIN));
-        match self.kept.iter_mut().position(is_free) {
-            Some(smaller) => self.kept[smaller] = whole.clone(),
-            None if self.kept.len() < POOLED_MAX => self.kept.push(whole.clone()),
-            None => {}
+        let replaced = smaller.map_or(0, |at| self.kept[at].length);
+        if self.kept_bytes - replaced + whole.length <= KEPT_BYTES_MAX {
+            match smaller {
+                Some(at) => self.kept[at] = whole.clone(),
+                None if self.kept.len() < POOLED_MAX => self.kept.push(whole.clone()),
+                None => return Heap { length: bytes, ..whole },
+            }
+            self.kept_bytes += whole.length - replaced;
         }
         Heap { length: bytes, ..whole }
     }
@@ -443,8 +464,9 @@ impl Pool {
 /// The largest piece that a pool keeps, and the smallest that it makes.
 const POOLED_BYTES_MAX: usize = 4 << 20;
 const POOLED_BYTES_MIN: usize = 256;
-/// Pieces that a pool keeps.
-const POOLED_MAX: usize = 4;
+/// Pieces that a pool keeps, and what they take.
+const POOLED_MAX: usize = 64;
+const KEPT_BYTES_MAX: usize = 4 * POOLED_BYTES_MAX;
 
 /// The allocation behind a [`Heap`], never seen as a slice while claims on it exist.
 struct HeapBytes {
@@ -524,7 +546,15 @@ mod tests {
         for (at, heap) in many.iter().enumerate() {
             assert!(many[at + 1..].iter().all(|other| other.memory().start() != heap.memory().start()));
         }
+        drop(many);
+        let flood: Vec<Heap> = (0..2 * POOLED_MAX).map(|_| pool.take(POOLED_BYTES_MAX / 8)).collect();
+        assert_eq!(flood.iter().map(Heap::bytes).sum::<usize>(), 2 * POOLED_MAX * POOLED_BYTES_MAX / 8);
         assert!(pool.kept.len() <= POOLED_MAX);
+        assert_eq!(pool.kept.iter().map(Heap::bytes).sum::<usize>(), pool.kept_bytes);
+        assert!((KEPT_BYTES_MAX / 2..=KEPT_BYTES_MAX).contains(&pool.kept_bytes), "{}", pool.kept_bytes);
+        drop(flood);
+        let again: Vec<_> = (0..16).map(|_| pool.take(POOLED_BYTES_MAX / 8).memory().start()).collect();
+        assert!(again.iter().all(|start| *start == again[0]), "one by one it is the same");
         drop(pool.take(POOLED_BYTES_MAX + 1));
         assert!(pool.kept.iter().all(|heap| heap.bytes() <= POOLED_BYTES_MAX));
     }

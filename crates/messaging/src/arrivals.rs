@@ -287,10 +287,15 @@ impl<L> Core<L> {
         self.acknowledge(from, postscript);
     }
 
+    /// Room for a message that has come before its receive. Short ones are soon allocated, and may be many.
+    fn room_for(&mut self, bytes: usize) -> Heap {
+        if bytes < ROOM_KEPT_BYTES_MIN { Heap::new(bytes) } else { self.pool.take(bytes) }
+    }
+
     /// A whole message before its receive.
     #[cold]
     fn keep_whole(&mut self, from: Peer, envelope: Envelope, postscript: Postscript, payload: Payload<'_>) {
-        let copy = Heap::new(payload.bytes());
+        let copy = self.room_for(payload.bytes());
         copy.memory().write_at(0, payload);
         let index = self.keep(from, envelope, Body::Whole { payload: copy, postscript });
         if self.is_troubled {
@@ -489,7 +494,7 @@ impl<L> Core<L> {
             self.reject(from, "an eager message of a length that no fabric calls eager");
             return (UserMemory::EMPTY, Arriving::Dropped);
         }
-        let heap = Heap::new(bytes);
+        let heap = self.room_for(bytes);
         let memory = heap.memory();
         if let Some(receive) = receive {
             self.follow_landing(receive);
@@ -736,3 +741,5 @@ const UNREACHED_LOOKED_AT: usize = 64;
 /// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it would
 /// be to allocate whatever it says.
 const EAGER_BYTES_CEILING: usize = 16 << 20;
+/// Room for messages from this length on that come too early is kept for others.
+const ROOM_KEPT_BYTES_MIN: usize = 4 << 10;

@@ -88,19 +88,17 @@ fn of_node(found: &Found) -> Costs {
     costs
 }
 
-/// The link between cores with such constants. What is sent at once is a matter of the process and not of the link.
+/// The link between cores with such constants. What is sent at once is a matter of the process and not of the link. A message is
+/// read by its receiver if that is quicker than to copy it through shared memory, and else takes a word each way before its first byte
+/// does.
 fn link(constants: &Constants, eager_bytes_max: usize) -> Link {
-    let (large, ask_ns) = match constants.pull {
-        Some(pull) => (pull, pull.fixed_ns),
-        None => (constants.copy, (constants.copy.fixed_ns - constants.hand_over_ns).max(0.0)),
+    let Constants { hand_over_ns, copy, pull } = *constants;
+    let (ask_ns, byte_ns) = match pull {
+        Some(pull) if pull.byte_ns < copy.byte_ns => (pull.fixed_ns, pull.byte_ns),
+        Some(pull) => (pull.fixed_ns.min(2.0 * hand_over_ns), copy.byte_ns),
+        None => ((copy.fixed_ns - hand_over_ns).max(0.0), copy.byte_ns),
     };
-    Link {
-        latency_ns: constants.hand_over_ns,
-        eager_byte_ns: constants.copy.byte_ns,
-        eager_bytes_max,
-        ask_ns,
-        byte_ns: large.byte_ns,
-    }
+    Link { latency_ns: hand_over_ns, eager_byte_ns: copy.byte_ns, eager_bytes_max, ask_ns, byte_ns }
 }
 
 /// Farther is no quicker, whatever was measured.
@@ -201,6 +199,7 @@ const NOTED: f64 = 1.15;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::constants::Line;
 
     #[test]
     fn what_one_process_says_the_others_read() {
@@ -247,6 +246,12 @@ mod tests {
         let without = Constants { pull: None, ..Constants::BUILT_IN };
         let refused = of_node(&found(without, Besides::default()));
         assert_eq!(refused.node.byte_ns, Constants::BUILT_IN.copy.byte_ns);
+        assert!(!Costs::BUILT_IN.copies_are_quick() && refused.copies_are_quick());
+        // Where copies are quicker, long messages are copied as well.
+        let quick = Constants { copy: Line { fixed_ns: 90.0, byte_ns: 0.02 }, ..Constants::BUILT_IN };
+        let quick = of_node(&found(quick, Besides::default()));
+        assert_eq!((quick.node.byte_ns, quick.node.ask_ns), (0.02, 360.0));
+        assert!(quick.copies_are_quick());
 
         let near = Constants::BUILT_IN;
         let at = |times: f64| Constants { hand_over_ns: near.hand_over_ns * times, ..near };

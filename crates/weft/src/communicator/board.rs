@@ -28,6 +28,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
+use self::pieces::{Carried, Lengths};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use self::turn::{Flow, Turn};
 use super::{Communicator, Reduce};
@@ -98,7 +99,7 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         let flow = plan.flow();
-        if let Some(lengths) = plan.in_pieces().filter(|_| self.goes_in_pieces()) {
+        if let Some(lengths) = self.goes_in_pieces(plan.in_pieces()) {
             let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
             return Some(self.visit(flow, lengths.passed_bytes())?.and_then(carry));
         }
@@ -119,9 +120,12 @@ impl Communicator {
         self.inner.process.cores() == Cores::Shared
     }
 
-    /// Whether long data goes in pieces between two members, who both work at it; the same at both.
-    fn goes_in_pieces(&self) -> bool {
-        !self.shares_cores()
+    /// What goes in pieces between two members, who both work at it; the same at both.
+    #[inline]
+    fn goes_in_pieces(&self, what: Option<(Lengths, Carried)>) -> Option<Lengths> {
+        let (lengths, carried) = what?;
+        let is_quick = || self.process().guide().costs.copies_are_quick();
+        (!self.shares_cores() && (carried == Carried::InPieces || is_quick())).then_some(lengths)
     }
 
     /// This member's part in an operation, if that goes by boards.
@@ -141,7 +145,7 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
-            if let Some(lengths) = pairs.in_pieces().filter(|_| self.goes_in_pieces()) {
+            if let Some(lengths) = self.goes_in_pieces(pairs.in_pieces()) {
                 let exchange = |mut visit: Visit<'_>| visit.exchange_pieces(&pairs, lengths, input, output);
                 return Some(self.visit(pairs.flow(), lengths.passed_bytes())?.and_then(exchange));
             }

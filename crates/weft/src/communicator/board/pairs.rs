@@ -9,7 +9,7 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
-use super::pieces::{Lengths, Range};
+use super::pieces::{Carried, Lengths, Range};
 use super::plan::others;
 use super::turn::Flow;
 use crate::fabrics::Board;
@@ -99,7 +99,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
-    pub(super) fn in_pieces(&self) -> Option<Lengths> {
+    pub(super) fn in_pieces(&self) -> Option<(Lengths, Carried)> {
         if self.size != 2 {
             return None;
         }
@@ -108,7 +108,8 @@ impl<'a> Pairs<'a> {
         let (gives, gets) = (bytes(self.given_to(other)), bytes(self.gotten_from(other)));
         let lengths = Lengths { gives, gets, element_bytes: 1 };
         let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
-        lengths.are_in(if is_exchange { Range::EXCHANGE } else { Range::TURNED }).then_some(lengths)
+        let range = if is_exchange { Range::EXCHANGE } else { Range::TURNED };
+        Some((lengths, lengths.carried(range)?))
     }
 
     /// Whether a block goes by an entry.

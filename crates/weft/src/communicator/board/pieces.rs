@@ -26,27 +26,45 @@ pub(super) struct Lengths {
     pub element_bytes: usize,
 }
 
+/// What becomes of data that has a length within which it may go in pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Carried {
+    /// It goes in pieces.
+    InPieces,
+    /// It does where copies through shared memory are no slower than reads of the other's memory; by messages elsewhere.
+    WhereCopiesAreQuick,
+}
+
 /// From which length on, and up to which, an operation of two goes in pieces, by what was measured (decisions/0059). Shorter data
 /// goes by entries or messages, longer by messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     least: usize,
+    /// Up to here on any machine.
+    anywhere: usize,
     most: usize,
 }
 
 impl Range {
     /// Both give and get, and keep what they get.
-    pub(super) const EXCHANGE: Range = Range { least: ENTRY_BYTES_MAX + 1, most: 16 << 10 };
+    pub(super) const EXCHANGE: Range =
+        Range { least: ENTRY_BYTES_MAX + 1, anywhere: AHEAD_BYTES, most: BYTES_MAX };
+    /// The same, where what is gotten is written over what is given, and they differ in length: all is given first.
+    pub(super) const EXCHANGE_OVER: Range = Range::up_to(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
     /// Both give, and combine what they get.
-    pub(super) const COMBINED: Range = Range { least: ENTRY_BYTES_MAX + 1, most: BYTES_MAX };
+    pub(super) const COMBINED: Range = Range::up_to(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// One of them gives, and the other combines, each in its turn.
-    pub(super) const REDUCED: Range = Range { least: (16 << 10) + 1, most: BYTES_MAX };
+    pub(super) const REDUCED: Range = Range::up_to((16 << 10) + 1, BYTES_MAX);
     /// The lower one gives, and the higher one combines, time after time.
-    pub(super) const SCANNED: Range = Range { least: 16 << 10, most: BYTES_MAX };
+    pub(super) const SCANNED: Range = Range::up_to(16 << 10, BYTES_MAX);
     /// Messages are quicker at any length.
-    pub(super) const NEVER: Range = Range { least: 1, most: 0 };
+    pub(super) const NEVER: Range = Range::up_to(1, 0);
     /// One gives, and has got something before.
-    pub(super) const TURNED: Range = Range { least: Board::PAYLOAD_BYTES_MAX + 1, most: TURNED_BYTES_MAX };
+    pub(super) const TURNED: Range = Range::up_to(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
+
+    const fn up_to(least: usize, most: usize) -> Range {
+        Range { least, anywhere: most, most }
+    }
 }
 
 /// Data in pieces of one length; the last one may be shorter.
@@ -71,9 +89,11 @@ impl Lengths {
 
     /// Whether it goes in pieces: the same at both members.
     #[inline]
-    pub(super) fn are_in(&self, range: Range) -> bool {
+    pub(super) fn carried(&self, range: Range) -> Option<Carried> {
         let longest = self.gives.max(self.gets);
-        range.least <= longest && longest <= range.most && self.element_bytes <= STRIP_BYTES
+        let is_in = range.least <= longest && longest <= range.most && self.element_bytes <= STRIP_BYTES;
+        let how = if longest <= range.anywhere { Carried::InPieces } else { Carried::WhereCopiesAreQuick };
+        is_in.then_some(how)
     }
 }
 
@@ -443,8 +463,9 @@ pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
-/// Who exchanges in place gives all before it writes over anything that stands elsewhere.
-const _: () = assert!(Range::EXCHANGE.most <= 16 << 10 && 3 <= Board::PIECES_AHEAD);
+/// So much is given before anything is taken: three pieces at most, as whole elements of any length.
+const AHEAD_BYTES: usize = 2 * PIECE_BYTES_MIN;
+const _: () = assert!(3 <= Board::PIECES_AHEAD);
 /// Pieces begin where lines do, as far as elements let them.
 const LINE: usize = 64;
 /// What is combined at a time.

@@ -8,7 +8,7 @@ use collectives::{
 };
 use messaging::Rank;
 
-use super::pieces::{BYTES_MAX, Lengths, Range};
+use super::pieces::{BYTES_MAX, Carried, Lengths, Range};
 use super::several;
 use super::turn::Flow;
 use crate::fabrics::Board;
@@ -320,7 +320,7 @@ impl<'a> Plan<'a> {
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
     #[inline]
-    pub(super) fn in_pieces(&self) -> Option<Lengths> {
+    pub(super) fn in_pieces(&self) -> Option<(Lengths, Carried)> {
         if self.size != 2 {
             return None;
         }
@@ -328,8 +328,11 @@ impl<'a> Plan<'a> {
         let gives = if self.gives { front.bytes + back.bytes } else { 0 };
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
-        let is_turned = self.flow().is_one_way() && lengths.are_in(Range::TURNED);
-        (is_turned || lengths.are_in(self.in_pieces)).then_some(lengths)
+        let turned = if self.flow().is_one_way() { lengths.carried(Range::TURNED) } else { None };
+        let is_over = self.is_loaded && matches!(self.then, Then::Combined(_)) && gives != gets;
+        let range =
+            if is_over && self.in_pieces == Range::EXCHANGE { Range::EXCHANGE_OVER } else { self.in_pieces };
+        Some((lengths, turned.or_else(|| lengths.carried(range))?))
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.

@@ -163,7 +163,7 @@ impl Communicator {
     /// Whether what two exchange stands in trays, of which the longer one has so many bytes; not more than one piece each.
     #[inline(always)]
     fn swaps_pieces(&self, longest: usize) -> bool {
-        longest > ENTRY_BYTES_MAX && self.goes_in_pieces()
+        longest > ENTRY_BYTES_MAX && !self.shares_cores()
     }
 }
 

@@ -80,7 +80,7 @@ impl Kind {
             let call = self.calls(world.size(), units * unit, 0).next().expect("there is one");
             let collective = call.collective(world.rank());
             let plan = world.plan(collective);
-            let lengths = plan.and_then(|plan| plan.in_pieces()).filter(|_| world.goes_in_pieces());
+            let lengths = plan.and_then(|plan| world.goes_in_pieces(plan.in_pieces()));
             let is_long = world.shares_cores()
                 && plan.is_some_and(|plan| plan.is_one_piece() || plan.goes_among_several());
             let by_board =
