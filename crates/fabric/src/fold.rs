@@ -1,7 +1,7 @@
 //! Elements of one memory combined with those of another, in one pass: `inout = with(incoming, inout)`.
 //!
 //! What the elements mean knows whoever calls; here they are arrays of bytes. The loop is compiled once for every
-//! processor and once for those with wider vectors, and which one runs is asked of the processor. Elements do not know of
+//! processor and for those with vectors of 32 and of 64 bytes, and which one runs is asked of the processor. Elements do not know of
 //! each other, so all of them give the same bits.
 
 use crate::{Payload, UserMemory};
@@ -40,10 +40,13 @@ pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
 pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
     let (from, to, count) = elements(incoming, inout);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("avx2") {
+    if WIDE_BYTES_MIN <= count * size_of::<B>() {
         // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
-        unsafe { each_by_32_bytes(from, to, count, with) };
-        return;
+        match vectors() {
+            Vectors::Of64 => return unsafe { each_by_64_bytes(from, to, count, with) },
+            Vectors::Of32 => return unsafe { each_by_32_bytes(from, to, count, with) },
+            Vectors::Usual => {}
+        }
     }
     // SAFETY: both claims cover `count` elements.
     unsafe { each(from, to, count, with) }
@@ -61,10 +64,13 @@ pub fn fold_into<B: Bytes>(
     let (one, to, count) = elements(left, out);
     let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("avx2") {
+    if WIDE_BYTES_MIN <= count * size_of::<B>() {
         // SAFETY: all claims cover `count` elements, and the processor has what the function needs.
-        unsafe { each_apart_by_32_bytes((one, other), to, count, with) };
-        return;
+        match vectors() {
+            Vectors::Of64 => return unsafe { each_apart_by_64_bytes((one, other), to, count, with) },
+            Vectors::Of32 => return unsafe { each_apart_by_32_bytes((one, other), to, count, with) },
+            Vectors::Usual => {}
+        }
     }
     // SAFETY: all claims cover `count` elements.
     unsafe { each_apart((one, other), to, count, with) }
@@ -87,11 +93,63 @@ pub fn fold_choosing<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, wi
     unsafe { each(from, to, count, with) }
 }
 
+/// The longest vectors that serve.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+enum Vectors {
+    Usual,
+    Of32,
+    Of64,
+}
+
+/// Those of this processor. The first ones with vectors of 64 bytes run slower for a while once they have met one; those that have
+/// AVX-512 VBMI2 as well do not.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn vectors() -> Vectors {
+    use std::arch::is_x86_feature_detected;
+    // All of these come with VBMI2 on every processor so far; what is relied on is asked for.
+    if is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+    {
+        Vectors::Of64
+    } else if is_x86_feature_detected!("avx2") {
+        Vectors::Of32
+    } else {
+        Vectors::Usual
+    }
+}
+
 /// Where the elements of both begin, and how many of them both hold.
 #[inline]
 fn elements<B: Bytes>(incoming: Payload<'_>, inout: &UserMemory) -> (*const B, *mut B, usize) {
     let count = incoming.bytes().min(inout.bytes()) / size_of::<B>();
     (incoming.start().cast(), inout.start().cast(), count)
+}
+
+/// [`each`], in the instructions of processors with vectors of 64 bytes.
+///
+/// # Safety
+/// As for `each`, and the processor has AVX-512 with its BW, DQ and VL.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn each_by_64_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+    let first = before_line(to, count);
+    // SAFETY: the caller's promise is handed on, for `first` elements and for those behind them.
+    unsafe {
+        each(from, to, first, &with);
+        each(from.add(first), to.add(first), count - first, &with);
+    }
+}
+
+/// How many of so many elements stand before the first line: a vector that is as long as a line takes twice as long to write where it
+/// stands in two. 0 where lines begin within elements.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn before_line<B: Bytes>(to: *const B, count: usize) -> usize {
+    let bytes = to.addr().wrapping_neg() % 64;
+    if bytes.is_multiple_of(size_of::<B>()) { (bytes / size_of::<B>()).min(count) } else { 0 }
 }
 
 /// [`each`], in the instructions of processors with vectors of 32 bytes.
@@ -126,6 +184,27 @@ unsafe fn each<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn
     for at in 0..count {
         // SAFETY: `at < count`; bytes need no alignment.
         unsafe { to.add(at).write(with(from.add(at).read(), to.add(at).read())) };
+    }
+}
+
+/// [`each_apart`], in the instructions of processors with vectors of 64 bytes.
+///
+/// # Safety
+/// As for `each_apart`, and the processor has AVX-512 with its BW, DQ and VL.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn each_apart_by_64_bytes<B: Bytes>(
+    from: (*const B, *const B),
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    let first = before_line(to, count);
+    let (one, other) = from;
+    // SAFETY: the caller's promise is handed on, for `first` elements and for those behind them.
+    unsafe {
+        each_apart(from, to, first, &with);
+        each_apart((one.add(first), other.add(first)), to.add(first), count - first, &with);
     }
 }
 
