@@ -73,14 +73,14 @@ impl Process {
         self.background.is_busy()
     }
 
-    /// Looks as often as for a message that is to come at once.
+    /// Looks a few times for what is to come at once by memory that the other alone writes.
     #[inline(always)]
     pub(crate) fn is_at_once(&self, mut so: impl FnMut() -> bool) -> bool {
-        for _ in 0..self.looks {
+        for _ in 0..self.looks_at_line() {
             if so() {
                 return true;
             }
-            self.rest.take();
+            self.rest_before_line();
         }
         false
     }
@@ -104,10 +104,14 @@ impl Process {
         if so() {
             return true;
         }
-        let looks = if self.is_busy_beside() { 0 } else { LOOKS_BEFORE_TURN };
+        let looks = match self.policy {
+            _ if self.is_busy_beside() => 0,
+            Policy::OwnCore => LOOKS_AT_LINE * LOOKS_BEFORE_TURN,
+            Policy::SharedCore | Policy::Crowd => LOOKS_BEFORE_TURN,
+        };
         (0..looks).any(|_| {
             match self.policy {
-                Policy::OwnCore => self.rest.take(),
+                Policy::OwnCore => self.rest_before_line(),
                 Policy::SharedCore | Policy::Crowd => std::thread::yield_now(),
             }
             so()
