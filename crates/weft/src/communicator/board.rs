@@ -28,7 +28,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
-use self::pieces::{Carried, Lengths};
+use self::pieces::Carried;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 use self::turn::{Flow, Turn};
 use super::{Communicator, Reduce};
@@ -99,9 +99,9 @@ impl Communicator {
         reduce: Reduce<'_>,
     ) -> Option<Result<()>> {
         let flow = plan.flow();
-        if let Some(lengths) = self.goes_in_pieces(plan.in_pieces()) {
+        if let Some(Carried { lengths, passed_bytes, .. }) = self.goes_in_pieces(plan.in_pieces()) {
             let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
-            return Some(self.visit(flow, lengths.passed_bytes())?.and_then(carry));
+            return Some(self.visit(flow, passed_bytes)?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
             let visit = self.visit_at(matches!(plan.then, Then::Combined(_)), flow, 0)?;
@@ -122,10 +122,9 @@ impl Communicator {
 
     /// What goes in pieces between two members, who both work at it; the same at both.
     #[inline]
-    fn goes_in_pieces(&self, what: Option<(Lengths, Carried)>) -> Option<Lengths> {
-        let (lengths, carried) = what?;
+    fn goes_in_pieces(&self, what: Option<Carried>) -> Option<Carried> {
         let is_quick = || self.process().guide().costs.copies_are_quick();
-        (!self.shares_cores() && (carried == Carried::InPieces || is_quick())).then_some(lengths)
+        what.filter(|carried| !self.shares_cores() && (!carried.wants_quick || is_quick()))
     }
 
     /// This member's part in an operation, if that goes by boards.
@@ -145,9 +144,9 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
-            if let Some(lengths) = self.goes_in_pieces(pairs.in_pieces()) {
+            if let Some(Carried { lengths, passed_bytes, .. }) = self.goes_in_pieces(pairs.in_pieces()) {
                 let exchange = |mut visit: Visit<'_>| visit.exchange_pieces(&pairs, lengths, input, output);
-                return Some(self.visit(pairs.flow(), lengths.passed_bytes())?.and_then(exchange));
+                return Some(self.visit(pairs.flow(), passed_bytes)?.and_then(exchange));
             }
             // Of two members both know that nothing goes by an entry.
             if size == 2 && pairs.are_all_long() {

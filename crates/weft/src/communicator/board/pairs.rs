@@ -9,7 +9,7 @@ use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
 use messaging::Rank;
 
-use super::pieces::{Carried, Lengths, Range};
+use super::pieces::{Carried, Lengths, Lot};
 use super::plan::others;
 use super::turn::Flow;
 use crate::fabrics::Board;
@@ -99,7 +99,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
-    pub(super) fn in_pieces(&self) -> Option<(Lengths, Carried)> {
+    pub(super) fn in_pieces(&self) -> Option<Carried> {
         if self.size != 2 {
             return None;
         }
@@ -108,8 +108,10 @@ impl<'a> Pairs<'a> {
         let (gives, gets) = (bytes(self.given_to(other)), bytes(self.gotten_from(other)));
         let lengths = Lengths { gives, gets, element_bytes: 1 };
         let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
-        let range = if is_exchange { Range::EXCHANGE } else { Range::TURNED };
-        Some((lengths, lengths.carried(range)?))
+        if is_exchange {
+            return lengths.carried(Lot::EXCHANGE);
+        }
+        lengths.carried(Lot::TURNED).or_else(|| lengths.carried(Lot::ONE_WAY))
     }
 
     /// Whether a block goes by an entry.

@@ -26,44 +26,56 @@ pub(super) struct Lengths {
     pub element_bytes: usize,
 }
 
-/// What becomes of data that has a length within which it may go in pieces.
+/// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
+/// messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Carried {
-    /// It goes in pieces.
-    InPieces,
-    /// It does where copies through shared memory are no slower than reads of the other's memory; by messages elsewhere.
-    WhereCopiesAreQuick,
+pub(super) struct Lot {
+    /// On any machine: from which length on, and up to which.
+    anywhere: [usize; 2],
+    /// Where copies through shared memory are no slower than reads of the other's memory.
+    where_quick: [usize; 2],
+    /// Up to here it is a message all the same where data goes one way time after time.
+    passed: usize,
 }
 
-/// From which length on, and up to which, an operation of two goes in pieces, by what was measured (decisions/0059). Shorter data
-/// goes by entries or messages, longer by messages.
+/// What goes in pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Range {
-    least: usize,
-    /// Up to here on any machine.
-    anywhere: usize,
-    most: usize,
+pub(super) struct Carried {
+    pub lengths: Lengths,
+    /// Only where copies are quick.
+    pub wants_quick: bool,
+    /// How much of it may go by a message all the same, where data goes one way time after time.
+    pub passed_bytes: usize,
 }
 
-impl Range {
+impl Lot {
     /// Both give and get, and keep what they get.
-    pub(super) const EXCHANGE: Range =
-        Range { least: ENTRY_BYTES_MAX + 1, anywhere: AHEAD_BYTES, most: BYTES_MAX };
+    pub(super) const EXCHANGE: Lot = Lot {
+        where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
+        ..Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES)
+    };
     /// The same, where what is gotten is written over what is given, and they differ in length: all is given first.
-    pub(super) const EXCHANGE_OVER: Range = Range::up_to(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
+    pub(super) const EXCHANGE_OVER: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
     /// Both give, and combine what they get.
-    pub(super) const COMBINED: Range = Range::up_to(ENTRY_BYTES_MAX + 1, BYTES_MAX);
+    pub(super) const COMBINED: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// One of them gives, and the other combines, each in its turn.
-    pub(super) const REDUCED: Range = Range::up_to((16 << 10) + 1, BYTES_MAX);
+    pub(super) const REDUCED: Lot = Lot {
+        where_quick: [TURNED_BYTES_MAX + 1, BYTES_MAX],
+        passed: 16 << 10,
+        ..Lot::anywhere((16 << 10) + 1, BYTES_MAX)
+    };
     /// The lower one gives, and the higher one combines, time after time.
-    pub(super) const SCANNED: Range = Range::up_to(16 << 10, BYTES_MAX);
-    /// Messages are quicker at any length.
-    pub(super) const NEVER: Range = Range::up_to(1, 0);
+    pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
+    /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
+    pub(super) const ONE_WAY: Lot =
+        Lot { where_quick: [TURNED_BYTES_MAX + 1, 256 << 10], passed: 16 << 10, ..Lot::NEVER };
     /// One gives, and has got something before.
-    pub(super) const TURNED: Range = Range::up_to(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
+    pub(super) const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
+    /// Nothing is given.
+    pub(super) const NEVER: Lot = Lot::anywhere(1, 0);
 
-    const fn up_to(least: usize, most: usize) -> Range {
-        Range { least, anywhere: most, most }
+    const fn anywhere(least: usize, most: usize) -> Lot {
+        Lot { anywhere: [least, most], where_quick: [least, most], passed: TURNED_BYTES_MAX }
     }
 }
 
@@ -81,19 +93,15 @@ impl Lengths {
         Cut::both(*self).map(Cut::pieces)
     }
 
-    /// How much of it may go by a message all the same, where data goes one way time after time.
-    pub(super) fn passed_bytes(&self) -> usize {
-        let longest = self.gives.max(self.gets);
-        if longest <= TURNED_BYTES_MAX { longest } else { 0 }
-    }
-
-    /// Whether it goes in pieces: the same at both members.
+    /// Whether it goes in pieces, and how: the same at both members.
     #[inline]
-    pub(super) fn carried(&self, range: Range) -> Option<Carried> {
+    pub(super) fn carried(self, lot: Lot) -> Option<Carried> {
         let longest = self.gives.max(self.gets);
-        let is_in = range.least <= longest && longest <= range.most && self.element_bytes <= STRIP_BYTES;
-        let how = if longest <= range.anywhere { Carried::InPieces } else { Carried::WhereCopiesAreQuick };
-        is_in.then_some(how)
+        let is_in = |[least, most]: [usize; 2]| least <= longest && longest <= most;
+        let wants_quick = !is_in(lot.anywhere);
+        let is_any = (!wants_quick || is_in(lot.where_quick)) && self.element_bytes <= STRIP_BYTES;
+        let passed_bytes = if longest <= lot.passed { longest } else { 0 };
+        is_any.then_some(Carried { lengths: self, wants_quick, passed_bytes })
     }
 }
 
@@ -213,11 +221,20 @@ impl Visit<'_> {
         place: usize,
         output: &mut UserMemory,
     ) -> Result<()> {
+        let keep = |output: &mut UserMemory| {
+            if let Some((at, own)) = kept {
+                output.write_at(at, own);
+            }
+        };
         let mut passage = Passage::begin(self, lengths, give)?;
-        passage.give_ahead()?;
-        if let Some((at, own)) = kept {
-            output.write_at(at, own);
+        // The other takes meanwhile.
+        if lengths.gets == 0 {
+            passage.finish(&mut |_, _| {})?;
+            keep(output);
+            return Ok(());
         }
+        passage.give_ahead()?;
+        keep(output);
         passage.finish(&mut |at, data| {
             output.write_at(place + at, data);
         })

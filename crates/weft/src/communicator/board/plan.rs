@@ -8,7 +8,7 @@ use collectives::{
 };
 use messaging::Rank;
 
-use super::pieces::{BYTES_MAX, Carried, Lengths, Range};
+use super::pieces::{BYTES_MAX, Carried, Lengths, Lot};
 use super::several;
 use super::turn::Flow;
 use crate::fabrics::Board;
@@ -36,7 +36,7 @@ pub(super) struct Plan<'a> {
     /// Data is cut between elements of so many bytes.
     element_bytes: usize,
     /// What of it goes in pieces between two.
-    in_pieces: Range,
+    in_pieces: Lot,
 }
 
 /// Whose entries a member reads.
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         let exchange = |of: Each| Plan {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
-            in_pieces: Range::EXCHANGE,
+            in_pieces: Lot::EXCHANGE,
             ..new(of.bytes, Then::Placed)
         };
         let sum = |of: Reduction, sum| Plan {
@@ -159,17 +159,17 @@ impl<'a> Plan<'a> {
             },
             Collective::Allgather(of) => exchange(of),
             Collective::Alltoall(of) => Plan { holds: Holds::ForEach, ..exchange(of) },
-            Collective::Allreduce(of) => Plan { in_pieces: Range::COMBINED, ..sum(of, Sum::OfAll) },
+            Collective::Allreduce(of) => Plan { in_pieces: Lot::COMBINED, ..sum(of, Sum::OfAll) },
             // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
-                let in_pieces = Range::REDUCED;
+                let in_pieces = Lot::REDUCED;
                 Plan { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Sum::OfAll) }
             }
             Collective::ReduceScatterBlock(of) if size == 2 => {
-                Plan { holds: Holds::ForEach, in_pieces: Range::EXCHANGE, ..sum(of, Sum::OfAll) }
+                Plan { holds: Holds::ForEach, in_pieces: Lot::EXCHANGE, ..sum(of, Sum::OfAll) }
             }
             Collective::Scan(of) => {
-                let (gives, in_pieces) = (here.0 + 1 < size, Range::SCANNED);
+                let (gives, in_pieces) = (here.0 + 1 < size, Lot::SCANNED);
                 Plan { gives, hears: Hears::Lower, in_pieces, ..sum(of, Sum::UpTo(here)) }
             }
             Collective::Exscan(of) => {
@@ -202,7 +202,7 @@ impl<'a> Plan<'a> {
             brings_own: false,
             then,
             element_bytes: 1,
-            in_pieces: Range::NEVER,
+            in_pieces: Lot::ONE_WAY,
         }
     }
 
@@ -227,7 +227,7 @@ impl<'a> Plan<'a> {
             brings_own: then == Then::Placed && !in_place,
             then,
             element_bytes,
-            in_pieces: Range::EXCHANGE,
+            in_pieces: Lot::EXCHANGE,
         })
     }
 
@@ -320,7 +320,7 @@ impl<'a> Plan<'a> {
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
     #[inline]
-    pub(super) fn in_pieces(&self) -> Option<(Lengths, Carried)> {
+    pub(super) fn in_pieces(&self) -> Option<Carried> {
         if self.size != 2 {
             return None;
         }
@@ -328,11 +328,10 @@ impl<'a> Plan<'a> {
         let gives = if self.gives { front.bytes + back.bytes } else { 0 };
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
-        let turned = if self.flow().is_one_way() { lengths.carried(Range::TURNED) } else { None };
+        let turned = if self.flow().is_one_way() { lengths.carried(Lot::TURNED) } else { None };
         let is_over = self.is_loaded && matches!(self.then, Then::Combined(_)) && gives != gets;
-        let range =
-            if is_over && self.in_pieces == Range::EXCHANGE { Range::EXCHANGE_OVER } else { self.in_pieces };
-        Some((lengths, turned.or_else(|| lengths.carried(range))?))
+        let lot = if is_over && self.in_pieces == Lot::EXCHANGE { Lot::EXCHANGE_OVER } else { self.in_pieces };
+        turned.or_else(|| lengths.carried(lot))
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.

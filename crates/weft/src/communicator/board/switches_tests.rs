@@ -84,7 +84,7 @@ impl Kind {
             let is_long = world.shares_cores()
                 && plan.is_some_and(|plan| plan.is_one_piece() || plan.goes_among_several());
             let by_board =
-                (plan.is_some_and(|plan| plan.fits()), is_long, lengths.map(|lengths| lengths.pieces()));
+                (plan.is_some_and(|plan| plan.fits()), is_long, lengths.map(|carried| carried.lengths.pieces()));
             (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;
