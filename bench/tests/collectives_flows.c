@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { ROUNDS = 40000, BYTES_MAX = 20000, ALIKE_MAX = 12 };
+enum { ROUNDS = 40000, BYTES_MAX = 280000, ALIKE_MAX = 12, LONG_IN = 12 };
 
 enum operation {
     BARRIER, BCAST, GATHER, SCATTER, GATHERV, SCATTERV, ALLTOALLV, SCAN, EXSCAN, REDUCE, ALLREDUCE, IBCAST, OPERATIONS
@@ -14,6 +14,9 @@ enum operation {
 
 static const int LIMITS[] = {8, 64, 112, 128, 240, 256, 1024, 2048, 2160, 4096, 8192, 16384};
 enum { LIMIT_COUNT = sizeof LIMITS / sizeof *LIMITS };
+/* Drawn once among LONG_IN others. */
+static const int LONG_LIMITS[] = {32768, 65536, 98304, 196608, 262144};
+enum { LONG_COUNT = sizeof LONG_LIMITS / sizeof *LONG_LIMITS };
 
 static unsigned long draw(unsigned long *state, unsigned long end) {
     *state = *state * 6364136223846793005ul + 1442695040888963407ul;
@@ -66,7 +69,7 @@ static void do_one(enum operation operation, int root, int elements, int round, 
         places[rank] = first_of(rank);
         put_values(out + 8 * (size_t)first_of(rank), here, first_of(rank), elements, round);
     }
-    memset(in, 0xee, (size_t)size * BYTES_MAX);
+    for (int rank = 0; rank < size; rank++) memset(in + 8 * (size_t)first_of(rank), 0xee, 8 * (size_t)elements);
     switch (operation) {
     case BARRIER: OK(MPI_Barrier(world)); break;
     case BCAST:
@@ -139,7 +142,9 @@ int main(int argc, char **argv) {
     for (int round = 0; round < ROUNDS;) {
         enum operation operation = (enum operation)draw(&all, OPERATIONS);
         int root = (int)draw(&all, (unsigned long)check_size), changes = draw(&all, 2) == 0;
-        int elements = LIMITS[draw(&all, LIMIT_COUNT)] / 8 + (int)draw(&all, 3) - 1;
+        int is_long = draw(&all, LONG_IN) == 0;
+        int limit = is_long ? LONG_LIMITS[draw(&all, LONG_COUNT)] : LIMITS[draw(&all, LIMIT_COUNT)];
+        int elements = limit / 8 + (int)draw(&all, 3) - 1;
         /* Some of the same kind one behind the other, with one root or with roots in turn. */
         for (int alike = (int)draw(&all, ALIKE_MAX); alike >= 0; alike--, round++) {
             snprintf(named_section, sizeof named_section, "operation %d, root %d, %d elements, round %d", (int)operation, root, elements, round);

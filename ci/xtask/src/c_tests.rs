@@ -167,6 +167,9 @@ impl Fabric {
     /// The numbers of ranks with which a program runs over it. One rank alone opens no fabric, and a program that ends by
     /// its timeout tests a clock.
     fn ranks(self, case: &Case) -> Vec<u32> {
+        if case.costs.is_some() && self.name != "shm" {
+            return Vec::new();
+        }
         let Some(most) = self.ranks_max else { return case.ranks.clone() };
         if self.nodes > 1 {
             let survives = case.launch.iter().any(|option| option.starts_with("--ft"));
@@ -190,6 +193,8 @@ struct Case {
     options: &'static [&'static str],
     /// Options of the launcher.
     launch: Vec<String>,
+    /// The costs to choose by, where they are not those that are usual for tests.
+    costs: Option<&'static str>,
     /// What must stand in the output.
     says: Option<String>,
     /// Why it says nothing about an instrumented library, where it does not.
@@ -223,6 +228,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         right: Right::Zero,
         options: &[],
         launch: Vec::new(),
+        costs: None,
         says: None,
         bare: None,
         not_libfabric: None,
@@ -248,6 +254,17 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ..plain(format!("benchmark failures {mode}"), vec![sources.join("failures/failures.c")])
     }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
+    let by_quick_copies: Vec<Case> = cases
+        .iter()
+        .filter(|case| BY_QUICK_COPIES.contains(&case.name.as_str()))
+        .map(|case| Case {
+            name: format!("{} by quick copies", case.name),
+            ranks: vec![2],
+            costs: Some(QUICK_COPIES),
+            ..case.clone()
+        })
+        .collect();
+    cases.extend(by_quick_copies);
     Ok(cases)
 }
 
@@ -255,7 +272,18 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
 fn plain(name: String, sources: Vec<PathBuf>) -> Case {
     let (ranks, launch) = (Vec::new(), Vec::new());
     let (says, bare, not_libfabric) = (None, None, None);
-    Case { name, sources, ranks, right: Right::Zero, options: &[], launch, says, bare, not_libfabric }
+    Case {
+        name,
+        sources,
+        ranks,
+        right: Right::Zero,
+        options: &[],
+        launch,
+        costs: None,
+        says,
+        bare,
+        not_libfabric,
+    }
 }
 
 fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
@@ -266,6 +294,7 @@ fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
         right: Right::Zero,
         options: &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
         launch: Vec::new(),
+        costs: None,
         says: None,
         bare: None,
         not_libfabric: None,
@@ -285,7 +314,19 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let Directives { ranks, right, launch, says, bare, not_libfabric } = asked;
         let sources = vec![path];
-        cases.push(Case { name, sources, ranks, right, options: &[], launch, says, bare, not_libfabric });
+        let costs = None;
+        cases.push(Case {
+            name,
+            sources,
+            ranks,
+            right,
+            options: &[],
+            launch,
+            costs,
+            says,
+            bare,
+            not_libfabric,
+        });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)
@@ -440,6 +481,7 @@ impl Place {
         let mut weftrun = self.weftrun();
         weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric.name]).args(&case.launch);
         weftrun.args(["--nodes", &fabric.nodes.to_string()]);
+        weftrun.envs(case.costs.map(|costs| ("WEFT_COSTS", costs)));
         if let Some(library) = preload {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
@@ -552,6 +594,10 @@ const RANKS_OVER_LIBFABRIC: u32 = 4;
 const RANKS_MIXED: u32 = 6;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
+/// Two ranks give each other long data in other ways where copies take less than reads.
+const BY_QUICK_COPIES: [&str; 4] =
+    ["collectives_data", "collectives_reduce", "collectives_flows", "benchmark collectives"];
+const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 /// How the example that loses a rank goes on.
 const ROD_MODES: [(&str, &[&str]); 3] =
     [("blank", &["blank"]), ("shrink", &["shrink"]), ("rebuild", &["rebuild"])];

@@ -13,6 +13,7 @@ use super::Communicator;
 use crate::config::CpuTime;
 use crate::memory::{reading, writing};
 use crate::tell::tell;
+use crate::guide::CostsFrom;
 use crate::{Config, FabricName, run_threads};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,7 @@ enum Kind {
     Allreduce,
     ReduceScatter,
     Scan,
+    Exscan,
 }
 
 /// One call, the same at all ranks.
@@ -41,7 +43,7 @@ struct Call {
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 10] = [
         Kind::Bcast,
         Kind::Gather,
         Kind::Scatter,
@@ -51,6 +53,7 @@ impl Kind {
         Kind::Allreduce,
         Kind::ReduceScatter,
         Kind::Scan,
+        Kind::Exscan,
     ];
 
     fn is_rooted(self) -> bool {
@@ -59,7 +62,10 @@ impl Kind {
 
     /// The least step of its lengths.
     fn unit(self) -> usize {
-        let combines = matches!(self, Kind::Reduce | Kind::Allreduce | Kind::ReduceScatter | Kind::Scan);
+        let combines = !matches!(
+            self,
+            Kind::Bcast | Kind::Gather | Kind::Scatter | Kind::Allgather | Kind::Alltoall
+        );
         if combines { SUM.element_bytes } else { 1 }
     }
 
@@ -137,6 +143,7 @@ impl Call {
             Kind::Allreduce => Collective::Allreduce(reduction),
             Kind::ReduceScatter => Collective::ReduceScatterBlock(reduction),
             Kind::Scan => Collective::Scan(reduction),
+            Kind::Exscan => Collective::Exscan(reduction),
         }
     }
 
@@ -179,8 +186,8 @@ impl Call {
             Kind::Reduce if !is_root => [own(), vec![]],
             Kind::ReduceScatter if in_place => [vec![], self.blocks(table, |to| [here.0, to])],
             Kind::ReduceScatter => [self.blocks(table, |to| [here.0, to]), filler(1)],
-            Kind::Reduce | Kind::Allreduce | Kind::Scan if in_place => [vec![], own()],
-            Kind::Reduce | Kind::Allreduce | Kind::Scan => [own(), filler(1)],
+            Kind::Reduce | Kind::Allreduce | Kind::Scan | Kind::Exscan if in_place => [vec![], own()],
+            Kind::Reduce | Kind::Allreduce | Kind::Scan | Kind::Exscan => [own(), filler(1)],
         }
     }
 
@@ -202,6 +209,9 @@ impl Call {
             Kind::Alltoall => self.blocks(table, |from| [from, here.0]),
             Kind::Reduce | Kind::Allreduce => self.sum_up_to(table, self.size - 1, 0),
             Kind::Scan => self.sum_up_to(table, here.0, 0),
+            // The first rank's output stays as it is.
+            Kind::Exscan if here.0 == 0 => self.given(table, here)[1].clone(),
+            Kind::Exscan => self.sum_up_to(table, here.0 - 1, 0),
             // What stands behind the block of who reduces in place is its own affair.
             Kind::ReduceScatter => self.sum_up_to(table, self.size - 1, here.0),
         }
@@ -264,12 +274,20 @@ fn rounds() -> u32 {
 
 fn all_over(fabric: FabricName) {
     let table = table();
+    let usual = CostsFrom::default();
+    let quick = CostsFrom::of(Some(QUICK_COPIES));
     for size in 2..=3 + rounds() {
         // With cores of their own ranks choose other algorithms, and send longer messages at once.
-        for cpus in [Some(CpuTime::UNLIMITED), None] {
-            let config = Config { fabrics: vec![fabric], cpus, ..Config::default() };
+        for (cpus, costs) in [
+            (Some(CpuTime::UNLIMITED), &usual),
+            (None, &usual),
+            (Some(CpuTime::UNLIMITED), &quick),
+        ] {
+            let config = Config { fabrics: vec![fabric], cpus, costs: costs.clone(), ..Config::default() };
+            let is_quick = costs == &quick;
             run_threads(size, &config, |session| {
                 let world = &session.world();
+                assert_eq!(world.process().guide().costs.copies_are_quick(), is_quick);
                 (0..4).for_each(|_| world.barrier().unwrap());
                 assert_eq!(world.bulletin().is_some(), fabric == FabricName::Shm);
                 for kind in Kind::ALL {
@@ -324,6 +342,8 @@ fn what_is_wrong_is_seen() {
     assert_eq!(last_of_the_same(3, 90, |at| at > 17), 17);
 }
 
+/// Copies take less than reads.
+const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 const SUM: Operator = Operator { element_bytes: 8, commutative: true };
 /// Where messages change their way: the longest that is sent at once whatever comes, on processors of two kinds, and the longest
 /// where there is room, by the number of ranks.
