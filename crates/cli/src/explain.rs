@@ -231,7 +231,7 @@ fn costs(constants: &Constants, origin: &str, measured: Option<&Measured>) -> St
             (None, _) => "never".to_owned(),
             (_, 0) => "the same: a receiver that is asked reads, where it may".to_owned(),
             (_, bytes) => format!(
-                "{bytes} B, and half a ring, while it has room and copies are as quick, between cores of their own; else the same"
+                "{bytes} B, and half a ring, while it has room and copies are as quick; else the same"
             ),
         }
     );

@@ -286,15 +286,16 @@ impl Fabrics {
         let segment = Segment::adopt(segment, seats).map_err(|error| segment_refused(&error))?;
         // Both sides copy at once only where neither waits for the other's core. Where cores are shared, others have them
         // between two turns.
-        let (ways, rests) = match Policy::choose(place.config.wait, cores) {
-            Policy::OwnCore => (found.constants.ways(), TURNS_BETWEEN_NETWORKS),
-            Policy::SharedCore | Policy::Crowd => (None, 0),
+        let (has_core, rests) = match Policy::choose(place.config.wait, cores) {
+            Policy::OwnCore => (true, TURNS_BETWEEN_NETWORKS),
+            Policy::SharedCore | Policy::Crowd => (false, 0),
         };
         self.networks_rests = rests;
         let settings = shm::Settings {
             pull: place.config.pull,
             eager_bytes_max: found.constants.eager_bytes_max(),
-            ways,
+            ways: found.constants.ways(),
+            has_core,
         };
         self.shm = Some(Shm::open(segment, seat, peers, settings).map_err(|error| segment_refused(&error))?);
         self.constants = Some(Box::new(found));

@@ -37,6 +37,7 @@ fn shm_ends(ranks: u32, pull: bool) -> Vec<Shm> {
         pull,
         eager_bytes_max: [8 << 10, 0, 100, 64 << 10][seat as usize % 4],
         ways: [None, Some(shm::Ways::COPIES)][seat as usize % 2],
+        has_core: seat % 3 > 0,
     };
     (0..ranks).map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings(seat)).unwrap()).collect()
 }

@@ -82,11 +82,13 @@ pub struct Settings {
     pub eager_bytes_max: usize,
     /// What decides whether a longer one is sent at once while there is room for it. None: it is read.
     pub ways: Option<Ways>,
+    /// Whether this process has a core of its own, and so can copy while a peer does.
+    pub has_core: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX, ways: None }
+        Settings { pull: true, eager_bytes_max: EAGER_BYTES_MAX, ways: None, has_core: true }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use fabric::{Brought, Exposed, Fabric, Payload, Pulled, PulledShared, UserMemory};
 
-use super::{Pull, Shm, ShmLane};
+use super::{Pull, Settings, Shm, ShmLane};
 use crate::carrying::Carrying;
 use crate::cma;
 use crate::heap;
@@ -68,8 +68,9 @@ impl Shm {
 
     /// See [`Fabric::rather_posted`].
     pub(super) fn is_rather_posted(&mut self, lane: ShmLane, exposed: Exposed, bytes: usize) -> bool {
+        let Settings { ways, has_core, .. } = self.settings;
         // What is mapped is copied once.
-        if self.settings.ways.is_none() || !Carrying::concerns(bytes) || heap::place(exposed).is_some() {
+        if ways.is_none() || !has_core || !Carrying::concerns(bytes) || heap::place(exposed).is_some() {
             return false;
         }
         let sender = self.outgoing[lane.index as usize].seat;

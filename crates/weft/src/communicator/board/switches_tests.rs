@@ -282,6 +282,7 @@ fn all_over(fabric: FabricName) {
             (Some(CpuTime::UNLIMITED), &usual),
             (None, &usual),
             (Some(CpuTime::UNLIMITED), &quick),
+            (Some(CpuTime { hundredths: 100 }), &quick),
         ] {
             let config = Config { fabrics: vec![fabric], cpus, costs: costs.clone(), ..Config::default() };
             let is_quick = costs == &quick;
