@@ -5,7 +5,7 @@ use messaging::Rank;
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice::{self, Asked};
-use crate::circulant::{Circulant, Pieces};
+use crate::circulant::{Circulant, Pieces, halvings};
 use crate::nested;
 use crate::pipeline::{self, pieces};
 use crate::schedule::{Schedule, Span};
@@ -106,7 +106,9 @@ fn scatter_allgather(shape: &Shape, root: Rank, data: Span) -> Schedule {
     let own = slices.of(data, shape.rank().0);
     let mut room = data;
     if shape.rank() == root {
-        shape.others().for_each(|to| schedule.send(to, slices.of(data, to.0)));
+        for to in halves_together(shape.size()).into_iter().skip(1).map(|steps| shape.ahead(steps)) {
+            schedule.send(to, slices.of(data, to.0));
+        }
         room = schedule.scratch(data.bytes);
     } else {
         schedule.receive(root, own);
@@ -114,6 +116,19 @@ fn scatter_allgather(shape: &Shape, root: Rank, data: Span) -> Schedule {
     schedule.wait();
     Circulant { shape, blocks: slices }.gather_into(&mut schedule, data, room);
     schedule
+}
+
+/// The places of so many ranks from 0 on, each beside that which is half of all away from it, and so on with quarters: the order in
+/// which ranks are to begin who exchange longer and longer data over longer and longer distances. So whoever has begun long before
+/// another one is in its way with short messages only.
+fn halves_together(size: u32) -> Vec<u32> {
+    let sizes: Vec<u32> = [size].into_iter().chain(halvings(size)).collect();
+    let mut order = vec![0];
+    for (size, half) in sizes.windows(2).rev().map(|both| (both[0], both[1])) {
+        let both = order.iter().flat_map(|&place| [place, place + half]);
+        order = both.filter(|&place| place < size).collect();
+    }
+    order
 }
 
 fn circulant(shape: &Shape, root: Rank, data: Span) -> Schedule {
@@ -135,4 +150,21 @@ fn chain(shape: &Shape, root: Rank, data: Span) -> Schedule {
     let count = pieces(data.bytes, 1, shape.size() as usize, shape);
     pipeline::bcast(&mut schedule, data, count, &pipeline::chain(shape, root, count));
     schedule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_exchange_most_begin_together() {
+        assert_eq!(halves_together(1), [0]);
+        assert_eq!(halves_together(5), [0, 3, 2, 1, 4]);
+        assert_eq!(halves_together(8), [0, 4, 2, 6, 1, 5, 3, 7]);
+        for size in 1..=100 {
+            let mut all = halves_together(size);
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..size), "{size}: each once");
+        }
+    }
 }

@@ -39,7 +39,7 @@ use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, around};
 
 /// Half of `size`, rounded up, and so on down to 1; falling. None for a single rank.
-fn halvings(size: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn halvings(size: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(size), |&size| (size > 1).then(|| size.div_ceil(2))).skip(1)
 }
 

@@ -227,8 +227,16 @@ impl<'a> Terrain<'a> {
                 // The root hands out the slices.
                 let handing = if self.has_nodes() { self.costs.step_ns } else { self.holding(slice) };
                 let busy = handing * f64::from(self.size - 1);
-                // Between nodes, what others pass on comes before slices that come late.
-                let late = if self.has_nodes() { self.costs.network.latency_ns } else { 0.0 };
+                // Between nodes, what others pass on comes before slices that come more than a round after the first one.
+                let late = if self.has_nodes() {
+                    let network = &self.costs.network;
+                    let each = self.costs.step_ns.max(network.moving_ns(slice));
+                    let round = 2.0 * self.costs.step_ns + network.way_ns(slice);
+                    let behind_the_first = each * f64::from(self.size.saturating_sub(2));
+                    (behind_the_first - round).clamp(0.0, network.latency_ns)
+                } else {
+                    0.0
+                };
                 Effort { path: fan.path.max(busy) + late, ..fan } + self.around(slice, Work::NONE)
             }
             Bcast::Circulant => self.in_pieces_around(bytes, Work::NONE),
