@@ -171,6 +171,8 @@ impl Place {
         words.push(self.program(contestant, job.program).display().to_string());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
+        // As users have it, by what was measured on this machine; cargo sets this for tests.
+        command.env_remove("WEFT_COSTS");
         command.envs(environment(contestant, job).iter().copied());
         if contestant == Contestant::Weft && job.way.provider().is_some() {
             command.env("WEFT_LIBFABRIC", &self.libfabric);
