@@ -93,12 +93,32 @@ struct Given {
     bytes: usize,
 }
 
+/// Where it gets what the other rank gives; the same for what it gets.
+#[derive(Clone, Copy)]
+struct Taken {
+    start: *mut u8,
+    stride: usize,
+    bytes: usize,
+}
+
+impl Taken {
+    /// The room for what the rank gets that is not this one.
+    ///
+    /// # Safety
+    /// There is room for it, which is used by nothing else until the swap is over.
+    #[inline(always)]
+    unsafe fn room(self, rank: Rank) -> Room {
+        // SAFETY: the caller's promise.
+        unsafe { Room::claim(self.start.wrapping_add(self.stride * (1 - rank.0 as usize)), self.bytes) }
+    }
+}
+
 struct Begin {
     roles: Roles,
     /// Nothing where what this rank would give is not the usual case; then it must not be asked to.
     given: Option<Given>,
     /// Nothing where it could not put what it would get to its place.
-    room: Option<Room>,
+    taken: Option<Taken>,
 }
 
 impl Short for Begin {
@@ -111,14 +131,16 @@ impl Short for Begin {
         if rank.0 > 1 {
             return None;
         }
-        if gives && self.given.is_none() || gets && self.room.is_none() {
+        if gives && self.given.is_none() || gets && self.taken.is_none() {
             return None;
         }
         let payload = self.given.filter(|_| gives).map(|Given { start, stride, bytes }| {
             // SAFETY: the promise of `swap`; it is in use no longer than the swap.
             unsafe { Payload::claim(start.wrapping_add(stride * (1 - rank.0 as usize)), bytes) }
         });
-        let swapping = comm.swap_at_once(payload, self.room.filter(|_| gets))?;
+        // SAFETY: the promise of `swap`.
+        let room = self.taken.filter(|_| gets).map(|taken| unsafe { taken.room(rank) });
+        let swapping = comm.swap_at_once(payload, room)?;
         Some((swapping, gets))
     }
 }
@@ -163,20 +185,43 @@ unsafe fn swap_with<const BYTES: usize>(
     (bytes, given, takes): (usize, Option<Given>, bool),
     got: impl FnOnce(Rank, Option<&mut [u8]>),
 ) -> Option<c_int> {
+    let mut drawer = Drawer::<BYTES>::uninit();
+    let mut theirs = Aside::new(&mut drawer, bytes);
+    let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes };
+    // SAFETY: the caller's promise; what has come is written when the swap is over.
+    unsafe {
+        swap_to(way, comm, roles, (given, takes.then_some(taken)), |rank, gets| {
+            got(rank, gets.then(|| theirs.come()));
+        })
+    }
+}
+
+/// The same where what comes goes to its place at once; `then` is told whether anything did.
+///
+/// # Safety
+/// What is given is readable, if this rank gives, and where it is taken to is writable, if it gets.
+#[inline(always)]
+unsafe fn swap_to(
+    way: &Way,
+    comm: MPI_Comm,
+    roles: Roles,
+    (given, taken): (Option<Given>, Option<Taken>),
+    then: impl FnOnce(Rank, bool),
+) -> Option<c_int> {
     if !way.is_blocking() {
         return None;
     }
-    let mut drawer = Drawer::<BYTES>::uninit();
-    let mut theirs = Aside::new(&mut drawer, bytes);
-    let room = theirs.room();
-    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, room: takes.then_some(room) })?;
-    if !swapping.is_over()
-        && let Err(code) = wait(way, comm, swapping, room)
-    {
-        return Some(code);
+    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, taken })?;
+    if !swapping.is_over() {
+        // Who only gives waits until what it gives is not read any more.
+        let nothing = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
+        // SAFETY: the caller's promise.
+        let room = unsafe { taken.filter(|_| gets).unwrap_or(nothing).room(swapping.rank) };
+        if let Err(code) = wait(way, comm, swapping, room) {
+            return Some(code);
+        }
     }
-    // SAFETY: the swap is over, and ended well.
-    got(swapping.rank, gets.then(|| unsafe { theirs.come() }));
+    then(swapping.rank, gets);
     Some(MPI_SUCCESS)
 }
 
@@ -217,14 +262,9 @@ pub(crate) unsafe fn bcast(
 ) -> Option<c_int> {
     let bytes = few(buffer, count, datatype)?;
     let given = Given { start: buffer.cast(), stride: 0, bytes };
+    let taken = Taken { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
-    unsafe {
-        swap(way, comm, Roles::From(root), (bytes, Some(given), true), move |_, theirs| {
-            if let Some(theirs) = theirs {
-                put(theirs, buffer);
-            }
-        })
-    }
+    unsafe { swap_to(way, comm, Roles::From(root), (Some(given), Some(taken)), |_, _| {}) }
 }
 
 /// A buffer, and how many elements of what it holds for each rank.
@@ -251,10 +291,11 @@ pub(crate) unsafe fn exchange(
         return None;
     }
     let given = Given { start: sendbuf.cast(), stride, bytes };
+    let taken = Taken { start: recvbuf.cast(), stride: bytes, bytes };
     // SAFETY: the caller promised that all blocks can be read and written.
     unsafe {
-        swap(way, comm, Roles::Both, (bytes, Some(given), true), move |rank, theirs| {
-            place_both(given, recvbuf, rank, theirs);
+        swap_to(way, comm, Roles::Both, (Some(given), Some(taken)), move |rank, _| {
+            place_own(given, recvbuf, rank);
         })
     }
 }
@@ -275,11 +316,12 @@ pub(crate) unsafe fn gather(
     let takes =
         few(recvbuf, recvcount, recvtype) == Some(bytes) && are_apart(sendbuf, bytes, recvbuf, 2 * bytes);
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
+    let taken = takes.then_some(Taken { start: recvbuf.cast(), stride: bytes, bytes });
     // SAFETY: the caller promised that its block can be read, and at the root that there is room for all.
     unsafe {
-        swap(way, comm, Roles::To(root), (bytes, Some(given), takes), move |rank, theirs| {
-            if theirs.is_some() {
-                place_both(given, recvbuf, rank, theirs);
+        swap_to(way, comm, Roles::To(root), (Some(given), taken), move |rank, gets| {
+            if gets {
+                place_own(given, recvbuf, rank);
             }
         })
     }
@@ -302,32 +344,32 @@ pub(crate) unsafe fn scatter(
     let gives =
         few(sendbuf, sendcount, sendtype) == Some(bytes) && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
     let given = gives.then_some(blocks);
+    let taken = Taken { start: recvbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller promised that there is room for its block, and at the root that all can be read.
     unsafe {
-        swap(way, comm, Roles::From(root), (bytes, given, true), move |rank, theirs| match theirs {
-            Some(theirs) => put(theirs, recvbuf),
-            None => {
+        swap_to(way, comm, Roles::From(root), (given, Some(taken)), move |rank, gets| {
+            if !gets {
                 copy(blocks.start.wrapping_add(blocks.stride * rank.0 as usize), recvbuf.cast(), bytes);
             }
         })
     }
 }
 
-/// Brings one's own block and the other rank's to their places.
+/// Brings one's own block to its place.
 ///
 /// # Safety
-/// All blocks can be read, and there is room for both elsewhere.
+/// It can be read, and there is room for all blocks elsewhere.
 #[inline(always)]
-unsafe fn place_both(given: Given, recvbuf: *mut c_void, rank: Rank, theirs: Option<&mut [u8]>) {
+unsafe fn place_own(given: Given, recvbuf: *mut c_void, rank: Rank) {
     let (here, bytes) = (rank.0 as usize, given.bytes);
-    let place = |rank: usize| recvbuf.cast::<u8>().wrapping_add(rank * bytes);
     // SAFETY: the caller's promise.
     unsafe {
-        copy(given.start.wrapping_add(given.stride * here), place(here), bytes);
-        if let Some(theirs) = theirs {
-            put(theirs, place(1 - here).cast());
-        }
-    }
+        copy(
+            given.start.wrapping_add(given.stride * here),
+            recvbuf.cast::<u8>().wrapping_add(bytes * here),
+            bytes,
+        )
+    };
 }
 
 /// How elements are combined, where the library knows how.
@@ -519,10 +561,12 @@ pub(crate) unsafe fn scan(
     let given = Some(Given { start, stride: 0, bytes });
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
     unsafe {
+        if exclusive {
+            let taken = Some(Taken { start: recvbuf.cast(), stride: 0, bytes });
+            return swap_to(way, comm, Roles::From(0), (given, taken), |_, _| {});
+        }
         swap(way, comm, Roles::From(0), (bytes, given, true), move |rank, theirs| match theirs {
-            Some(theirs) if exclusive => put(theirs, recvbuf),
             Some(theirs) => combining.combine(rank, start, theirs, recvbuf),
-            None if exclusive => {}
             None => copy(start, recvbuf.cast(), bytes),
         })
     }

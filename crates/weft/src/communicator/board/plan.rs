@@ -330,7 +330,8 @@ impl<'a> Plan<'a> {
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
         let turned = if self.flow().is_one_way() { lengths.carried(Lot::TURNED) } else { None };
         let is_over = self.is_loaded && matches!(self.then, Then::Combined(_)) && gives != gets;
-        let lot = if is_over && self.in_pieces == Lot::EXCHANGE { Lot::EXCHANGE_OVER } else { self.in_pieces };
+        let lot =
+            if is_over && self.in_pieces == Lot::EXCHANGE { Lot::EXCHANGE_OVER } else { self.in_pieces };
         turned.or_else(|| lengths.carried(lot))
     }
 

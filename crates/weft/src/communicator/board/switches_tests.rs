@@ -11,9 +11,9 @@ use messaging::Rank;
 
 use super::Communicator;
 use crate::config::CpuTime;
+use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
 use crate::tell::tell;
-use crate::guide::CostsFrom;
 use crate::{Config, FabricName, run_threads};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,10 +62,8 @@ impl Kind {
 
     /// The least step of its lengths.
     fn unit(self) -> usize {
-        let combines = !matches!(
-            self,
-            Kind::Bcast | Kind::Gather | Kind::Scatter | Kind::Allgather | Kind::Alltoall
-        );
+        let combines =
+            !matches!(self, Kind::Bcast | Kind::Gather | Kind::Scatter | Kind::Allgather | Kind::Alltoall);
         if combines { SUM.element_bytes } else { 1 }
     }
 
@@ -89,8 +87,11 @@ impl Kind {
             let lengths = plan.and_then(|plan| world.goes_in_pieces(plan.in_pieces()));
             let is_long = world.shares_cores()
                 && plan.is_some_and(|plan| plan.is_one_piece() || plan.goes_among_several());
-            let by_board =
-                (plan.is_some_and(|plan| plan.fits()), is_long, lengths.map(|carried| carried.lengths.pieces()));
+            let by_board = (
+                plan.is_some_and(|plan| plan.fits()),
+                is_long,
+                lengths.map(|carried| carried.lengths.pieces()),
+            );
             (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;
