@@ -40,13 +40,12 @@ pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
 pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
     let (from, to, count) = elements(incoming, inout);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if WIDE_BYTES_MIN <= count * size_of::<B>() {
+    match vectors_for(count * size_of::<B>()) {
         // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
-        match vectors() {
-            Vectors::Of64 => return unsafe { each_by_64_bytes(from, to, count, with) },
-            Vectors::Of32 => return unsafe { each_by_32_bytes(from, to, count, with) },
-            Vectors::Usual => {}
-        }
+        Vectors::Of64 => return unsafe { each_by_64_bytes(from, to, count, with) },
+        // SAFETY: as above.
+        Vectors::Of32 => return unsafe { each_by_32_bytes(from, to, count, with) },
+        Vectors::Usual => {}
     }
     // SAFETY: both claims cover `count` elements.
     unsafe { each(from, to, count, with) }
@@ -64,13 +63,12 @@ pub fn fold_into<B: Bytes>(
     let (one, to, count) = elements(left, out);
     let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if WIDE_BYTES_MIN <= count * size_of::<B>() {
+    match vectors_for(count * size_of::<B>()) {
         // SAFETY: all claims cover `count` elements, and the processor has what the function needs.
-        match vectors() {
-            Vectors::Of64 => return unsafe { each_apart_by_64_bytes((one, other), to, count, with) },
-            Vectors::Of32 => return unsafe { each_apart_by_32_bytes((one, other), to, count, with) },
-            Vectors::Usual => {}
-        }
+        Vectors::Of64 => return unsafe { each_apart_by_64_bytes((one, other), to, count, with) },
+        // SAFETY: as above.
+        Vectors::Of32 => return unsafe { each_apart_by_32_bytes((one, other), to, count, with) },
+        Vectors::Usual => {}
     }
     // SAFETY: all claims cover `count` elements.
     unsafe { each_apart((one, other), to, count, with) }
@@ -101,18 +99,21 @@ enum Vectors {
     Of64,
 }
 
-/// Those of this processor. The first ones with vectors of 64 bytes run slower for a while once they have met one; those that have
-/// AVX-512 VBMI2 as well do not.
+/// Those of this processor, for so many bytes. The first processors with vectors of 64 bytes run slower for a while once they have met
+/// one; those that have AVX-512 VBMI2 as well do not.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-fn vectors() -> Vectors {
+fn vectors_for(bytes: usize) -> Vectors {
     use std::arch::is_x86_feature_detected;
+    if bytes < WIDE_BYTES_MIN {
+        return Vectors::Usual;
+    }
     // All of these come with VBMI2 on every processor so far; what is relied on is asked for.
-    if is_x86_feature_detected!("avx512vbmi2")
+    let has_long = is_x86_feature_detected!("avx512vbmi2")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-    {
+        && is_x86_feature_detected!("avx512vl");
+    if has_long {
         Vectors::Of64
     } else if is_x86_feature_detected!("avx2") {
         Vectors::Of32
@@ -135,21 +136,8 @@ fn elements<B: Bytes>(incoming: Payload<'_>, inout: &UserMemory) -> (*const B, *
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn each_by_64_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
-    let first = before_line(to, count);
-    // SAFETY: the caller's promise is handed on, for `first` elements and for those behind them.
-    unsafe {
-        each(from, to, first, &with);
-        each(from.add(first), to.add(first), count - first, &with);
-    }
-}
-
-/// How many of so many elements stand before the first line: a vector that is as long as a line takes twice as long to write where it
-/// stands in two. 0 where lines begin within elements.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn before_line<B: Bytes>(to: *const B, count: usize) -> usize {
-    let bytes = to.addr().wrapping_neg() % 64;
-    if bytes.is_multiple_of(size_of::<B>()) { (bytes / size_of::<B>()).min(count) } else { 0 }
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each(from, to, count, with) }
 }
 
 /// [`each`], in the instructions of processors with vectors of 32 bytes.
@@ -199,13 +187,8 @@ unsafe fn each_apart_by_64_bytes<B: Bytes>(
     count: usize,
     with: impl Fn(B, B) -> B,
 ) {
-    let first = before_line(to, count);
-    let (one, other) = from;
-    // SAFETY: the caller's promise is handed on, for `first` elements and for those behind them.
-    unsafe {
-        each_apart(from, to, first, &with);
-        each_apart((one.add(first), other.add(first)), to.add(first), count - first, &with);
-    }
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each_apart(from, to, count, with) }
 }
 
 /// [`each_apart`], in the instructions of processors with vectors of 32 bytes.

@@ -9,8 +9,8 @@ mod listed;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use datatype::{Operator, Predefined, reduce, reduce_eight_bytes, reduce_four_bytes};
-use weft::claims::{Payload, Room, Swapping, copy};
+use datatype::{Operator, Predefined, reduce_apart, reduce_eight_bytes, reduce_four_bytes};
+use weft::claims::{Payload, Room, Swapping, UserMemory, copy};
 use weft::{Communicator, Rank};
 
 use crate::arguments::is_plain;
@@ -362,14 +362,9 @@ pub(crate) unsafe fn scatter(
 #[inline(always)]
 unsafe fn place_own(given: Given, recvbuf: *mut c_void, rank: Rank) {
     let (here, bytes) = (rank.0 as usize, given.bytes);
+    let place = recvbuf.cast::<u8>().wrapping_add(bytes * here);
     // SAFETY: the caller's promise.
-    unsafe {
-        copy(
-            given.start.wrapping_add(given.stride * here),
-            recvbuf.cast::<u8>().wrapping_add(bytes * here),
-            bytes,
-        )
-    };
+    unsafe { copy(given.start.wrapping_add(given.stride * here), place, bytes) };
 }
 
 /// How elements are combined, where the library knows how.
@@ -398,8 +393,7 @@ impl Combining {
             match theirs.len() {
                 8 if self.combine_eight(rank, own, theirs, result) => {}
                 4 if self.combine_four(rank, own, theirs, result) => {}
-                ..=SHORT_BYTES_MAX => self.combine_short(rank, own, theirs, result),
-                _ => self.combine_long(rank, own, theirs, result),
+                _ => self.combine_all(rank, own, theirs, result),
             }
         }
     }
@@ -434,39 +428,36 @@ impl Combining {
         }
     }
 
-    /// The same in parts of whole elements, since stacks may be small.
+    /// The same in one pass over what stands where it stands, but for a copy of what would be written over. All ranks do it in the
+    /// same parts and by the same function, so that all have the same bits, also inside a NaN.
     ///
     /// # Safety
     /// As for [`Combining::combine`].
-    #[cold]
     #[inline(never)]
-    unsafe fn combine_long(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
-        let element_bytes = self.predefined.size().expect("it is combined") as usize;
-        let part_bytes = SHORT_BYTES_MAX / element_bytes * element_bytes;
-        for (theirs, part) in theirs.chunks_mut(part_bytes).zip(0..) {
-            let at = part * part_bytes;
-            let result = result.cast::<u8>().wrapping_add(at);
-            // SAFETY: the caller's promise; what is read of one's own is not written to before.
-            unsafe { self.combine_short(rank, own.wrapping_add(at), theirs, result.cast()) };
-        }
-    }
-
-    /// # Safety
-    /// As for [`Combining::combine`].
-    #[inline(always)]
-    unsafe fn combine_short(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
+    unsafe fn combine_all(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
+        let element_bytes = predefined.size().expect("it is combined") as usize;
+        let part_bytes = SHORT_BYTES_MAX / element_bytes * element_bytes;
+        let is_in_place = own.addr() == result.addr();
         let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
-        let mut ours = Aside::new(&mut drawer, theirs.len());
-        // SAFETY: the caller's promise; all bytes are written before they are seen.
-        let ours = unsafe {
-            copy(own, ours.memory.as_mut_ptr().cast(), ours.bytes);
-            ours.come()
-        };
-        let (left, right) = if rank == Rank(0) { (&*ours, theirs) } else { (&*theirs, ours) };
-        reduce(operator, predefined, left, right).expect("`of` has seen that it is defined");
-        // SAFETY: the caller's promise.
-        unsafe { put(right, result) };
+        for (theirs, part) in theirs.chunks(part_bytes).zip(0..) {
+            let (at, bytes) = (part * part_bytes, theirs.len());
+            let mut own = own.wrapping_add(at);
+            if is_in_place {
+                let aside: *mut u8 = drawer.as_mut_ptr().cast();
+                // SAFETY: the caller's promise; a part is no longer than a drawer.
+                unsafe { copy(own, aside, bytes) };
+                own = aside;
+            }
+            // SAFETY: the caller's promise. Nobody else has a claim on either, and they stand apart now.
+            let (own, mut out) = unsafe {
+                let result = result.cast::<u8>().wrapping_add(at);
+                (Payload::claim(own, bytes), UserMemory::claim(result, bytes))
+            };
+            let operands = in_order(rank, own, Payload::from(theirs));
+            reduce_apart(operator, predefined, bytes / element_bytes, operands, &mut out)
+                .expect("`of` has seen that it is defined");
+        }
     }
 }
 
@@ -612,16 +603,6 @@ unsafe fn combined(
             }
         })
     }
-}
-
-/// Writes bytes to the program's memory.
-///
-/// # Safety
-/// There is room for them, and they stand elsewhere.
-#[inline(always)]
-unsafe fn put(bytes: &[u8], place: *mut c_void) {
-    // SAFETY: the caller's promise.
-    unsafe { copy(bytes.as_ptr(), place.cast(), bytes.len()) };
 }
 
 /// The operands as they stand in the order of ranks.

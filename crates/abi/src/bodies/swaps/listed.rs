@@ -277,6 +277,10 @@ pub(crate) unsafe fn reduce_scatter(
         // SAFETY: the program promised counts of both.
         let bytes = unsafe { [row_bytes(datatype, counts.at(0))?, row_bytes(datatype, counts.at(1))?] };
         let part = |rank: usize| Part { start: all.wrapping_add(rank * bytes[0]), bytes: bytes[rank] };
+        // What is combined is read where the result is written, or apart from it.
+        if in_place && here == 1 && bytes[0] < bytes[1] {
+            return None;
+        }
         let gives = part(1 - here).if_few()?;
         if !in_place && !are_apart(sendbuf, bytes[0].checked_add(bytes[1])?, recvbuf, bytes[here]) {
             return None;
