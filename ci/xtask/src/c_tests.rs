@@ -595,8 +595,13 @@ const RANKS_MIXED: u32 = 6;
 /// With this status `weftrun` ends a job that took too long.
 const TIMED_OUT: i32 = 124;
 /// Two ranks give each other long data in other ways where copies take less than reads.
-const BY_QUICK_COPIES: [&str; 4] =
-    ["collectives_data", "collectives_reduce", "collectives_flows", "benchmark collectives"];
+const BY_QUICK_COPIES: [&str; 5] = [
+    "collectives_data",
+    "collectives_reduce",
+    "collectives_flows",
+    "collectives_scattered",
+    "benchmark collectives",
+];
 const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 /// How the example that loses a rank goes on.
 const ROD_MODES: [(&str, &[&str]); 3] =

@@ -110,6 +110,7 @@ fn vectors_for(bytes: usize) -> Vectors {
     }
     // All of these come with VBMI2 on every processor so far; what is relied on is asked for.
     let has_long = is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl");

@@ -447,16 +447,18 @@ impl Pool {
             }
             smaller.get_or_insert(at);
         }
-        let whole = Heap::new(bytes.next_power_of_two().max(POOLED_BYTES_MIN));
-        let replaced = smaller.map_or(0, |at| self.kept[at].length);
-        if self.kept_bytes - replaced + whole.length <= KEPT_BYTES_MAX {
-            match smaller {
-                Some(at) => self.kept[at] = whole.clone(),
-                None if self.kept.len() < POOLED_MAX => self.kept.push(whole.clone()),
-                None => return Heap { length: bytes, ..whole },
-            }
-            self.kept_bytes += whole.length - replaced;
+        let whole_bytes = bytes.next_power_of_two().max(POOLED_BYTES_MIN);
+        let all_bytes = self.kept_bytes - smaller.map_or(0, |at| self.kept[at].length) + whole_bytes;
+        let has_place = smaller.is_some() || self.kept.len() < POOLED_MAX;
+        if !has_place || all_bytes > KEPT_BYTES_MAX {
+            return Heap::new(bytes);
         }
+        let whole = Heap::new(whole_bytes);
+        match smaller {
+            Some(at) => self.kept[at] = whole.clone(),
+            None => self.kept.push(whole.clone()),
+        }
+        self.kept_bytes = all_bytes;
         Heap { length: bytes, ..whole }
     }
 }

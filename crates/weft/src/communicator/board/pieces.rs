@@ -54,7 +54,7 @@ impl Lot {
         where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
         ..Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES)
     };
-    /// The same, where what is gotten is written over what is given, and they differ in length: all is given first.
+    /// The same, where what is gotten may be written over what is given, and they differ in length: all is given first.
     pub(super) const EXCHANGE_OVER: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
     /// Both give, and combine what they get.
     pub(super) const COMBINED: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);

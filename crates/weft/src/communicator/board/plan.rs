@@ -329,9 +329,10 @@ impl<'a> Plan<'a> {
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
         let turned = if self.flow().is_one_way() { lengths.carried(Lot::TURNED) } else { None };
-        let is_over = self.is_loaded && matches!(self.then, Then::Combined(_)) && gives != gets;
-        let lot =
-            if is_over && self.in_pieces == Lot::EXCHANGE { Lot::EXCHANGE_OVER } else { self.in_pieces };
+        // Whether what is gotten is written over what is given is known to each for itself alone.
+        let may_be_over = matches!(self.then, Then::Combined(_)) && gives != gets;
+        let ends_early = may_be_over && self.in_pieces == Lot::EXCHANGE;
+        let lot = if ends_early { Lot::EXCHANGE_OVER } else { self.in_pieces };
         turned.or_else(|| lengths.carried(lot))
     }
 
