@@ -61,14 +61,14 @@ impl Lot {
     /// One of them gives, and the other combines, each in its turn.
     pub(super) const REDUCED: Lot = Lot {
         where_quick: [TURNED_BYTES_MAX + 1, BYTES_MAX],
-        passed: 16 << 10,
+        passed: PASSED_BYTES_MAX,
         ..Lot::anywhere((16 << 10) + 1, BYTES_MAX)
     };
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
     pub(super) const ONE_WAY: Lot =
-        Lot { where_quick: [TURNED_BYTES_MAX + 1, 256 << 10], passed: 16 << 10, ..Lot::NEVER };
+        Lot { where_quick: [TURNED_BYTES_MAX + 1, 256 << 10], passed: PASSED_BYTES_MAX, ..Lot::NEVER };
     /// One gives, and has got something before.
     pub(super) const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
     /// Nothing is given.
@@ -476,6 +476,8 @@ pub(super) const ENTRY_BYTES_MAX: usize = 112;
 pub(super) const PIECE_BYTES_MIN: usize = 8 << 10;
 /// What goes one way is in a tray up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
+/// Longer data of one way is not a message all the same, where it goes in pieces.
+const PASSED_BYTES_MAX: usize = 16 << 10;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.

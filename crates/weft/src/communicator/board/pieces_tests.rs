@@ -9,6 +9,7 @@ use messaging::Rank;
 use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
+use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
 
@@ -82,16 +83,30 @@ impl Elements {
 
 /// Two threads that are told to have cores, on a board.
 fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    of_several(2, CpuTime::UNLIMITED, each);
+    of_several(2, CpuTime::UNLIMITED, CostsFrom::default(), each);
+}
+
+/// The same where copies take no longer than reads, so that long data goes in pieces as well.
+fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+    let costs = CostsFrom::of(Some(QUICK_COPIES));
+    of_several(2, CpuTime::UNLIMITED, costs, move |world| {
+        assert!(world.process().guide().costs.copies_are_quick());
+        each(world);
+    });
 }
 
 /// Several threads that are told to have one core in all.
 fn among_several(members: u32, each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    of_several(members, CpuTime { hundredths: 100 }, each);
+    of_several(members, CpuTime { hundredths: 100 }, CostsFrom::default(), each);
 }
 
-fn of_several(members: u32, cpus: CpuTime, each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    let config = Config { cpus: Some(cpus), ..Config::default() };
+fn of_several(
+    members: u32,
+    cpus: CpuTime,
+    costs: CostsFrom,
+    each: impl Fn(&Communicator) + Send + Sync + 'static,
+) {
+    let config = Config { cpus: Some(cpus), costs, ..Config::default() };
     run_threads(members, &config, move |session| {
         let world = &session.world();
         (0..4).for_each(|_| world.barrier().unwrap());
@@ -252,32 +267,69 @@ fn who_panics_in_an_operator_lets_the_other_end() {
 /// One side may have much to give and the other little, or nothing.
 #[test]
 fn lists_of_lengths_go_in_pieces() {
-    on_a_board(|world| {
+    let lists = |some: [usize; 9]| {
+        move |world: &Communicator| {
+            some.iter().flat_map(|one| some.map(|other| [*one, other])).for_each(|both| list(world, both));
+        }
+    };
+    on_a_board(lists([0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1]));
+    where_copies_are_quick(lists([0, 1, 113, 5000, 16 << 10, (16 << 10) + 1, 100_001, 256 << 10, 700_000]));
+}
+
+/// Gathers and exchanges blocks of which the two have one of each length.
+fn list(world: &Communicator, [one, other]: [usize; 2]) {
+    let here = world.rank().0 as usize;
+    let lengths = [one, other];
+    let filled = |from: usize, bytes: usize| vec![from as u8 + 1; bytes];
+    let blocks = packed(lengths);
+    // Everybody gives its block to both.
+    let input = filled(here, lengths[here]);
+    let mut output = vec![0u8; one + other];
+    let what = Uneven::Allgather { in_place: false };
+    let listed = Listed { what, sends: &[], receives: &blocks };
+    let out = writing(&mut output);
+    world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+    assert!(output == [filled(0, one), filled(1, other)].concat(), "allgather of {lengths:?}");
+    // The first gives `one` and gets `other`; what each keeps is as long as what it gives.
+    let (gives, gets) = (lengths[here], lengths[1 - here]);
+    let sends: Vec<Block> = packed([gives, gives]).to_vec();
+    let keeps = if here == 0 { [gives, gets] } else { [gets, gives] };
+    let receives: Vec<Block> = packed(keeps).to_vec();
+    let (input, mut output) = (filled(here, 2 * gives), vec![0u8; gives + gets]);
+    let listed = Listed { what: Uneven::Alltoall { in_place: false }, sends: &sends, receives: &receives };
+    let out = writing(&mut output);
+    world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+    assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
+}
+
+/// Long calls that do not fit, of which each of the two has an error that learns of it.
+#[test]
+fn long_lengths_that_differ_are_told_and_lose_no_number() {
+    where_copies_are_quick(|world| {
+        let sum = Elements { bytes: 8, count: 5000 };
         let here = world.rank().0 as usize;
-        let some = [0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1];
-        for (one, other) in some.iter().flat_map(|one| some.map(|other| (*one, other))) {
-            let lengths = [one, other];
-            let filled = |from: usize, bytes: usize| vec![from as u8 + 1; bytes];
-            let blocks = packed(lengths);
-            // Everybody gives its block to both.
-            let input = filled(here, lengths[here]);
-            let mut output = vec![0u8; one + other];
-            let what = Uneven::Allgather { in_place: false };
-            let listed = Listed { what, sends: &[], receives: &blocks };
-            let out = writing(&mut output);
-            world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
-            assert!(output == [filled(0, one), filled(1, other)].concat(), "allgather of {lengths:?}");
-            // The first gives `one` and gets `other`; what each keeps is as long as what it gives.
-            let (gives, gets) = (lengths[here], lengths[1 - here]);
-            let sends: Vec<Block> = packed([gives, gives]).to_vec();
-            let keeps = if here == 0 { [gives, gets] } else { [gets, gives] };
-            let receives: Vec<Block> = packed(keeps).to_vec();
-            let (input, mut output) = (filled(here, 2 * gives), vec![0u8; gives + gets]);
-            let listed =
-                Listed { what: Uneven::Alltoall { in_place: false }, sends: &sends, receives: &receives };
-            let out = writing(&mut output);
-            world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
-            assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
+        let nothing = || |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
+        for lengths in [[20_000, 900_000], [900_000, 20_000], [100_000, 130_000], [130_000, 100_000]] {
+            let bytes = lengths[here];
+            let (input, mut output) = (vec![1u8; 2 * bytes], vec![0u8; 2 * bytes]);
+            let each = Collective::Alltoall(Each { bytes, in_place: false });
+            let ended = world.perform(each, reading(&input), writing(&mut output), &mut nothing());
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{lengths:?} exchanged");
+            let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
+            assert!(all == sum.of(0, 2), "behind {lengths:?}");
+            for root in [0, 1] {
+                let bytes = bytes.min(200_000);
+                let mut buffer = vec![1u8; bytes];
+                let bcast = Collective::Bcast { root: Rank(root), bytes };
+                let ended = world.perform(bcast, Payload::EMPTY, writing(&mut buffer), &mut nothing());
+                let is_told = ended.is_err_and(|error| error.class == Class::Truncated);
+                assert_eq!(is_told, here != root as usize, "{lengths:?} from {root}");
+                let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
+                assert!(all == sum.of(0, 2), "behind {lengths:?} from {root}");
+            }
         }
     });
 }
+
+/// Copies take less than reads.
+pub(super) const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";

@@ -10,6 +10,7 @@ use fabric::{Payload, UserMemory};
 use messaging::Rank;
 
 use super::Communicator;
+use super::pieces_tests::QUICK_COPIES;
 use crate::config::CpuTime;
 use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
@@ -344,8 +345,6 @@ fn what_is_wrong_is_seen() {
     assert_eq!(last_of_the_same(3, 90, |at| at > 17), 17);
 }
 
-/// Copies take less than reads.
-const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 const SUM: Operator = Operator { element_bytes: 8, commutative: true };
 /// Where messages change their way: the longest that is sent at once whatever comes, on processors of two kinds, and the longest
 /// where there is room, by the number of ranks.
