@@ -222,16 +222,8 @@ enum Right {
 fn cases(sources: &Path) -> Result<Vec<Case>, String> {
     let mut cases = test_cases(&sources.join("tests"))?;
     cases.extend(EXAMPLES.map(|name| Case {
-        name: format!("example {name}"),
-        sources: vec![sources.join(format!("examples/{name}.c"))],
         ranks: vec![1, 2, 3, 8],
-        right: Right::Zero,
-        options: &[],
-        launch: Vec::new(),
-        costs: None,
-        says: None,
-        bare: None,
-        not_libfabric: None,
+        ..plain(format!("example {name}"), vec![sources.join(format!("examples/{name}.c"))])
     }));
     cases.extend(ROD_MODES.map(|(mode, options)| Case {
         ranks: vec![1, 2, 4, 8],
@@ -288,16 +280,9 @@ fn plain(name: String, sources: Vec<PathBuf>) -> Case {
 
 fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
     Case {
-        name: format!("benchmark {name}"),
-        sources: measured::sources(sources, name),
         ranks: ranks.to_vec(),
-        right: Right::Zero,
         options: &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
-        launch: Vec::new(),
-        costs: None,
-        says: None,
-        bare: None,
-        not_libfabric: None,
+        ..plain(format!("benchmark {name}"), measured::sources(sources, name))
     }
 }
 
@@ -313,20 +298,7 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         let text = fs::read_to_string(&path).map_err(unreadable)?;
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let Directives { ranks, right, launch, says, bare, not_libfabric } = asked;
-        let sources = vec![path];
-        let costs = None;
-        cases.push(Case {
-            name,
-            sources,
-            ranks,
-            right,
-            options: &[],
-            launch,
-            costs,
-            says,
-            bare,
-            not_libfabric,
-        });
+        cases.push(Case { ranks, right, launch, says, bare, not_libfabric, ..plain(name, vec![path]) });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)

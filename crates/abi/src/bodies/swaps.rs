@@ -93,6 +93,14 @@ struct Given {
     bytes: usize,
 }
 
+impl Given {
+    /// What it has for that rank.
+    #[inline(always)]
+    fn block(self, rank: u32) -> *const u8 {
+        self.start.wrapping_add(self.stride * rank as usize)
+    }
+}
+
 /// Where it gets what the other rank gives; the same for what it gets.
 #[derive(Clone, Copy)]
 struct Taken {
@@ -134,9 +142,9 @@ impl Short for Begin {
         if gives && self.given.is_none() || gets && self.taken.is_none() {
             return None;
         }
-        let payload = self.given.filter(|_| gives).map(|Given { start, stride, bytes }| {
+        let payload = self.given.filter(|_| gives).map(|given| {
             // SAFETY: the promise of `swap`; it is in use no longer than the swap.
-            unsafe { Payload::claim(start.wrapping_add(stride * (1 - rank.0 as usize)), bytes) }
+            unsafe { Payload::claim(given.block(1 - rank.0), given.bytes) }
         });
         // SAFETY: the promise of `swap`.
         let room = self.taken.filter(|_| gets).map(|taken| unsafe { taken.room(rank) });
@@ -349,7 +357,7 @@ pub(crate) unsafe fn scatter(
     unsafe {
         swap_to(way, comm, Roles::From(root), (given, Some(taken)), move |rank, gets| {
             if !gets {
-                copy(blocks.start.wrapping_add(blocks.stride * rank.0 as usize), recvbuf.cast(), bytes);
+                copy(blocks.block(rank.0), recvbuf.cast(), bytes);
             }
         })
     }
@@ -361,10 +369,9 @@ pub(crate) unsafe fn scatter(
 /// It can be read, and there is room for all blocks elsewhere.
 #[inline(always)]
 unsafe fn place_own(given: Given, recvbuf: *mut c_void, rank: Rank) {
-    let (here, bytes) = (rank.0 as usize, given.bytes);
-    let place = recvbuf.cast::<u8>().wrapping_add(bytes * here);
+    let place = recvbuf.cast::<u8>().wrapping_add(given.bytes * rank.0 as usize);
     // SAFETY: the caller's promise.
-    unsafe { copy(given.start.wrapping_add(given.stride * here), place, bytes) };
+    unsafe { copy(given.block(rank.0), place, given.bytes) };
 }
 
 /// How elements are combined, where the library knows how.
@@ -599,7 +606,7 @@ unsafe fn combined(
     unsafe {
         swap(way, comm, roles, (own.bytes, Some(own), true), move |rank, theirs| {
             if let Some(theirs) = theirs {
-                combining.combine(rank, own.start.wrapping_add(own.stride * rank.0 as usize), theirs, result);
+                combining.combine(rank, own.block(rank.0), theirs, result);
             }
         })
     }

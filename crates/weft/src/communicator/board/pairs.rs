@@ -108,10 +108,10 @@ impl<'a> Pairs<'a> {
         let (gives, gets) = (bytes(self.given_to(other)), bytes(self.gotten_from(other)));
         let lengths = Lengths { gives, gets, element_bytes: 1 };
         let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
-        if is_exchange {
-            return lengths.carried(Lot::EXCHANGE);
+        match is_exchange {
+            true => lengths.carried(Lot::EXCHANGE),
+            false => lengths.carried_one_way(Lot::ONE_WAY),
         }
-        lengths.carried(Lot::TURNED).or_else(|| lengths.carried(Lot::ONE_WAY))
     }
 
     /// Whether a block goes by an entry.

@@ -67,12 +67,13 @@ impl Lot {
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
-    pub(super) const ONE_WAY: Lot =
-        Lot { where_quick: [TURNED_BYTES_MAX + 1, 256 << 10], passed: PASSED_BYTES_MAX, ..Lot::NEVER };
+    pub(super) const ONE_WAY: Lot = Lot {
+        where_quick: [TURNED_BYTES_MAX + 1, 256 << 10],
+        passed: PASSED_BYTES_MAX,
+        ..Lot::anywhere(1, 0)
+    };
     /// One gives, and has got something before.
-    pub(super) const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
-    /// Nothing is given.
-    pub(super) const NEVER: Lot = Lot::anywhere(1, 0);
+    const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
 
     const fn anywhere(least: usize, most: usize) -> Lot {
         Lot { anywhere: [least, most], where_quick: [least, most], passed: TURNED_BYTES_MAX }
@@ -102,6 +103,12 @@ impl Lengths {
         let is_any = (!wants_quick || is_in(lot.where_quick)) && self.element_bytes <= STRIP_BYTES;
         let passed_bytes = if longest <= lot.passed { longest } else { 0 };
         is_any.then_some(Carried { lengths: self, wants_quick, passed_bytes })
+    }
+
+    /// The same of what goes one way: short data is in one piece, whoever has got something before.
+    #[inline]
+    pub(super) fn carried_one_way(self, lot: Lot) -> Option<Carried> {
+        self.carried(Lot::TURNED).or_else(|| self.carried(lot))
     }
 }
 

@@ -216,6 +216,8 @@ impl<'a> Plan<'a> {
             }
             _ => return None,
         };
+        let may_be_over =
+            then != Then::Placed && blocks.windows(2).any(|both| both[0].bytes != both[1].bytes);
         Some(Plan {
             here,
             size,
@@ -227,7 +229,8 @@ impl<'a> Plan<'a> {
             brings_own: then == Then::Placed && !in_place,
             then,
             element_bytes,
-            in_pieces: Lot::EXCHANGE,
+            // Whether what is gotten is written over what is given is known to each for itself alone.
+            in_pieces: if may_be_over { Lot::EXCHANGE_OVER } else { Lot::EXCHANGE },
         })
     }
 
@@ -328,12 +331,10 @@ impl<'a> Plan<'a> {
         let gives = if self.gives { front.bytes + back.bytes } else { 0 };
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
-        let turned = if self.flow().is_one_way() { lengths.carried(Lot::TURNED) } else { None };
-        // Whether what is gotten is written over what is given is known to each for itself alone.
-        let may_be_over = matches!(self.then, Then::Combined(_)) && gives != gets;
-        let ends_early = may_be_over && self.in_pieces == Lot::EXCHANGE;
-        let lot = if ends_early { Lot::EXCHANGE_OVER } else { self.in_pieces };
-        turned.or_else(|| lengths.carried(lot))
+        match self.flow().is_one_way() {
+            true => lengths.carried_one_way(self.in_pieces),
+            false => lengths.carried(self.in_pieces),
+        }
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.
