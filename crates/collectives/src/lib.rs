@@ -78,7 +78,7 @@ pub use hub::combining_order;
 pub use masked::{Among, Masked, Packed};
 pub use messaging::Rank;
 pub use names::{Forced, NotForced, OPERATIONS, names_of};
-pub use neighbourhood::{Around, Neighbourhood};
+pub use neighbourhood::{Around, Neighbourhood, Surround};
 pub use nesting::{Nesting, Run};
 pub use reduce::{Reduce, reduce, reducing_order};
 pub use reduce_scatter::{ReduceScatter, reduce_scatter, reduce_scatter_block};

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use collectives::Around;
+use collectives::{Around, Surround};
 use fabric::Payload;
 use messaging::Rank;
 use topology::{Grid, Stencil};
@@ -221,7 +221,7 @@ impl Communicator {
         self.check(|| format!("{around:?}"))?;
         let mut got = vec![T::default(); count];
         let input = if values.is_empty() { Payload::EMPTY } else { reading(values) };
-        self.perform_around(around, input, writing(&mut got))?;
+        self.perform_around(Surround::Even(around), input, writing(&mut got))?;
         Ok(got)
     }
 }

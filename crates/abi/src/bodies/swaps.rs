@@ -4,6 +4,7 @@
 //! As in [`usual`](crate::bodies::usual), it is told apart in a handful of instructions, and whatever is different goes the
 //! general way; nothing has happened then.
 
+mod around;
 mod listed;
 
 use std::ffi::{c_int, c_void};
@@ -25,6 +26,7 @@ use crate::parts;
 use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
 
+pub(crate) use self::around::neighbours;
 pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 
 /// Who gives and who gets.

@@ -6,9 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use weft::claims::{Called, Combine, Payload, Reduce, UserMemory};
-use weft::collectives::{
-    Around, Block, Buffers, Collective, Crossing, Listed, Neighbourhood, Schedule, Uneven,
-};
+use weft::collectives::{Around, Block, Buffers, Collective, Crossing, Listed, Schedule, Surround, Uneven};
 use weft::{Communicator, Error, Rank, Result};
 
 use crate::bodies::info;
@@ -224,22 +222,32 @@ impl What {
         }
     }
 
+    /// What is exchanged with neighbours, where it is with them.
+    fn surround<'a>(&'a self, input: &'a Input, output: &'a Output) -> Option<Surround<'a>> {
+        let standing = |blocks: &'a Option<Vec<Block>>, all: &'a [Block]| blocks.as_deref().unwrap_or(all);
+        match self {
+            What::Around(around) => Some(Surround::Even(*around)),
+            What::AroundToAll { receives } => Some(Surround::ToAll {
+                bytes: input.payload.bytes(),
+                receives: standing(receives, &output.blocks),
+            }),
+            What::AroundEach { sends, receives } => Some(Surround::Each {
+                sends: standing(sends, &input.blocks),
+                receives: standing(receives, &output.blocks),
+            }),
+            What::Even(_) | What::Uneven { .. } | What::Across(_) => None,
+        }
+    }
+
     fn schedule(&self, comm: &Communicator, input: &Input, output: &Output) -> Result<Schedule> {
         Ok(match self {
             What::Even(collective) => collective.schedule(&comm.shape()),
             What::Uneven { what, sends } => {
                 listed(*what, sends.as_deref(), input, output).schedule(&comm.shape())
             }
-            What::Around(around) => around.schedule(comm.among_living().neighbourhood()?),
-            What::AroundToAll { receives } => {
-                let receives = receives.as_deref().unwrap_or(&output.blocks);
-                comm.among_living().neighbourhood()?.allgatherv(input.payload.bytes(), receives)
-            }
-            What::AroundEach { sends, receives } => {
-                let living = comm.among_living();
-                let neighbourhood: &Neighbourhood = living.neighbourhood()?;
-                let sends = sends.as_deref().unwrap_or(&input.blocks);
-                neighbourhood.alltoallv(sends, receives.as_deref().unwrap_or(&output.blocks))
+            What::Around(_) | What::AroundToAll { .. } | What::AroundEach { .. } => {
+                let surround = self.surround(input, output).expect("it is with neighbours");
+                surround.schedule(comm.among_living().neighbourhood()?)
             }
             What::Across(crossing) => crossing.schedule(&comm.two_groups()?, &input.blocks, &output.blocks),
         })
@@ -307,7 +315,10 @@ impl Described {
                 let listed = listed(*what, sends.as_deref(), &input, &output);
                 comm.perform_uneven(listed, payload, lent, combine)?;
             }
-            What::Around(around) => comm.perform_around(*around, payload, lent)?,
+            What::Around(_) | What::AroundToAll { .. } | What::AroundEach { .. } => {
+                let surround = self.what.surround(&input, &output).expect("it is with neighbours");
+                comm.perform_around(surround, payload, lent)?;
+            }
             what => {
                 let refused = self.refused(comm);
                 let schedule = match refused {

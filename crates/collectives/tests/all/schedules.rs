@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::common::of_all;
 use crate::common::verify::verify;
 use collectives::{
-    Allgather, Allreduce, Alltoall, Bcast, Block, Border, Collective, Cores, Each, Gather, Neighbourhood,
-    Nesting, Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter, Schedule, Shape, Step,
-    allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
+    Allgather, Allreduce, Alltoall, Around, Bcast, Block, Border, Collective, Cores, Each, Gather,
+    Neighbourhood, Nesting, Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter, Schedule,
+    Shape, Step, Surround, allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
 };
 use proptest::prelude::*;
 
@@ -127,7 +127,8 @@ proptest! {
             around(here, &[(up, column), (row + 1, column), (row, left), (row, column + 1)])
         };
         let bytes = if long { bytes << 20 } else { bytes };
-        let schedules: Vec<Schedule> = (0..rows * columns).map(|here| of(here).alltoall(bytes)).collect();
+        let alltoall = Surround::Even(Around::Alltoall { bytes });
+        let schedules: Vec<Schedule> = (0..rows * columns).map(|here| alltoall.schedule(&of(here))).collect();
         verify(&format!("torus {rows}x{columns}, {bytes} bytes"), &schedules);
     }
 

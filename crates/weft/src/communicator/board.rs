@@ -6,6 +6,7 @@
 
 mod beside;
 mod elsewhere;
+mod facing;
 mod pairs;
 mod pieces;
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod places;
 
 use std::sync::Arc;
 
-use collectives::{Around, Buffers, Neighbourhood};
+use collectives::{Buffers, Neighbourhood, Surround};
 use fabric::{Payload, Peer, UserMemory};
 use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
@@ -252,17 +252,28 @@ impl Communicator {
         Ok((source, destination))
     }
 
-    /// Exchanges blocks of one length with the neighbours. One that was done lately costs no allocation.
+    /// Exchanges blocks with the neighbours. One with blocks of one length that was done lately costs no allocation.
     ///
     /// # Errors
     /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
-    pub fn perform_around(&self, around: Around, input: Payload<'static>, output: UserMemory) -> Result<()> {
+    pub fn perform_around(
+        &self,
+        surround: Surround<'_>,
+        input: Payload<'static>,
+        mut output: UserMemory,
+    ) -> Result<()> {
         if let Some(recovered) = self.recovered() {
-            return recovered.living.perform_around(around, input, output);
+            return recovered.living.perform_around(surround, input, output);
         }
         let neighbourhood = self.neighbourhood()?;
+        if let Some(done) = self.perform_around_by_board(neighbourhood, surround, input, &mut output) {
+            return self.counted(done);
+        }
+        let Surround::Even(around) = surround else {
+            return self.run(surround.schedule(neighbourhood), input, output, &mut |_, _, _| {});
+        };
         let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
-        let new = || (Kind::Around(around), around.schedule(neighbourhood));
+        let new = || (Kind::Around(around), surround.schedule(neighbourhood));
         let done = self.repeat(is, new, Buffers { input, output }, &mut |_, _, _| {});
         self.counted(done)
     }

@@ -5,12 +5,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Around, Block, Neighbourhood};
+use weft::collectives::{Around, Block, Neighbourhood, Surround};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
 use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_place, side};
 use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::swaps;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
 use crate::parts::Piece;
@@ -32,6 +33,12 @@ pub unsafe fn mpi_neighbor_allgather(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    let surround = |bytes| Surround::Even(Around::Allgather { bytes });
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::neighbours(&way, surround, gives, gets, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
@@ -95,6 +102,12 @@ pub unsafe fn mpi_neighbor_alltoall(
     comm: MPI_Comm,
     way: Way,
 ) -> c_int {
+    let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+    let surround = |bytes| Surround::Even(Around::Alltoall { bytes });
+    // SAFETY: the program's promises are handed on.
+    if let Some(code) = unsafe { swaps::neighbours(&way, surround, gives, gets, comm) } {
+        return code;
+    }
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;

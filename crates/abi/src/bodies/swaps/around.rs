@@ -1,0 +1,158 @@
+//! Exchanges of short blocks between the neighbours of a topology of two ranks: what one has for the other is put together, and
+//! taken apart there.
+
+use std::ffi::{c_int, c_void};
+
+use weft::claims::{Payload, Swapping, copy};
+use weft::collectives::{Block, Neighbourhood, Surround};
+use weft::{Communicator, Rank};
+
+use super::{Aside, Blocks, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
+use crate::bodies::ways::Way;
+use crate::generated::constants::*;
+use crate::state::{self, Short, with_usual_comm};
+use crate::types::*;
+
+type Short2K = Drawer<SHORT_BYTES_MAX>;
+
+/// An exchange of blocks of one length in the program's buffers, which stand apart.
+#[derive(Clone, Copy)]
+struct Exchange<'a> {
+    surround: Surround<'a>,
+    sendbuf: *const u8,
+    recvbuf: *mut u8,
+    bytes: usize,
+}
+
+impl Exchange<'_> {
+    /// How much goes to the other rank and comes from it, as far as this is the usual case: some goes each way, and there is room for
+    /// all of it.
+    #[inline(always)]
+    fn lengths(&self, neighbourhood: &Neighbourhood) -> Option<[usize; 2]> {
+        let Neighbourhood { here, sources, destinations, .. } = neighbourhood;
+        let given = self.surround.given(destinations.len().checked_sub(1)?);
+        let gotten = self.surround.gotten(sources.len().checked_sub(1)?);
+        let ends = [given, gotten].map(|last| last.offset + last.bytes);
+        if !are_apart(self.sendbuf.cast(), ends[0], self.recvbuf.cast(), ends[1]) {
+            return None;
+        }
+        let count = |ranks: &[Option<Rank>]| {
+            ranks.iter().flatten().fold([0, 0], |[own, other], rank| match rank == here {
+                true => [own + 1, other],
+                false => [own, other + 1],
+            })
+        };
+        let ([own_given, gives], [own_gotten, gets]) = (count(destinations), count(sources));
+        let is_usual = own_given == own_gotten && (1..=SHORT_BYTES_MAX / self.bytes).contains(&gives);
+        (is_usual && (1..=SHORT_BYTES_MAX / self.bytes).contains(&gets))
+            .then_some([gives * self.bytes, gets * self.bytes])
+    }
+
+    fn read(&self, block: Block) -> *const u8 {
+        self.sendbuf.wrapping_add(block.offset)
+    }
+
+    fn write(&self, block: Block) -> *mut u8 {
+        self.recvbuf.wrapping_add(block.offset)
+    }
+
+    /// Puts together what goes to the other rank.
+    ///
+    /// # Safety
+    /// The program's promise, and [`Exchange::lengths`] has found that there is room.
+    #[inline(always)]
+    unsafe fn collect(&self, neighbourhood: &Neighbourhood, sent: &mut Short2K) {
+        let mut to: *mut u8 = sent.as_mut_ptr().cast();
+        for (_, at) in neighbourhood.sent().filter(|(rank, _)| *rank != neighbourhood.here) {
+            // SAFETY: the caller's promise.
+            unsafe { copy(self.read(self.surround.given(at)), to, self.bytes) };
+            to = to.wrapping_add(self.bytes);
+        }
+    }
+
+    /// Brings what has come, and what the rank gives to itself, to its places.
+    ///
+    /// # Safety
+    /// The program's promise, and all that was to come is there.
+    #[inline(always)]
+    unsafe fn deliver(&self, neighbourhood: &Neighbourhood, come: &Short2K) {
+        let here = neighbourhood.here;
+        let mut from: *const u8 = come.as_ptr().cast();
+        let mut own = neighbourhood.sent().filter(|(rank, _)| *rank == here);
+        for (rank, at) in neighbourhood.received() {
+            let place = self.write(self.surround.gotten(at));
+            if rank != here {
+                // SAFETY: the caller's promise.
+                unsafe { copy(from, place, self.bytes) };
+                from = from.wrapping_add(self.bytes);
+            } else if let Some((_, given)) = own.next() {
+                // SAFETY: as above; the buffers stand apart.
+                unsafe { copy(self.read(self.surround.given(given)), place, self.bytes) };
+            }
+        }
+    }
+}
+
+struct Begin<'a> {
+    exchange: Exchange<'a>,
+    sent: &'a mut Short2K,
+    come: &'a mut Short2K,
+}
+
+impl Short for Begin<'_> {
+    /// The swap, and how much comes.
+    type Answer = (Swapping, usize);
+
+    #[inline(always)]
+    fn on(self, comm: &Communicator) -> Option<(Swapping, usize)> {
+        let Begin { exchange, sent, come } = self;
+        let neighbourhood = comm.neighbourhood().ok()?;
+        let [gives, gets] = exchange.lengths(neighbourhood)?;
+        let swapping = comm.swap_by_rank_at_once(|_| {
+            // SAFETY: the promise of `exchange`, and it is in use no longer than the swap.
+            let payload = unsafe {
+                exchange.collect(neighbourhood, sent);
+                Payload::claim(sent.as_ptr().cast(), gives)
+            };
+            Some((Some(payload), Some(Aside::new(come, gets).room())))
+        })?;
+        if swapping.is_over() {
+            // SAFETY: the promise of `exchange`.
+            unsafe { exchange.deliver(neighbourhood, come) };
+        }
+        Some((swapping, gets))
+    }
+}
+
+/// `MPI_Neighbor_alltoall`, and `MPI_Neighbor_allgather` where all get the same block: not `each`. `None` where nothing has
+/// happened.
+///
+/// # Safety
+/// As for their bodies.
+#[inline(always)]
+pub(crate) unsafe fn neighbours(
+    way: &Way,
+    surround: impl FnOnce(usize) -> Surround<'static>,
+    (sendbuf, sendcount, sendtype): Blocks<*const c_void>,
+    (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = few(recvbuf, recvcount, recvtype)?;
+    if bytes > SHORT_BYTES_MAX || few(sendbuf, sendcount, sendtype) != Some(bytes) || !way.is_blocking() {
+        return None;
+    }
+    let exchange =
+        Exchange { surround: surround(bytes), sendbuf: sendbuf.cast(), recvbuf: recvbuf.cast(), bytes };
+    let (mut sent, mut come) = (Short2K::uninit(), Short2K::uninit());
+    let (swapping, gets) = with_usual_comm(comm, Begin { exchange, sent: &mut sent, come: &mut come })?;
+    if !swapping.is_over() {
+        if let Err(code) = wait(way, comm, swapping, Aside::new(&mut come, gets).room()) {
+            return Some(code);
+        }
+        let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
+        let neighbourhood = held.comm.neighbourhood().expect("it has one");
+        // SAFETY: the caller promised that all blocks can be read and written; what was to come is there.
+        unsafe { exchange.deliver(neighbourhood, &come) };
+    }
+    Some(MPI_SUCCESS)
+}
