@@ -123,19 +123,22 @@ impl Taken {
     }
 }
 
-struct Begin {
+struct Begin<'a> {
     roles: Roles,
     /// Nothing where what this rank would give is not the usual case; then it must not be asked to.
     given: Option<Given>,
     /// Nothing where it could not put what it would get to its place.
     taken: Option<Taken>,
+    /// What is to be waited for afterwards.
+    left: &'a mut Option<Swapping>,
 }
 
-impl Short for Begin {
-    type Answer = (Swapping, bool);
+impl Short for Begin<'_> {
+    /// This rank, and whether it gets something.
+    type Answer = (Rank, bool);
 
     #[inline(always)]
-    fn on(self, comm: &Communicator) -> Option<(Swapping, bool)> {
+    fn on(self, comm: &Communicator) -> Option<(Rank, bool)> {
         let rank = comm.rank();
         let (gives, gets) = self.roles.of(rank)?;
         if rank.0 > 1 {
@@ -150,8 +153,8 @@ impl Short for Begin {
         });
         // SAFETY: the promise of `swap`.
         let room = self.taken.filter(|_| gets).map(|taken| unsafe { taken.room(rank) });
-        let swapping = comm.swap_at_once(payload, room)?;
-        Some((swapping, gets))
+        comm.swap_at_once(payload, room, self.left)?;
+        Some((rank, gets))
     }
 }
 
@@ -221,24 +224,25 @@ unsafe fn swap_to(
     if !way.is_blocking() {
         return None;
     }
-    let (swapping, gets) = with_usual_comm(comm, Begin { roles, given, taken })?;
-    if !swapping.is_over() {
+    let mut left = None;
+    let (rank, gets) = with_usual_comm(comm, Begin { roles, given, taken, left: &mut left })?;
+    if let Some(swapping) = &left {
         // Who only gives waits until what it gives is not read any more.
         let nothing = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
         // SAFETY: the caller's promise.
-        let room = unsafe { taken.filter(|_| gets).unwrap_or(nothing).room(swapping.rank) };
+        let room = unsafe { taken.filter(|_| gets).unwrap_or(nothing).room(rank) };
         if let Err(code) = wait(way, comm, swapping, room) {
             return Some(code);
         }
     }
-    then(swapping.rank, gets);
+    then(rank, gets);
     Some(MPI_SUCCESS)
 }
 
 #[inline(never)]
-fn wait(way: &Way, comm: MPI_Comm, swapping: Swapping, room: Room) -> Result<(), c_int> {
+fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<(), c_int> {
     let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
-    let ended = held.comm.finish_swap(&swapping, room);
+    let ended = held.comm.finish_swap(swapping, room);
     ended.map_err(|error| finish(way.name(), Target::Comm(comm), Err(error)))
 }
 

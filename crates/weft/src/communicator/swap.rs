@@ -15,7 +15,10 @@ use super::board::Swapped;
 use super::{Communicator, TAGS};
 use crate::error::{Class, Error, Result};
 
-/// A swap that was begun.
+/// What is left to be waited for of a swap that was begun.
+///
+/// It is written to its place, and only where there is something left: to read what was just written in parts has the processor wait until
+/// all that was written before has gone out, also the lines that the other member fetches (decisions/0066).
 #[derive(Clone, Copy, Debug)]
 pub struct Swapping {
     /// This member's rank.
@@ -35,31 +38,34 @@ pub(super) enum By {
     Messages { pattern: Pattern, sending: Option<RequestId> },
 }
 
-impl Swapping {
-    /// Whether nothing is left to be waited for.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.theirs == Swapped::Got && !matches!(self.by, By::Messages { sending: Some(_), .. })
-    }
-}
-
 impl Communicator {
     /// Gives the other of two members something, and gets as many bytes as there is room for, as the next collective
-    /// operation. `None`: nothing has happened, and [`Communicator::perform`] knows what to do. What is given and the room
-    /// are in use until [`Swapping::is_over`] or the end of [`Communicator::finish_swap`].
+    /// operation; the answer is this member's rank. `None`: nothing has happened, and [`Communicator::perform`] knows what to do.
+    /// Where it is not over at once, `left`, which is nothing before, says what is left: then what is given and the room are in use
+    /// until the end of [`Communicator::finish_swap`].
     #[inline(always)]
     #[must_use]
-    pub fn swap_at_once(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<Swapping> {
+    pub fn swap_at_once(
+        &self,
+        give: Option<Payload<'static>>,
+        get: Option<Room>,
+        left: &mut Option<Swapping>,
+    ) -> Option<Rank> {
         let inner = &*self.inner;
         let peer = inner.standing.pair()?;
         // Whether there is a board, the first operations find out.
-        let (by, theirs) = match inner.bulletin.get()?.as_ref().ok()? {
-            Some(bulletin) => self.swap_by_board(bulletin, peer, give, get)?,
-            None => self.swap_by_messages(peer, give, get, true)?,
-        };
+        match inner.bulletin.get()?.as_ref().ok()? {
+            Some(bulletin) => self.swap_by_board(bulletin, peer, give, get, left)?,
+            None => self.swap_by_messages(peer, give, get, true, left)?,
+        }
         inner.completed.one();
-        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs })
+        Some(inner.rank)
+    }
+
+    /// What is left of a swap.
+    #[inline(always)]
+    pub(super) fn swapping(&self, by: By, theirs: Swapped) -> Option<Swapping> {
+        Some(Swapping { rank: self.inner.rank, of: self.place_in_memory(), by, theirs })
     }
 
     /// Sends what is given, and gets what comes within a few looks; `None` where nothing has happened. What has not come is awaited
@@ -71,7 +77,8 @@ impl Communicator {
         give: Option<Payload<'static>>,
         get: Option<Room>,
         is_awaited: bool,
-    ) -> Option<(By, Swapped)> {
+        left: &mut Option<Swapping>,
+    ) -> Option<()> {
         let inner = &*self.inner;
         let longest = longest_bytes(give.as_ref(), get.as_ref());
         if !inner.process.usual_for_two().has(give.is_some() && get.is_some(), longest) {
@@ -100,7 +107,10 @@ impl Communicator {
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
         self.tell_board();
-        Some((By::Messages { pattern, sending }, theirs))
+        if theirs != Swapped::Got || sending.is_some() {
+            *left = self.swapping(By::Messages { pattern, sending }, theirs);
+        }
+        Some(())
     }
 
     /// The same where what is given and gotten is a matter of the rank: `sides` says so, or that it is not to be done so. Only where
@@ -110,14 +120,15 @@ impl Communicator {
     pub fn swap_by_rank_at_once(
         &self,
         sides: impl FnOnce(Rank) -> Option<(Option<Payload<'static>>, Option<Room>)>,
-    ) -> Option<Swapping> {
+        left: &mut Option<Swapping>,
+    ) -> Option<()> {
         let inner = &*self.inner;
         let peer = inner.standing.pair()?;
         let bulletin = inner.bulletin.get()?.as_ref().ok()?.as_ref()?;
         let (give, get) = sides(inner.rank)?;
-        let (by, theirs) = self.swap_by_board(bulletin, peer, give, get)?;
+        self.swap_by_board(bulletin, peer, give, get, left)?;
         inner.completed.one();
-        Some(Swapping { rank: inner.rank, of: self.place_in_memory(), by, theirs })
+        Some(())
     }
 
     /// Waits for the rest of a swap, with the room that it was begun with.

@@ -97,30 +97,33 @@ struct Begin<'a> {
     exchange: Exchange<'a>,
     sent: &'a mut Short2K,
     come: &'a mut Short2K,
+    /// What is to be waited for afterwards.
+    left: &'a mut Option<Swapping>,
 }
 
 impl Short for Begin<'_> {
-    /// The swap, and how much comes.
-    type Answer = (Swapping, usize);
+    /// How much comes.
+    type Answer = usize;
 
     #[inline(always)]
-    fn on(self, comm: &Communicator) -> Option<(Swapping, usize)> {
-        let Begin { exchange, sent, come } = self;
+    fn on(self, comm: &Communicator) -> Option<usize> {
+        let Begin { exchange, sent, come, left } = self;
         let neighbourhood = comm.neighbourhood().ok()?;
         let [gives, gets] = exchange.lengths(neighbourhood)?;
-        let swapping = comm.swap_by_rank_at_once(|_| {
+        let begin = |_| {
             // SAFETY: the promise of `exchange`, and it is in use no longer than the swap.
             let payload = unsafe {
                 exchange.collect(neighbourhood, sent);
                 Payload::claim(sent.as_ptr().cast(), gives)
             };
             Some((Some(payload), Some(Aside::new(come, gets).room())))
-        })?;
-        if swapping.is_over() {
+        };
+        comm.swap_by_rank_at_once(begin, left)?;
+        if left.is_none() {
             // SAFETY: the promise of `exchange`.
             unsafe { exchange.deliver(neighbourhood, come) };
         }
-        Some((swapping, gets))
+        Some(gets)
     }
 }
 
@@ -144,8 +147,10 @@ pub(crate) unsafe fn neighbours(
     let exchange =
         Exchange { surround: surround(bytes), sendbuf: sendbuf.cast(), recvbuf: recvbuf.cast(), bytes };
     let (mut sent, mut come) = (Short2K::uninit(), Short2K::uninit());
-    let (swapping, gets) = with_usual_comm(comm, Begin { exchange, sent: &mut sent, come: &mut come })?;
-    if !swapping.is_over() {
+    let mut left = None;
+    let begin = Begin { exchange, sent: &mut sent, come: &mut come, left: &mut left };
+    let gets = with_usual_comm(comm, begin)?;
+    if let Some(swapping) = &left {
         if let Err(code) = wait(way, comm, swapping, Aside::new(&mut come, gets).room()) {
             return Some(code);
         }

@@ -101,22 +101,25 @@ impl Sides {
     }
 }
 
-struct Begin<S>(S);
+/// What is to be done, and what of it is to be waited for afterwards.
+struct Begin<'a, S>(S, &'a mut Option<Swapping>);
 
-impl<S: FnOnce(usize) -> Option<Sides>> Short for Begin<S> {
-    type Answer = (Swapping, Sides);
+impl<S: FnOnce(usize) -> Option<Sides>> Short for Begin<'_, S> {
+    type Answer = Sides;
 
     #[inline(always)]
-    fn on(self, comm: &Communicator) -> Option<(Swapping, Sides)> {
+    fn on(self, comm: &Communicator) -> Option<Sides> {
+        let Begin(sides, left) = self;
         let mut known = None;
-        let swapping = comm.swap_by_rank_at_once(|rank| {
-            let sides = (self.0)(rank.0 as usize).filter(Sides::are_apart)?;
+        let begin = |rank: Rank| {
+            let sides = sides(rank.0 as usize).filter(Sides::are_apart)?;
             // SAFETY: the promise of `swap`.
             let ends = unsafe { (sides.gives.map(|part| part.given()), sides.gets.map(|part| part.room())) };
             known = Some(sides);
             Some(ends)
-        })?;
-        Some((swapping, known?))
+        };
+        comm.swap_by_rank_at_once(begin, left)?;
+        known
     }
 }
 
@@ -129,8 +132,9 @@ unsafe fn swap(way: &Way, comm: MPI_Comm, sides: impl FnOnce(usize) -> Option<Si
     if !way.is_blocking() {
         return None;
     }
-    let (swapping, Sides { gets, keeps, .. }) = with_usual_comm(comm, Begin(sides))?;
-    if !swapping.is_over() {
+    let mut left = None;
+    let Sides { gets, keeps, .. } = with_usual_comm(comm, Begin(sides, &mut left))?;
+    if let Some(swapping) = &left {
         // Who only gives waits until what it gives is not read any more.
         let gets = gets.unwrap_or(Part { start: std::ptr::dangling_mut(), bytes: 0 });
         // SAFETY: the caller's promise.

@@ -8,14 +8,13 @@ use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use super::turn::Flow;
 use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
-use crate::communicator::swap::{By, longest_bytes};
+use crate::communicator::swap::{By, Swapping, longest_bytes};
 use crate::error::Result;
 use crate::fabrics::{Board, Course, Pair};
 
 impl Communicator {
-    /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message:
-    /// [`Swapped::Got`] and [`Swapped::Awaited`] as it is found. `None`: nothing has happened, and
-    /// [`Communicator::perform`] knows what to do.
+    /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message. `None`:
+    /// nothing has happened, and [`Communicator::perform`] knows what to do. What is not over at once is `left`.
     #[inline(always)]
     pub(in crate::communicator) fn swap_by_board(
         &self,
@@ -23,12 +22,13 @@ impl Communicator {
         peer: Peer,
         give: Option<Payload<'static>>,
         get: Option<Room>,
-    ) -> Option<(By, Swapped)> {
+        left: &mut Option<Swapping>,
+    ) -> Option<()> {
         let longest = longest_bytes(give.as_ref(), get.as_ref());
         let is_some = longest > 0;
         let flow = Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() };
         if longest <= Board::LINE_BYTES_MAX {
-            return self.swap_by_lines(bulletin, flow, give, get);
+            return self.swap_by_lines(bulletin, flow, give, get, left);
         }
         let process = &self.inner.process;
         let mut turn = bulletin.turn.try_hold()?;
@@ -39,7 +39,7 @@ impl Communicator {
         }
         if turn.is_message(flow, longest) {
             drop(turn);
-            return self.swap_by_messages(peer, give, get, false);
+            return self.swap_by_messages(peer, give, get, false, left);
         }
         let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
@@ -69,7 +69,7 @@ impl Communicator {
             if turn.course.has_room(next) {
                 bulletin.board.make_ready(next, gives);
             }
-            return Some((By::Board(number), Swapped::Got));
+            return Some(());
         };
         let other = 1 - self.inner.rank.0;
         if give.is_none() {
@@ -79,7 +79,10 @@ impl Communicator {
         let in_entry = if is_piece { 0 } else { room.bytes() };
         let is_there = process.is_at_once(|| bulletin.board.has_all(other, number, in_entry))
             && bulletin.take(&mut turn.course, other, room);
-        Some((By::Board(number), if is_there { Swapped::Got } else { Swapped::Awaited }))
+        if !is_there {
+            *left = self.swapping(By::Board(number), Swapped::Awaited);
+        }
+        Some(())
     }
 
     /// The same for what stands in one line: it is no piece, and never goes by a message.
@@ -90,7 +93,8 @@ impl Communicator {
         flow: Flow,
         give: Option<Payload<'static>>,
         get: Option<Room>,
-    ) -> Option<(By, Swapped)> {
+        left: &mut Option<Swapping>,
+    ) -> Option<()> {
         let (process, board) = (&self.inner.process, bulletin.board.pair()?);
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
@@ -114,7 +118,7 @@ impl Communicator {
             if turn.course.has_room(next) {
                 bulletin.board.make_ready(next, 0);
             }
-            return Some((By::Board(number), Swapped::Got));
+            return Some(());
         };
         if give.is_none() {
             bulletin.board.look_ahead(1 - self.inner.rank.0, number.wrapping_add(1), 0);
@@ -128,11 +132,12 @@ impl Communicator {
                     let _ = board.read(number, room.bytes(), |data| room.take(data));
                     turn.course.heard_all();
                     bulletin.leave_pair(board, number);
-                    return Some((By::Board(number), Swapped::Got));
+                    return Some(());
                 }
             }
         }
-        Some((By::Board(number), Swapped::Awaited))
+        *left = self.swapping(By::Board(number), Swapped::Awaited);
+        Some(())
     }
 
     /// Makes the turn of progress that is due before the operation of that number; false where there is more to do.
