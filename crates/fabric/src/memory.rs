@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// given to [`Payload::claim`].
 #[derive(Clone, Copy)]
 pub struct Payload<'a> {
-    start: *const u8,
+    start: NonNull<u8>,
     bytes: usize,
     lifetime: PhantomData<&'a [u8]>,
 }
@@ -27,12 +27,12 @@ unsafe impl Send for Payload<'_> {}
 impl Payload<'static> {
     /// No bytes at all.
     pub const EMPTY: Payload<'static> =
-        Payload { start: NonNull::dangling().as_ptr(), bytes: 0, lifetime: PhantomData };
+        Payload { start: NonNull::dangling(), bytes: 0, lifetime: PhantomData };
 }
 
 impl<'a> From<&'a [u8]> for Payload<'a> {
     fn from(slice: &'a [u8]) -> Payload<'a> {
-        Payload { start: slice.as_ptr(), bytes: slice.len(), lifetime: PhantomData }
+        Payload { start: NonNull::from_ref(slice).cast(), bytes: slice.len(), lifetime: PhantomData }
     }
 }
 
@@ -44,7 +44,7 @@ impl<'a> Payload<'a> {
     /// copied out are any mixture of old and new, and nothing worse.
     #[inline]
     pub unsafe fn claim(start: *const u8, bytes: usize) -> Payload<'a> {
-        Payload { start, bytes, lifetime: PhantomData }
+        Payload { start: somewhere(start.cast_mut()), bytes, lifetime: PhantomData }
     }
 
     /// Length in bytes.
@@ -58,7 +58,7 @@ impl<'a> Payload<'a> {
     #[inline]
     #[must_use]
     pub fn start(&self) -> *const u8 {
-        self.start
+        self.start.as_ptr()
     }
 
     /// The part from `offset` on, `bytes` long, cut to what there is.
@@ -83,7 +83,7 @@ impl<'a> Payload<'a> {
     pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let bytes = self.bytes.min(into.len());
         // SAFETY: both claims cover `bytes`.
-        unsafe { copy(self.start, into.as_mut_ptr(), bytes) };
+        unsafe { copy(self.start(), into.as_mut_ptr(), bytes) };
         bytes
     }
 
@@ -118,7 +118,7 @@ impl fmt::Debug for Payload<'_> {
 /// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece by
 /// borrowing.
 pub struct UserMemory {
-    start: *mut u8,
+    start: NonNull<u8>,
     bytes: usize,
     /// What keeps the memory allocated, where it is the library's own.
     keeps: Option<Arc<HeapBytes>>,
@@ -129,7 +129,7 @@ unsafe impl Send for UserMemory {}
 
 impl UserMemory {
     /// No room at all.
-    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling().as_ptr(), bytes: 0, keeps: None };
+    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling(), bytes: 0, keeps: None };
 
     /// Claims `bytes` bytes from `start` on.
     ///
@@ -138,7 +138,7 @@ impl UserMemory {
     /// of it (the request that holds it) is gone.
     #[inline]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
-        UserMemory { start, bytes, keeps: None }
+        UserMemory { start: somewhere(start), bytes, keeps: None }
     }
 
     /// Room in bytes.
@@ -159,7 +159,7 @@ impl UserMemory {
     #[inline]
     #[must_use]
     pub fn start(&self) -> *mut u8 {
-        self.start
+        self.start.as_ptr()
     }
 
     /// Writes `data` at `offset`, cut to the room there is; returns the number of bytes written.
@@ -169,7 +169,7 @@ impl UserMemory {
         let bytes = data.bytes.min(self.bytes - offset);
         // SAFETY: `offset + bytes <= self.bytes`, which `claim` promised; `data` covers `bytes` by its own claim.
         // They may overlap: a send to oneself may name overlapping memory by mistake.
-        unsafe { copy(data.start, self.start.add(offset), bytes) };
+        unsafe { copy(data.start(), self.start.add(offset).as_ptr(), bytes) };
         bytes
     }
 
@@ -202,7 +202,7 @@ impl UserMemory {
     #[must_use]
     pub unsafe fn reading(&self) -> Payload<'static> {
         // SAFETY: the caller's promise.
-        unsafe { Payload::claim(self.start, self.bytes) }
+        unsafe { Payload::claim(self.start(), self.bytes) }
     }
 }
 
@@ -215,7 +215,7 @@ impl fmt::Debug for UserMemory {
 /// Memory to be written, before a request holds it: nothing but the claim itself, so that it travels in registers.
 #[derive(Clone, Copy)]
 pub struct Room {
-    start: *mut u8,
+    start: NonNull<u8>,
     bytes: usize,
 }
 
@@ -226,7 +226,7 @@ impl Room {
     /// As for [`UserMemory::claim`]. Of all that is made of a room, one thing at a time is written through.
     #[inline(always)]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> Room {
-        Room { start, bytes }
+        Room { start: somewhere(start), bytes }
     }
 
     /// Room in bytes.
@@ -250,7 +250,7 @@ impl Room {
         let fits = data.bytes <= self.bytes;
         if fits {
             // SAFETY: `data.bytes <= self.bytes`, which `claim` promised; `data` covers them by its own claim.
-            unsafe { copy(data.start, self.start, data.bytes) };
+            unsafe { copy(data.start(), self.start.as_ptr(), data.bytes) };
         }
         fits
     }
@@ -258,6 +258,13 @@ impl Room {
 
 // SAFETY: as for `UserMemory`.
 unsafe impl Send for Room {}
+
+/// An address as it is, but for one that is none: no bytes may be claimed there, and any address does for these. So a claim that may be
+/// missing is no longer than one that is there, and travels in registers as well.
+#[inline(always)]
+fn somewhere(start: *mut u8) -> NonNull<u8> {
+    NonNull::new(start).unwrap_or(NonNull::dangling())
+}
 
 /// What `write` puts into `room`.
 pub fn made(room: &mut [u8], write: impl FnOnce(&mut UserMemory)) -> Payload<'_> {
@@ -387,7 +394,7 @@ impl Heap {
     #[must_use]
     pub fn memory(&self) -> UserMemory {
         UserMemory {
-            start: self.bytes.slice.as_ptr().cast(),
+            start: self.bytes.slice.cast(),
             bytes: self.bytes(),
             keeps: Some(Arc::clone(&self.bytes)),
         }
@@ -396,11 +403,7 @@ impl Heap {
     /// The whole of it, to be read.
     #[must_use]
     pub fn payload(&self) -> Payload<'_> {
-        Payload {
-            start: self.bytes.slice.as_ptr().cast_const().cast(),
-            bytes: self.bytes(),
-            lifetime: PhantomData,
-        }
+        Payload { start: self.bytes.slice.cast(), bytes: self.bytes(), lifetime: PhantomData }
     }
 }
 
