@@ -5,7 +5,7 @@
 use messaging::Rank;
 
 use crate::schedule::{Buffer, Schedule, Span};
-use crate::shape::{Core, Shape, back, distances};
+use crate::shape::{Core, Part, Shape, back, distances};
 
 /// The rank that speaks with everybody.
 pub(crate) const HUB: Rank = Rank(0);
@@ -91,6 +91,54 @@ pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
         firsts.map(move |first| (core.rank(first + distance - 1), core.rank(first + 2 * distance - 1)))
     };
     guests.chain(distances(core.size).flat_map(round))
+}
+
+/// Where contributions are put one behind the other so that a few calls combine all of them, in the order of
+/// [`combining_order`]: what is combined in one round of it are two runs of places.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves {
+    core: Core,
+}
+
+impl Halves {
+    /// Those of so many ranks, of which there is at least one; there are as many places.
+    #[must_use]
+    pub fn of(size: u32) -> Halves {
+        Halves { core: Core::new(size) }
+    }
+
+    /// The place of a rank's contribution.
+    #[must_use]
+    pub fn place(self, rank: Rank) -> u32 {
+        match self.core.part(rank) {
+            Part::Guest(_) => self.core.size + rank.0 / 2,
+            Part::Member(number, _) => self.place_in_core(number),
+        }
+    }
+
+    /// Numbers that differ in the lowest bit alone are half of all places apart, so that a round is two halves; of the second one,
+    /// where the results stand, the same holds.
+    fn place_in_core(self, number: u32) -> u32 {
+        number.reverse_bits() >> (u32::BITS - self.core.size.ilog2()).min(u32::BITS - 1)
+    }
+
+    /// The runs that are combined, one after the other: so many places from the first on are put before as many from the second
+    /// on, where the results stand then. That of all stands in the last place of [`Halves::result`].
+    pub fn runs(self) -> impl Iterator<Item = (u32, u32, u32)> {
+        let Core { size, guests } = self.core;
+        let guests = (0..guests).map(move |guest| (size + guest, self.place_in_core(guest), 1));
+        let halves = (1..=size.ilog2()).map(move |round| {
+            let half = size >> round;
+            (size - 2 * half, size - half, half)
+        });
+        guests.chain(halves)
+    }
+
+    /// Where the result stands in the end.
+    #[must_use]
+    pub fn result(self) -> u32 {
+        self.core.size - 1
+    }
 }
 
 /// Where the contribution of each rank stands once it is there. That of the last rank becomes the result.

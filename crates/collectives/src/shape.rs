@@ -223,7 +223,7 @@ impl Shape {
 
 /// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs of
 /// ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Core {
     pub size: u32,
     pub guests: u32,

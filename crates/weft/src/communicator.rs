@@ -218,7 +218,8 @@ impl Label {
 }
 
 /// How a reduction combines packed elements: the last argument becomes the first op the second. Where there is no second, it is
-/// what stands in the last, and otherwise the last overlaps neither.
+/// what stands in the last, and otherwise the last overlaps neither. It is called with any number of them: a part of those that a rank
+/// gives, or those of several ranks, one behind the other.
 pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory);
 
 /// The same by a function that knows two memories alone: it sets its second to first op second.

@@ -30,8 +30,9 @@ pub(crate) enum Operation {
     Predefined(Operator, Predefined),
     /// A search among values with an index, of a datatype without a name.
     Search(Operator, Pair),
-    /// A function of the program. The handle that it is given lives as long as this, also where the program has freed it.
-    User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, _lent: Option<Arc<()>> },
+    /// A function of the program, which is called with so many elements at most: as many as the operation has, though contributions of
+    /// several ranks may be combined at once. The handle that it is given lives as long as this, also where the program has freed it.
+    User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, most: i64, _lent: Option<Arc<()>> },
 }
 
 impl Operation {
@@ -41,6 +42,14 @@ impl Operation {
             Operation::Predefined(operator, _) | Operation::Search(operator, _) => operator.is_commutative(),
             Operation::User { object, .. } => object.commutative,
         }
+    }
+
+    /// The same, where the operation has so many elements.
+    pub(crate) fn among(mut self, elements: i64) -> Operation {
+        if let Operation::User { most, .. } = &mut self {
+            *most = elements.max(1);
+        }
+        self
     }
 
     /// Combines packed elements: `out = left op right`, as far as all reach; without `right`, it is what stands in `out`.
@@ -67,19 +76,19 @@ impl Operation {
                     .expect("`resolve` has checked that the operator is defined for the datatype");
             }
             Operation::Search(operator, pair) => pair.search(is_for_highest(*operator), input, inout),
-            Operation::User { object, handle, datatype, .. } => {
+            &Operation::User { object, handle, ref datatype, most, .. } => {
                 let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
-                Call { function: object.function, handle: *handle, datatype }.packed(count, input, inout);
+                Call { function: object.function, handle, datatype, most }.packed(count, input, inout);
             }
         }
     }
 }
 
-/// The operator of a handle for elements of a datatype.
+/// The operator of a handle for so many elements of a datatype.
 pub(crate) fn resolve(
     runtime: &'static Runtime,
     op: MPI_Op,
-    datatype: &Type,
+    (datatype, count): (&Type, i64),
     handle: MPI_Datatype,
 ) -> Result<Operation> {
     if let Some(operator) = predefined(op) {
@@ -88,7 +97,13 @@ pub(crate) fn resolve(
     }
     let object = user(runtime, op)?;
     let lent = runtime.objects().datatype(handle).map(|object| Arc::clone(&object.lent));
-    Ok(Operation::User { object, handle, datatype: Datatype::clone(datatype), _lent: lent })
+    Ok(Operation::User {
+        object,
+        handle,
+        datatype: Datatype::clone(datatype),
+        most: count.max(1),
+        _lent: lent,
+    })
 }
 
 /// One of the library's own operators on elements of a datatype; `None` where it is not defined for them.
@@ -177,6 +192,8 @@ struct Call<'a> {
     function: UserFunction,
     handle: MPI_Datatype,
     datatype: &'a Datatype,
+    /// It is called with so many elements at most.
+    most: i64,
 }
 
 impl Call<'_> {
@@ -217,15 +234,15 @@ impl Call<'_> {
         }
     }
 
-    /// Calls the function, more than once where its length is an `int` and does not hold `count`.
+    /// Calls the function, more than once where there are more elements than it may be called with, or than an `int` holds.
     ///
     /// # Safety
     /// `left` and `right` are the addresses of arrays of `count` elements.
     unsafe fn array(&self, left: *mut u8, right: *mut u8, count: i64) {
         let mut handle = self.handle;
         let each = match self.function {
-            UserFunction::Int(_) => i64::from(c_int::MAX),
-            UserFunction::Count(_) => i64::MAX,
+            UserFunction::Int(_) => self.most.min(i64::from(c_int::MAX)),
+            UserFunction::Count(_) => self.most,
         };
         let mut first = 0;
         while first < count {
@@ -362,7 +379,7 @@ pub unsafe fn mpi_reduce_local(
 ) -> c_int {
     call("MPI_Reduce_local", Target::World, |runtime| {
         let resolved = resolve_committed(runtime, datatype)?;
-        let operation = resolve(runtime, op, &resolved, datatype)?;
+        let operation = resolve(runtime, op, (&resolved, count), datatype)?;
         bytes_of(count, &resolved)?;
         let (start, bytes) = buffer_span(inbuf, count, &resolved)?;
         buffer_span(inoutbuf, count, &resolved)?;
@@ -387,7 +404,7 @@ pub unsafe fn mpi_reduce_local(
                     .map_err(|error| Error::new(Class::Buffer, error.to_string()))
             }
             Operation::User { object, handle, datatype, .. } => {
-                let call = Call { function: object.function, handle, datatype: &datatype };
+                let call = Call { function: object.function, handle, datatype: &datatype, most: count };
                 // SAFETY: the program promised arrays of that many elements.
                 unsafe { call.array(inbuf.cast_mut().cast(), inoutbuf.cast(), count) };
                 Ok(())

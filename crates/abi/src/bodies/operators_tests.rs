@@ -100,7 +100,7 @@ fn free(mut op: MPI_Op) -> c_int {
 fn operation(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operation> {
     let runtime = testing::start();
     let resolved = resolve_committed(runtime, datatype).unwrap();
-    resolve(runtime, op, &resolved, datatype)
+    resolve(runtime, op, (&resolved, 1 << 20), datatype)
 }
 
 /// Combines packed ints.
@@ -158,6 +158,18 @@ fn functions_of_the_program_see_ints_in_place() {
     let large = new(UserFunction::Count(MPI_User_function_c::from_function(ints_c)), 1);
     assert_eq!(apply(&self::operation(large, MPI_INT).unwrap(), &[7], &[1]), [71]);
     assert_eq!(free(large), MPI_SUCCESS);
+}
+
+/// Contributions of several ranks may be combined at once; a program may count on the length that it has given.
+#[test]
+fn a_function_is_called_with_no_more_elements_than_the_operation_has() {
+    let _alone = COUNTING.lock().unwrap();
+    let op = new(int(ints), 1);
+    let operation = operation(op, MPI_INT).unwrap().among(2);
+    CALLS.lock().unwrap().clear();
+    assert_eq!(apply(&operation, &[1, 2, 3, 4, 5], &[5, 6, 7, 8, 9]), [15, 26, 37, 48, 59]);
+    assert_eq!(*CALLS.lock().unwrap(), [2, 2, 1].map(|length| (length, MPI_INT.value())));
+    assert_eq!(free(op), MPI_SUCCESS);
 }
 
 #[test]

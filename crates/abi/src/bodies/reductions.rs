@@ -26,7 +26,7 @@ pub(crate) struct Reduction {
 impl Reduction {
     fn new(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Result<Reduction> {
         let resolved = resolve_committed(runtime, datatype)?;
-        let operation = operators::resolve(runtime, op, &resolved, datatype)?;
+        let operation = operators::resolve(runtime, op, (&resolved, count), datatype)?;
         arguments::bytes_of(count, &resolved)?;
         let element_bytes = resolved.size() as usize;
         // Elements without data have nothing to combine, and a schedule cannot divide by their length.
@@ -254,8 +254,9 @@ pub unsafe fn mpi_reduce_scatter_block(
     let describe = |runtime, comm: &Communicator| {
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
-        let reduction = Reduction::new(runtime, recvcount, datatype, op)?;
         let total = recvcount.checked_mul(i64::from(comm.size())).ok_or_else(|| too_many(recvcount))?;
+        let mut reduction = Reduction::new(runtime, recvcount, datatype, op)?;
+        reduction.operation = reduction.operation.among(total);
         let (gives, gets) = blocks(runtime, (sendbuf, recvbuf), (total, recvcount), datatype, in_place)?;
         if let Some(two) = OverTwo::of(&way, comm) {
             refuse_in_place(sendbuf)?;

@@ -1,4 +1,4 @@
-//! The usual case of a collective operation of two ranks: few bytes, a predefined datatype without gaps, an operator that is
+//! The usual case of a collective operation of two ranks, and of some of more: few bytes, a predefined datatype without gaps, an operator that is
 //! predefined as well, and nothing wrong.
 //!
 //! As in [`usual`](crate::bodies::usual), it is told apart in a handful of instructions, and whatever is different goes the
@@ -6,6 +6,7 @@
 
 mod around;
 mod listed;
+mod shares;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -251,7 +252,8 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     // SAFETY: nothing is read.
-    unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), move |_, _| {}) }
+    let swapped = unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), move |_, _| {}) };
+    swapped.or_else(|| shares::barrier(way, comm))
 }
 
 /// The bytes of a buffer, where there are few, and some.
@@ -492,7 +494,9 @@ pub(crate) unsafe fn allreduce(
     let combining = Combining::of(op, datatype)?;
     let own = Given { start: own((sendbuf, bytes), (recvbuf, bytes))?, stride: 0, bytes };
     // SAFETY: the caller's promise.
-    unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
+    let swapped = unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) };
+    // SAFETY: as above.
+    swapped.or_else(|| unsafe { shares::allreduce(way, (own.start, bytes), recvbuf, combining, comm) })
 }
 
 /// `MPI_Reduce`.

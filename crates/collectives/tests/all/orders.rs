@@ -2,7 +2,7 @@
 
 use crate::common::{Job, Reduction, of_all};
 use collectives::{
-    Operator, Rank, Reduce, Schedule, allreduce, combining_order, exscan, reducing_order, scan,
+    Halves, Operator, Rank, Reduce, Schedule, allreduce, combining_order, exscan, reducing_order, scan,
     scanning_order,
 };
 use fabric::simulated::Weather;
@@ -12,6 +12,31 @@ fn of_allreduces() {
     for size in 1..=33 {
         let result = |_| in_order(combining_order(size), size, Rank(size - 1), in_line);
         check(size, |shape| allreduce(shape, 1, ORDERED, false), 1, each_in_line, result);
+    }
+}
+
+/// What is combined in runs has the bits of pairs.
+#[test]
+fn of_halves() {
+    for size in 1..=65 {
+        let halves = Halves::of(size);
+        let mut places = vec![None; size as usize];
+        for rank in 0..size {
+            let place = &mut places[halves.place(Rank(rank)) as usize];
+            assert_eq!(place.replace(contribution(rank)), None, "rank {rank} of {size}");
+        }
+        let mut places: Vec<u64> = places.into_iter().flatten().collect();
+        for (lower, higher, count) in halves.runs() {
+            for at in 0..count {
+                let [lower, higher] = [lower + at, higher + at].map(|place| place as usize);
+                places[higher] = in_line(places[lower], places[higher]);
+            }
+        }
+        let pairs = in_order(combining_order(size), size, Rank(size - 1), in_line);
+        assert_eq!(places[halves.result() as usize], pairs, "{size} ranks");
+        assert!(
+            halves.runs().count() <= size.ilog2() as usize + (size - size.next_power_of_two() / 2) as usize
+        );
     }
 }
 

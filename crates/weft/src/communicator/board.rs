@@ -13,6 +13,7 @@ mod pieces;
 mod pieces_tests;
 mod plan;
 mod several;
+mod shares;
 mod swaps;
 #[cfg(test)]
 mod switches_tests;
@@ -635,18 +636,19 @@ impl Bulletin {
         output: &mut UserMemory,
     ) {
         let (bytes, mut places) = (own.bytes(), room.memory());
-        let at = |rank: Rank| rank.0 as usize * bytes;
         for from in sum.of(plan.size) {
+            let at = sum.place(plan.size, from) * bytes;
             if from == plan.here {
-                places.write_at(at(from), own);
+                places.write_at(at, own);
             } else {
-                self.read(number, from, plan, |data| places.write_at(at(from), data));
+                self.read(number, from, plan, |data| places.write_at(at, data));
             }
         }
-        let result = sum.in_order(plan.size, |lower, higher| {
-            reduce(room.payload().part(at(lower), bytes), None, &mut places.part(at(higher), bytes));
+        let result = sum.in_runs(plan.size, |lower, higher, count| {
+            let left = room.payload().part(lower * bytes, count * bytes);
+            reduce(left, None, &mut places.part(higher * bytes, count * bytes));
         });
-        output.write_at(0, room.payload().part(at(result), bytes));
+        output.write_at(0, room.payload().part(result * bytes, bytes));
     }
 
     /// Lends the part of an entry that is for this member.

@@ -26,7 +26,8 @@ pub struct Ongoing {
 
 pub(super) type Ended = Mutex<Option<Result<()>>>;
 
-/// What combines the elements of an operation that goes on by itself: the second claim becomes the first combined with it.
+/// What combines the elements of an operation that goes on by itself: the second claim becomes the first combined with it. It is called
+/// with any number of them, as a [`Reduce`](super::Reduce).
 pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
 
 impl Communicator {

@@ -331,9 +331,15 @@ mod tests {
             let sum = Collective::Allreduce(Reduction { count: 1, operator, in_place: false });
             let buffers = Buffers { input: reading(&given), output: writing(&mut got) };
             let add: Combine = Box::new(|left, right| {
-                let number = |bytes: Vec<u8>| u64::from_ne_bytes(bytes.try_into().unwrap());
-                let sum = number(left.to_vec()) + number(giving(right).to_vec());
-                right.write_at(0, Payload::from(&sum.to_ne_bytes()[..]));
+                let numbers = |of: Payload<'_>| {
+                    of.to_vec()
+                        .chunks(8)
+                        .map(|eight| u64::from_ne_bytes(eight.try_into().unwrap()))
+                        .collect::<Vec<_>>()
+                };
+                for (at, (one, other)) in numbers(left).into_iter().zip(numbers(giving(right))).enumerate() {
+                    right.write_at(8 * at, Payload::from(&(one + other).to_ne_bytes()[..]));
+                }
             });
             Sum { ongoing: world.start(sum, buffers, Some(add), None, None), _given: given, got }
         }

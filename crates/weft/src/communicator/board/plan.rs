@@ -3,8 +3,8 @@
 //! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
 
 use collectives::{
-    Block, Collective, Cores, Each, Listed, Reduction, Rooted, Uneven, combining_order, reducing_order,
-    scanning_order,
+    Block, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven, combining_order,
+    reducing_order, scanning_order,
 };
 use messaging::Rank;
 
@@ -96,6 +96,27 @@ impl Sum {
     pub(super) fn of(self, size: u32) -> impl Iterator<Item = Rank> {
         let last = if let Sum::UpTo(last) = self { last.0 } else { size - 1 };
         (0..=last).map(Rank)
+    }
+
+    /// Where a member's contribution is put, so that [many](Sum::in_runs) are combined at once.
+    pub(super) fn place(self, size: u32, of: Rank) -> usize {
+        match self {
+            Sum::OfAll => Halves::of(size).place(of) as usize,
+            Sum::UpTree(_) | Sum::UpTo(_) => of.0 as usize,
+        }
+    }
+
+    /// Hands out runs of such places: so many from the first on are put before as many from the second on, where the results
+    /// stand then. The answer is where that of all stands. The bits are those of [`Sum::in_order`].
+    pub(super) fn in_runs(self, size: u32, mut combine: impl FnMut(usize, usize, usize)) -> usize {
+        if self == Sum::OfAll {
+            let halves = Halves::of(size);
+            halves.runs().for_each(|(lower, higher, count)| {
+                combine(lower as usize, higher as usize, count as usize);
+            });
+            return halves.result() as usize;
+        }
+        self.in_order(size, |lower, higher| combine(lower.0 as usize, higher.0 as usize, 1)).0 as usize
     }
 
     /// Hands out each pair of contributions: the first is put before the second, where the result stands then. The answer is
@@ -476,11 +497,21 @@ mod tests {
                 Then::Combined(sum) => {
                     let of = |from: Rank| if from.0 as usize == rank { own() } else { heard(from) };
                     let mut places: Vec<Vec<u8>> = sum.of(plan.size).map(of).collect();
+                    let mut runs = places.clone();
+                    sum.of(plan.size).zip(&places).for_each(|(from, given)| {
+                        runs[sum.place(plan.size, from)] = given.clone();
+                    });
+                    let all = sum.in_runs(plan.size, |lower, higher, count| {
+                        for at in 0..count {
+                            runs[higher + at] = joined(&runs[lower + at], &runs[higher + at]);
+                        }
+                    });
                     let at = sum.in_order(plan.size, |lower, higher| {
                         places[higher.0 as usize] =
                             joined(&places[lower.0 as usize], &places[higher.0 as usize]);
                     });
-                    put(0, &places[at.0 as usize]);
+                    assert_eq!(runs[all], places[at.0 as usize], "{what}: in runs and in pairs");
+                    put(0, &runs[all]);
                 }
             }
             assert_eq!(output, expected[rank], "{what}: rank {rank} of {}", plans.len());

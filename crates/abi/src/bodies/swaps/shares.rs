@@ -1,0 +1,75 @@
+//! Barriers, and sums of few elements, among more than two ranks whose shares stand on a board.
+
+use std::ffi::{c_int, c_void};
+
+use datatype::reduce_packed;
+use weft::claims::{Payload, UserMemory};
+use weft::collectives::Halves;
+use weft::{Communicator, Result};
+
+use super::{Combining, Drawer, SHORT_BYTES_MAX};
+use crate::bodies::ways::Way;
+use crate::entry::Target;
+use crate::errors::finish;
+use crate::state;
+use crate::types::*;
+
+/// Does it with a communicator, which it may wait in; `None` where nothing has happened.
+fn with(way: &Way, comm: MPI_Comm, does: impl FnOnce(&Communicator) -> Option<Result<()>>) -> Option<c_int> {
+    if !way.is_blocking() {
+        return None;
+    }
+    let held = state::undistracted()?.find_comm(comm)?;
+    let done = does(&held.comm)?;
+    Some(finish(way.name(), Target::Comm(comm), done))
+}
+
+/// `MPI_Barrier`; `None` where nothing has happened, here and below.
+#[inline(never)]
+pub(super) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
+    with(way, comm, |comm| comm.share(Payload::EMPTY, |_, _| {}))
+}
+
+/// `MPI_Allreduce` of so many bytes of this rank's.
+///
+/// # Safety
+/// They can be read, and as many written where the result goes.
+#[inline(never)]
+pub(super) unsafe fn allreduce(
+    way: &Way,
+    (own, bytes): (*const u8, usize),
+    recvbuf: *mut c_void,
+    combining: Combining,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let Combining { operator, predefined } = combining;
+    let elements = bytes / predefined.size()? as usize;
+    let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
+    let start: *mut u8 = drawer.as_mut_ptr().cast();
+    with(way, comm, |comm| {
+        let (halves, all) = (Halves::of(comm.size()), comm.size() as usize * bytes);
+        if all > SHORT_BYTES_MAX {
+            return None;
+        }
+        let at = |place: u32| place as usize * bytes;
+        // SAFETY: the caller promised that its elements can be read; the drawer is used by nothing else, and long enough.
+        let (own, mut places) = unsafe { (Payload::claim(own, bytes), UserMemory::claim(start, all)) };
+        places.write_at(at(halves.place(comm.rank())), own);
+        let shared = comm.share(own, |from, data| {
+            places.write_at(at(halves.place(from)), data);
+        })?;
+        let combine = |()| {
+            for (lower, higher, count) in halves.runs() {
+                // SAFETY: all places are written, and these are not those that are written next.
+                let left = unsafe { Payload::claim(start.wrapping_add(at(lower)), at(count)) };
+                let mut right = places.part(at(higher), at(count));
+                reduce_packed(operator, predefined, elements * count as usize, left, &mut right)
+                    .expect("`of` has seen that it is defined");
+            }
+            // SAFETY: the caller promised that the result can be written, where nobody reads any more.
+            let mut result = unsafe { UserMemory::claim(recvbuf.cast(), bytes) };
+            result.write_at(0, places.payload().part(at(halves.result()), bytes));
+        };
+        Some(shared.map(combine))
+    })
+}
