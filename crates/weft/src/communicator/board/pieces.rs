@@ -52,25 +52,22 @@ impl Lot {
     /// Both give and get, and keep what they get.
     pub(super) const EXCHANGE: Lot = Lot {
         where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
-        ..Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES)
+        ..Lot::anywhere(ENTRY_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
     /// The same, where what is gotten may be written over what is given, and they differ in length: all is given first.
     pub(super) const EXCHANGE_OVER: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
     /// Both give, and combine what they get.
     pub(super) const COMBINED: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// One of them gives, and the other combines, each in its turn.
-    pub(super) const REDUCED: Lot = Lot {
-        where_quick: [TURNED_BYTES_MAX + 1, BYTES_MAX],
-        passed: PASSED_BYTES_MAX,
-        ..Lot::anywhere((16 << 10) + 1, BYTES_MAX)
-    };
+    pub(super) const REDUCED: Lot =
+        Lot { passed: PASSED_BYTES_MAX, ..Lot::anywhere(TURNED_BYTES_MAX + 1, BYTES_MAX) };
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
     pub(super) const ONE_WAY: Lot = Lot {
         where_quick: [TURNED_BYTES_MAX + 1, 256 << 10],
         passed: PASSED_BYTES_MAX,
-        ..Lot::anywhere(1, 0)
+        ..Lot::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
     /// One gives, and has got something before.
     const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
@@ -483,6 +480,8 @@ pub(super) const ENTRY_BYTES_MAX: usize = 112;
 pub(super) const PIECE_BYTES_MIN: usize = 8 << 10;
 /// What goes one way is in a tray up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
+/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
+const FRESH_BYTES_MAX: usize = 32 << 10;
 /// Longer data of one way is not a message all the same, where it goes in pieces.
 const PASSED_BYTES_MAX: usize = 16 << 10;
 /// The longest data; it is told in 32 bits.

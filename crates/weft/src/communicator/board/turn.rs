@@ -15,7 +15,7 @@ pub(super) struct Turn {
     pub(super) long_room: Option<Heap>,
     /// The board is not this communicator's any more.
     pub(super) has_left: bool,
-    /// What this one of two members has done in the last operation on the board in which anything was given.
+    /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
     pub(super) last: Flow,
 }
 
@@ -42,7 +42,7 @@ impl Flow {
 }
 
 impl Turn {
-    /// Such an operation begins on the board.
+    /// Such an operation begins.
     #[inline(always)]
     pub(super) fn note(&mut self, flow: Flow) {
         if flow != Flow::default() {
@@ -51,10 +51,15 @@ impl Turn {
     }
 
     /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run ahead of who takes them
-    /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members.
+    /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members. It counts as one on the
+    /// board for what comes behind, so that roots in turn are seen from the second call on; to ask again changes nothing.
     #[inline(always)]
-    pub(super) fn is_message(&self, flow: Flow, bytes: usize) -> bool {
-        bytes > PASSED_BYTES_MAX && flow.goes_on_behind(self.last)
+    pub(super) fn is_message(&mut self, flow: Flow, bytes: usize) -> bool {
+        let is_message = bytes > PASSED_BYTES_MAX && flow.goes_on_behind(self.last);
+        if is_message {
+            self.note(flow);
+        }
+        is_message
     }
 }
 
