@@ -2,7 +2,7 @@
 //!
 //! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
 //! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is.
-//! Every send that is over when it was begun has the same handle. Only what needs more than the engine knows, data to
+//! Everything that is over when it was begun has the same handle. Only what needs more than the engine knows, data to
 //! be unpacked or several messages, has an object in the table.
 //!
 //! ```text
@@ -27,7 +27,7 @@ use crate::status;
 use crate::table;
 use crate::types::*;
 
-/// The request of every send that was over when it was begun. All of them end alike, so one serves them all; it stays
+/// The request of every send, and every collective operation, that was over when it was begun. All of them end alike, so one serves them all; it stays
 /// in the table for ever.
 pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
 

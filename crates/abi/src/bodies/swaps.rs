@@ -24,6 +24,7 @@ use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::parts;
+use crate::requests::SENT;
 use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
 
@@ -130,8 +131,8 @@ struct Begin<'a> {
     given: Option<Given>,
     /// Nothing where it could not put what it would get to its place.
     taken: Option<Taken>,
-    /// What is to be waited for afterwards.
-    left: &'a mut Option<Swapping>,
+    /// What is to be waited for afterwards; nothing where only what is over at once is to be done.
+    left: Option<&'a mut Option<Swapping>>,
 }
 
 impl Short for Begin<'_> {
@@ -154,7 +155,10 @@ impl Short for Begin<'_> {
         });
         // SAFETY: the promise of `swap`.
         let room = self.taken.filter(|_| gets).map(|taken| unsafe { taken.room(rank) });
-        comm.swap_at_once(payload, room, self.left)?;
+        match self.left {
+            Some(left) => comm.swap_at_once(payload, room, left).map(drop)?,
+            None => comm.swap_if_there(payload, room)?,
+        }
         Some((rank, gets))
     }
 }
@@ -223,10 +227,14 @@ unsafe fn swap_to(
     then: impl FnOnce(Rank, bool),
 ) -> Option<c_int> {
     if !way.is_blocking() {
-        return None;
+        // Who exchanges would look for what is hardly ever there, and take the line away from who writes it.
+        if matches!(roles, Roles::Both) {
+            return None;
+        }
+        return elsewhere(|| begin(way, comm, Begin { roles, given, taken, left: None }, then));
     }
     let mut left = None;
-    let (rank, gets) = with_usual_comm(comm, Begin { roles, given, taken, left: &mut left })?;
+    let (rank, gets) = with_usual_comm(comm, Begin { roles, given, taken, left: Some(&mut left) })?;
     if let Some(swapping) = &left {
         // Who only gives waits until what it gives is not read any more.
         let nothing = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
@@ -237,6 +245,16 @@ unsafe fn swap_to(
         }
     }
     then(rank, gets);
+    Some(MPI_SUCCESS)
+}
+
+/// Begins what is over then: where this rank only gives, or what it gets is there already. Its request is that of all sends that are
+/// over when they are begun.
+fn begin(way: &Way, comm: MPI_Comm, swap: Begin<'_>, then: impl FnOnce(Rank, bool)) -> Option<c_int> {
+    let place = way.begins()?;
+    let (rank, gets) = with_usual_comm(comm, swap)?;
+    then(rank, gets);
+    place.set(SENT);
     Some(MPI_SUCCESS)
 }
 

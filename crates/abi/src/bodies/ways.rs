@@ -56,6 +56,15 @@ impl Way {
         matches!(self.kind, Kind::Blocking)
     }
 
+    /// Where the request goes of a call that begins the operation, if there is a place for it.
+    pub(crate) fn begins(&self) -> Option<Place<MPI_Request>> {
+        match self.kind {
+            // SAFETY: the promise of [`Way::call`], which every caller has.
+            Kind::Begun(request) => unsafe { Place::new(request, "request").ok() },
+            Kind::Blocking | Kind::Planned(..) => None,
+        }
+    }
+
     /// The function that was called.
     pub(crate) fn name(&self) -> &'static str {
         self.name

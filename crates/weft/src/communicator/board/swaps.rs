@@ -85,6 +85,46 @@ impl Communicator {
         Some(())
     }
 
+    /// Begins an operation in which this one of two members gives something, or gets as many bytes as there is room for, and which is over
+    /// then: it only gives, or the other's entry is there. As [`Next::begin`](super::beside::Next) has it, it stands in an entry. `None`: nothing has happened.
+    #[must_use]
+    pub fn swap_if_there(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<()> {
+        let (inner, bulletin) = (&*self.inner, self.bulletin()?);
+        let longest = longest_bytes(give.as_ref(), get.as_ref());
+        let is_usual = inner.standing.pair().is_some() && longest <= Board::PAYLOAD_BYTES_MAX;
+        if !is_usual || inner.process.is_busy_beside() {
+            return None;
+        }
+        let mut turn = bulletin.turn.try_hold()?;
+        let (number, board, other) = (turn.course.next(), &bulletin.board, 1 - inner.rank.0);
+        let has_room = give.is_none() || turn.course.has_room(number);
+        if turn.has_left || is_turn_due(number) || !has_room {
+            return None;
+        }
+        let is_there = |room: Room| {
+            board.has(other, number) && board.announced(other, number) == [room.bytes() as u32, 0]
+        };
+        if !get.is_none_or(is_there) {
+            return None;
+        }
+        turn.course.begin();
+        let is_some = longest > 0;
+        turn.note(Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() });
+        if let Some(payload) = give {
+            board.put(number, [payload, Payload::EMPTY]);
+            board.wake();
+        }
+        match get {
+            Some(room) => {
+                let is_taken = bulletin.take(&mut turn.course, other, room);
+                debug_assert!(is_taken, "it was there, and as long as the room");
+            }
+            None => bulletin.leave(number),
+        }
+        inner.completed.one_begun();
+        Some(())
+    }
+
     /// The same for what stands in one line: it is no piece, and never goes by a message.
     #[inline(always)]
     fn swap_by_lines(
