@@ -22,6 +22,8 @@ static const char USAGE[] =
     "  --block BYTES      one piece of strided data (vector_latency): a power of two, 8 at least\n"
     "  --threads N        threads of each rank (thread_rate)\n"
     "  --tests N          tests of a request while the program computes (overlap)\n"
+    "  --fresh yes|no     write what is given before each operation, and read what is gotten behind it, within\n"
+    "                     the time that is told (collectives; default no)\n"
     "  --apart LEAST,MOST,FILE  wait before each block until a cache line takes so many ns from one rank's\n"
     "                     cpu to the other's; two ranks on one node, which share this file\n"
     "  --validate yes|no  compare the contents after each block (default yes)\n"
@@ -67,6 +69,7 @@ static int parse_option(struct options *options, const char *name, const char *v
     if (strcmp(name, "--threads") == 0)
         return parse_count(value, 1, &options->threads) && options->threads <= BENCH_THREADS_MAX;
     if (strcmp(name, "--tests") == 0) return parse_count(value, 1, &options->tests);
+    if (strcmp(name, "--fresh") == 0) return parse_yes(value, &options->fresh);
     if (strcmp(name, "--validate") == 0) return parse_yes(value, &options->validate);
     if (strcmp(name, "--apart") == 0) return options->apart = value, 1;
     if (strcmp(name, "--json") == 0) return options->json = value, 1;
@@ -378,6 +381,29 @@ double bench_slowest(double seconds, MPI_Comm comm) {
     return most;
 }
 
+enum { LINE = 64 };
+
+/* Writes each line as it is: it is in this rank's cache alone then, as if the program had just made what stands there. */
+static void make_anew(volatile unsigned char *data, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += LINE) data[at] = data[at];
+}
+
+static void look_through(const volatile unsigned char *data, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += LINE) (void)data[at];
+}
+
+static size_t places_of(const struct bench *bench, const struct collective *collective) {
+    return collective->per_rank ? (size_t)bench->size : collective->blocks ? (size_t)collective->blocks : 1;
+}
+
+static void call_fresh(struct bench *bench, const struct collective *collective, unsigned char *out, unsigned char *in,
+                       size_t bytes, int operation) {
+    size_t all = bytes * places_of(bench, collective);
+    make_anew(out, all);
+    collective->call(bench, out, in, bytes, operation);
+    look_through(in, all);
+}
+
 static void collective_size(struct bench *bench, const struct collective *collective,
                             unsigned char *out, unsigned char *in, size_t bytes) {
     int operations = bench_block_operations(bench, bytes);
@@ -389,7 +415,10 @@ static void collective_size(struct bench *bench, const struct collective *collec
         bench_settle(bench);
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
-        for (int i = 0; i < operations; i++) collective->call(bench, out, in, bytes, i);
+        if (bench->options.fresh)
+            for (int i = 0; i < operations; i++) call_fresh(bench, collective, out, in, bytes, i);
+        else
+            for (int i = 0; i < operations; i++) collective->call(bench, out, in, bytes, i);
         samples[block] = bench_slowest((MPI_Wtime() - start) / operations, MPI_COMM_WORLD);
         if (bench->options.validate)
             collective->verify(bench, in, bytes, (unsigned)block + 1, operations - 1);
@@ -398,7 +427,7 @@ static void collective_size(struct bench *bench, const struct collective *collec
 }
 
 void bench_collective(struct bench *bench, const struct collective *collective) {
-    size_t places = collective->per_rank ? (size_t)bench->size : collective->blocks ? (size_t)collective->blocks : 1;
+    size_t places = places_of(bench, collective);
     unsigned char *out = bench_buffer(bench->options.bytes_max * places);
     unsigned char *in = bench_buffer(bench->options.bytes_max * places);
     bench_heading(bench, MICROSECONDS);

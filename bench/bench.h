@@ -24,6 +24,7 @@ struct options {
     int threads;         /* threads of a rank, where a benchmark has several */
     int tests;           /* tests of a request that is under way, where a benchmark makes them */
     int validate;        /* compare contents after each block */
+    int fresh;           /* what is given is written before each operation, what is gotten is read behind it */
     const char *apart;   /* how far apart the cpus of two ranks are to be: see USAGE; or null */
     const char *json;    /* file for JSON lines, "-" for stdout in place of the table, or null */
     const char *label;   /* name of the series in the JSON output */

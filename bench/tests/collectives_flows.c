@@ -12,7 +12,7 @@ enum operation {
     BARRIER, BCAST, GATHER, SCATTER, GATHERV, SCATTERV, ALLTOALLV, SCAN, EXSCAN, REDUCE, ALLREDUCE, IBCAST, OPERATIONS
 };
 
-static const int LIMITS[] = {8, 64, 112, 128, 240, 256, 1024, 2048, 2160, 4096, 8192, 16384};
+static const int LIMITS[] = {8, 64, 112, 128, 256, 512, 1024, 2048, 2160, 4096, 8192, 16384};
 enum { LIMIT_COUNT = sizeof LIMITS / sizeof *LIMITS };
 /* Drawn once among LONG_IN others. */
 static const int LONG_LIMITS[] = {32768, 65536, 98304, 196608, 262144};

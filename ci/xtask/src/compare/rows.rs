@@ -55,6 +55,14 @@ const PAIR: Row = Row {
 /// A collective of two ranks.
 const CALL: Row = Row { arguments: &["--min", "8", "--iterations", "4000"], shown: COLLECTIVE, ..PAIR };
 
+/// The same of what programs have just made, and look at behind it; both are within the time.
+const FRESH: Row = Row {
+    arguments: &["--min", "1K", "--iterations", "4000", "--fresh", "yes"],
+    shown: &[4 * K, 16 * K, 64 * K, M],
+    rounds: 3,
+    ..PAIR
+};
+
 /// One of the collectives that `bench/collectives.c` measures one after the other.
 const COLLECTIVES: Row = Row {
     program: "collectives",
@@ -412,6 +420,26 @@ pub const ROWS: &[Row] = &[
     Row { id: "reduce", title: "Reduce, 2 ranks, roots in turn", program: "reduce", gates: G9, ..CALL },
     Row { id: "alltoall", title: "Alltoall, 2 ranks", program: "alltoall", gates: G9, ..CALL },
     Row { id: "allgather", title: "Allgather, 2 ranks", program: "allgather", gates: G9, ..CALL },
+    Row {
+        id: "fresh-bcast",
+        title: "Bcast of fresh data, 2 ranks, roots in turn",
+        program: "bcast",
+        ..FRESH
+    },
+    Row {
+        id: "fresh-reduce",
+        title: "Reduce of fresh data, 2 ranks, roots in turn",
+        program: "reduce",
+        ..FRESH
+    },
+    Row {
+        id: "fresh-allreduce",
+        title: "Allreduce of fresh doubles, 2 ranks",
+        program: "allreduce",
+        ..FRESH
+    },
+    Row { id: "fresh-alltoall", title: "Alltoall of fresh data, 2 ranks", program: "alltoall", ..FRESH },
+    Row { id: "fresh-allgather", title: "Allgather of fresh data, 2 ranks", program: "allgather", ..FRESH },
     Row { id: "gather", title: "Gather, 2 ranks, roots in turn", result: Some("gather"), ..COLLECTIVES },
     Row { id: "gatherv", title: "Gatherv, 2 ranks, roots in turn", result: Some("gatherv"), ..LISTED },
     Row { id: "scatter", title: "Scatter, 2 ranks, roots in turn", result: Some("scatter"), ..COLLECTIVES },

@@ -481,7 +481,7 @@ pub(super) const PIECE_BYTES_MIN: usize = 8 << 10;
 /// What goes one way is in a tray up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
-const FRESH_BYTES_MAX: usize = 32 << 10;
+const FRESH_BYTES_MAX: usize = 64 << 10;
 /// Longer data of one way is not a message all the same, where it goes in pieces.
 const PASSED_BYTES_MAX: usize = 16 << 10;
 /// The longest data; it is told in 32 bits.

@@ -64,4 +64,4 @@ impl Turn {
 }
 
 /// What goes from one of two members to the other time after time stands in entries up to here.
-const PASSED_BYTES_MAX: usize = 240;
+const PASSED_BYTES_MAX: usize = 512;
