@@ -118,7 +118,7 @@ impl fmt::Debug for Payload<'_> {
 /// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece by
 /// borrowing.
 pub struct UserMemory {
-    start: NonNull<u8>,
+    start: *mut u8,
     bytes: usize,
     /// What keeps the memory allocated, where it is the library's own.
     keeps: Option<Arc<HeapBytes>>,
@@ -129,7 +129,7 @@ unsafe impl Send for UserMemory {}
 
 impl UserMemory {
     /// No room at all.
-    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling(), bytes: 0, keeps: None };
+    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling().as_ptr(), bytes: 0, keeps: None };
 
     /// Claims `bytes` bytes from `start` on.
     ///
@@ -138,7 +138,7 @@ impl UserMemory {
     /// of it (the request that holds it) is gone.
     #[inline]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
-        UserMemory { start: somewhere(start), bytes, keeps: None }
+        UserMemory { start, bytes, keeps: None }
     }
 
     /// Room in bytes.
@@ -152,14 +152,18 @@ impl UserMemory {
     #[inline(always)]
     #[must_use]
     pub fn room(&self) -> Option<Room> {
-        if self.keeps.is_some() { None } else { Some(Room { start: self.start, bytes: self.bytes }) }
+        if self.keeps.is_some() {
+            None
+        } else {
+            Some(Room { start: somewhere(self.start), bytes: self.bytes })
+        }
     }
 
     /// The address, for system calls that write to it.
     #[inline]
     #[must_use]
     pub fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.start
     }
 
     /// Writes `data` at `offset`, cut to the room there is; returns the number of bytes written.
@@ -169,7 +173,7 @@ impl UserMemory {
         let bytes = data.bytes.min(self.bytes - offset);
         // SAFETY: `offset + bytes <= self.bytes`, which `claim` promised; `data` covers `bytes` by its own claim.
         // They may overlap: a send to oneself may name overlapping memory by mistake.
-        unsafe { copy(data.start(), self.start.add(offset).as_ptr(), bytes) };
+        unsafe { copy(data.start(), self.start.add(offset), bytes) };
         bytes
     }
 
@@ -188,7 +192,7 @@ impl UserMemory {
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Payload<'_> {
-        Payload { start: self.start, bytes: self.bytes, lifetime: PhantomData }
+        Payload { start: somewhere(self.start), bytes: self.bytes, lifetime: PhantomData }
     }
 
     /// The same bytes for a request that reads them and outlives this borrow: a send out of a buffer that is
@@ -240,7 +244,7 @@ impl Room {
     #[inline(always)]
     #[must_use]
     pub fn memory(self) -> UserMemory {
-        UserMemory { start: self.start, bytes: self.bytes, keeps: None }
+        UserMemory { start: self.start.as_ptr(), bytes: self.bytes, keeps: None }
     }
 
     /// Writes `data` if there is room for all of it.
@@ -394,7 +398,7 @@ impl Heap {
     #[must_use]
     pub fn memory(&self) -> UserMemory {
         UserMemory {
-            start: self.bytes.slice.cast(),
+            start: self.bytes.slice.as_ptr().cast(),
             bytes: self.bytes(),
             keeps: Some(Arc::clone(&self.bytes)),
         }

@@ -69,10 +69,13 @@ impl Ballot {
     }
 }
 
-/// `inout = in op inout` on ballots.
+/// `inout = in op inout` on any number of ballots.
 pub(super) fn combine(input: Payload<'_>, inout: &mut UserMemory) {
-    let both = Ballot::read(input).with(Ballot::read(inout.payload()));
-    inout.write_at(0, Payload::from(&both.encode()[..]));
+    for at in (0..inout.bytes()).step_by(BALLOT_BYTES) {
+        let ballot = |of: Payload<'_>| Ballot::read(of.part(at, BALLOT_BYTES));
+        let both = ballot(input).with(ballot(inout.payload()));
+        inout.write_at(at, Payload::from(&both.encode()[..]));
+    }
 }
 
 /// How often something was done, by what.
