@@ -85,13 +85,16 @@ static void begin(struct underway *of, unsigned round, MPI_Request *request) {
     int count = of->count, root = of->root, in_place = of->in_place, at_root = rank == root;
     struct line *given = of->given, *got = of->got;
     MPI_Comm comm = MPI_COMM_WORLD;
+    /* A line is two numbers as well, as each rank chooses to name it. */
+    int is_plain = (int)draw_alone(2), named = is_plain ? 2 * count : count;
+    MPI_Datatype type = is_plain ? MPI_INT64_T : line_type;
     memset(got, 0x55, sizeof of->got);
     maybe_late();
     switch (of->kind) {
     case BARRIER: OK(MPI_Ibarrier(comm, request)); break;
     case BCAST:
         if (at_root) fill_lines(got, root, 0, of);
-        OK(MPI_Ibcast(got, count, line_type, root, comm, request));
+        OK(MPI_Ibcast(got, named, type, root, comm, request));
         break;
     case ALLREDUCE:
     case SCAN:
@@ -105,19 +108,19 @@ static void begin(struct underway *of, unsigned round, MPI_Request *request) {
         break;
     case ALLGATHER:
         fill_lines(in_place ? got + rank * count : given, rank, 0, of);
-        OK(MPI_Iallgather(in_place ? MPI_IN_PLACE : given, count, line_type, got, count, line_type, comm, request));
+        OK(MPI_Iallgather(in_place ? MPI_IN_PLACE : given, named, type, got, named, type, comm, request));
         break;
     case ALLTOALL:
         for (int to = 0; to < size; to++) fill_lines((in_place ? got : given) + to * count, rank, to, of);
-        OK(MPI_Ialltoall(in_place ? MPI_IN_PLACE : given, count, line_type, got, count, line_type, comm, request));
+        OK(MPI_Ialltoall(in_place ? MPI_IN_PLACE : given, named, type, got, named, type, comm, request));
         break;
     case GATHER:
         fill_lines(in_place && at_root ? got + rank * count : given, rank, 0, of);
-        OK(MPI_Igather(in_place && at_root ? MPI_IN_PLACE : given, count, line_type, got, count, line_type, root, comm, request));
+        OK(MPI_Igather(in_place && at_root ? MPI_IN_PLACE : given, named, type, got, named, type, root, comm, request));
         break;
     case SCATTER:
         for (int to = 0; to < size; to++) fill_lines(given + to * count, root, to, of);
-        OK(MPI_Iscatter(given, count, line_type, in_place && at_root ? MPI_IN_PLACE : got, count, line_type, root, comm, request));
+        OK(MPI_Iscatter(given, named, type, in_place && at_root ? MPI_IN_PLACE : got, named, type, root, comm, request));
         break;
     case REDUCE:
         fill_lines(in_place && at_root ? got : given, rank, 0, of);
@@ -215,6 +218,31 @@ static void heaps_of_them(void) {
     }
 }
 
+/* Who only gives goes on, also where nobody has taken what it gave, for longer than it has lines. */
+static void one_gives_ahead(void) {
+    enum { TURNS = 34 };
+    section("who gives is far ahead of who takes");
+    for (int round = 0; round < 60; round++) {
+        /* All but the first and the last come from the one who takes these. */
+        int64_t got[TURNS];
+        MPI_Request under_way[TURNS];
+        int turns = draw(2) ? 17 : 2 + (int)draw(TURNS - 1), is_blocking = (int)draw(2), late = (int)draw(2);
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (late == (rank == 0)) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+        for (int turn = 0; turn < turns; turn++) {
+            int root = turn == 0 || turn == turns - 1 ? 0 : 1;
+            got[turn] = rank == root ? 1000 * round + turn : -1;
+            under_way[turn] = MPI_REQUEST_NULL;
+            if (is_blocking && root == 1) OK(MPI_Barrier(MPI_COMM_WORLD));
+            else OK(MPI_Ibcast(&got[turn], 1, MPI_INT64_T, root, MPI_COMM_WORLD, &under_way[turn]));
+        }
+        if (rank != 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        OK(MPI_Waitall(turns, under_way, MPI_STATUSES_IGNORE));
+        for (int turn = 0; turn < turns; turn++)
+            if (!is_blocking || turn == 0 || turn == turns - 1) SAME(got[turn], 1000 * round + turn);
+    }
+}
+
 /* All but the last rank begin an operation and call nothing until the last one has its result. */
 static void nobody_else_calls(void) {
     const char *fabric = getenv("WEFT_FABRIC");
@@ -254,6 +282,7 @@ int main(int argc, char **argv) {
     /* Lines are there after a few blocking operations. */
     for (int i = 0; i < 5; i++) OK(MPI_Barrier(MPI_COMM_WORLD));
     nobody_else_calls();
+    one_gives_ahead();
     heaps_of_them();
     OK(MPI_Op_free(&composing));
     OK(MPI_Type_free(&line_type));

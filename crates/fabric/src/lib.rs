@@ -11,6 +11,7 @@
 mod atomic;
 pub mod conformance;
 mod contract;
+mod copy;
 pub mod crash;
 pub mod fold;
 pub mod host;
@@ -25,6 +26,7 @@ pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
+pub use copy::copy;
 pub use host::HostIdentity;
-pub use memory::{Heap, Payload, Pool, Room, UserMemory, copy, made};
+pub use memory::{Heap, Payload, Pool, Room, UserMemory, made};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

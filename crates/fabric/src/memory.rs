@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::copy::copy;
+
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
 /// `'a` is how long the bytes stay allocated. A payload made of a request's buffer is `'static` by the promise
@@ -277,91 +279,6 @@ pub fn made(room: &mut [u8], write: impl FnOnce(&mut UserMemory)) -> Payload<'_>
     Payload::from(&*room)
 }
 
-/// Copies `bytes` bytes, from and to memory that may overlap. Up to 32 go as at most two whole words or vectors,
-/// which spares the call of a general copy in the path of small messages.
-///
-/// # Safety
-/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the bytes
-/// copied are any mixture of old and new.
-#[inline(always)]
-pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
-    // `P <= bytes <= 2 * P`; both lie inside what the caller vouches for.
-    unsafe {
-        // A double, or two, is what a small message holds most of the time.
-        if bytes >= 8 {
-            match bytes {
-                8..=16 => both_ends::<8>(from, to, bytes),
-                17..=32 => both_ends::<16>(from, to, bytes),
-                _ => copy_many(from, to, bytes),
-            }
-            return;
-        }
-        match bytes {
-            0 => {}
-            1 => to.write(from.read()),
-            2..4 => both_ends::<2>(from, to, bytes),
-            _ => both_ends::<4>(from, to, bytes),
-        }
-    }
-}
-
-/// Apart, so that what calls [`copy`] needs to keep nothing in memory for it.
-///
-/// # Safety
-/// As for [`copy`].
-#[inline(never)]
-unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
-    let ahead = to.addr().wrapping_sub(from.addr());
-    let is_apart = bytes <= ahead && bytes <= ahead.wrapping_neg();
-    if STRING_BYTES_MIN <= bytes && is_apart && NEAR.contains(&(ahead % PAGE_BYTES)) {
-        // SAFETY: the caller's promise is handed on; the two do not overlap.
-        return unsafe { copy_in_pieces(from, to, bytes) };
-    }
-    // SAFETY: the caller's promise is handed on.
-    unsafe { from.copy_to(to, bytes) }
-}
-
-/// Copies so little at a time that it goes by vectors.
-///
-/// From some length on C libraries copy by an instruction for strings of bytes. Where the target lies less than 32 bytes
-/// ahead in its page of where the source lies in its own, AMD's Zen 3 takes 15 to 30 times as long for that as it
-/// usually does (memory of `malloc` begins 16 bytes behind a page, and rings begin at one).
-///
-/// # Safety
-/// As for [`copy`], and the two do not overlap.
-#[cold]
-unsafe fn copy_in_pieces(from: *const u8, to: *mut u8, bytes: usize) {
-    for at in (0..bytes).step_by(PIECE_BYTES) {
-        // SAFETY: the piece lies inside what the caller vouches for.
-        unsafe { from.add(at).copy_to_nonoverlapping(to.add(at), PIECE_BYTES.min(bytes - at)) };
-    }
-}
-
-/// Less than that is never copied by that instruction.
-const STRING_BYTES_MIN: usize = 2048;
-/// So much is copied at a time where it would be slow.
-const PIECE_BYTES: usize = 1024;
-/// A page of memory, and how far ahead is too near.
-const PAGE_BYTES: usize = 4096;
-const NEAR: std::ops::Range<usize> = 1..32;
-
-/// Moves the first and the last P bytes of `bytes`; reads both before it writes either.
-///
-/// # Safety
-/// As for [`copy`], and `P <= bytes`.
-#[inline(always)]
-unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.
-    unsafe {
-        let last = bytes - P;
-        let head = from.cast::<[u8; P]>().read_unaligned();
-        let tail = from.add(last).cast::<[u8; P]>().read_unaligned();
-        to.cast::<[u8; P]>().write_unaligned(head);
-        to.add(last).cast::<[u8; P]>().write_unaligned(tail);
-    }
-}
-
 /// Memory of the library's own, for messages that come before their receive and for scratch space.
 ///
 /// Claims made of it keep it allocated, so it may be dropped while a fabric still writes.
@@ -509,24 +426,6 @@ mod tests {
         let (first, rest) = payload.split_first::<3>().unwrap();
         assert_eq!((first, rest.to_vec()), ([1, 2, 3], vec![4]));
         assert!(payload.split_first::<4>().is_some() && payload.split_first::<5>().is_none());
-    }
-
-    /// Among others the places of which many C libraries' copies are slow, and overlaps of both kinds.
-    #[test]
-    fn copies_are_the_same_at_all_distances() {
-        let before: Vec<u8> = (0..40_000u32).map(|at| (at % 251) as u8).collect();
-        let distances = [0, 1, 16, 31, 32, 4096 + 16, 8192, 8192 + 1, 8192 + 16, 8192 + 31, 12288 + 40];
-        let lengths = [33, 2049, 1024, 2047, 2048, 4100, 8191, 8192];
-        for bytes in lengths.into_iter().take(if cfg!(miri) { 2 } else { lengths.len() }) {
-            for (from, to) in distances.into_iter().flat_map(|far| [(64, 64 + far), (64 + far, 64)]) {
-                let mut expected = before.clone();
-                expected.copy_within(from..from + bytes, to);
-                let heap = Heap::new(before.len());
-                heap.memory().write_at(0, Payload::from(&before[..]));
-                heap.memory().write_at(to, heap.payload().part(from, bytes));
-                assert!(heap.payload().to_vec() == expected, "{bytes} bytes from {from} to {to}");
-            }
-        }
     }
 
     #[test]

@@ -164,21 +164,28 @@ impl Communicator {
     }
 }
 
-impl Next<'_> {
-    /// Whether all members are through with the entry whose place that of this number takes.
-    fn has_room(&mut self, number: u32) -> bool {
-        if self.turn.course.has_room(number) {
+impl Bulletin {
+    /// Whether all others are through with the entry whose place that of this number takes; looks at what they say where it is not known.
+    pub(super) fn finds_room(
+        &self,
+        course: &mut Course,
+        number: u32,
+        others: impl IntoIterator<Item = Rank>,
+    ) -> bool {
+        if course.has_room(number) {
             return true;
         }
-        let through = |rank: Rank| self.bulletin.board.through(rank.0);
+        let through = |rank: Rank| self.board.through(rank.0);
         let earlier = |one, other| if is_before(one, other) { one } else { other };
-        let least = others(self.plan.here, self.plan.size).map(through).fold(number, earlier);
+        let least = others.into_iter().map(through).fold(number, earlier);
         if is_room(number, least) {
-            self.turn.course.all_through(least);
+            course.all_through(least);
         }
         is_room(number, least)
     }
+}
 
+impl Next<'_> {
     fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
         let Next { of, bulletin, plan, .. } = self;
         let number = self.turn.course.begin_beside();
@@ -191,7 +198,8 @@ impl Next<'_> {
         let (context, owes) = (of.collective_context(), plan.gives);
         let stage = Stage { number, by_messages: of.by_messages(bulletin) };
         let mut part = Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 };
-        if owes && self.has_room(number) {
+        let members = others(part.plan.here, part.plan.size);
+        if owes && bulletin.finds_room(&mut self.turn.course, number, members) {
             part.give(&bulletin.board);
         }
         if part.owes {

@@ -34,7 +34,9 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
-        if turn.has_left {
+        // The general way asks nothing of the last flow where it goes by messages of a schedule in any case.
+        let is_by_schedule = longest > Board::PAYLOAD_BYTES_MAX && self.shares_cores();
+        if turn.has_left || is_by_schedule {
             return None;
         }
         if turn.is_message(flow, longest) {
@@ -97,7 +99,7 @@ impl Communicator {
         }
         let mut turn = bulletin.turn.try_hold()?;
         let (number, board, other) = (turn.course.next(), &bulletin.board, 1 - inner.rank.0);
-        let has_room = give.is_none() || turn.course.has_room(number);
+        let has_room = give.is_none() || bulletin.finds_room(&mut turn.course, number, [Rank(other)]);
         if turn.has_left || is_turn_due(number) || !has_room {
             return None;
         }
@@ -107,7 +109,12 @@ impl Communicator {
         if !get.is_none_or(is_there) {
             return None;
         }
-        turn.course.begin();
+        // The other one may have begun it before, and look at what this one gives when it likes.
+        if give.is_some() {
+            turn.course.begin_beside();
+        } else {
+            turn.course.begin();
+        }
         let is_some = longest > 0;
         turn.note(Flow { gives: is_some && give.is_some(), gets: is_some && get.is_some() });
         if let Some(payload) = give {
@@ -218,9 +225,10 @@ impl Bulletin {
     #[inline(always)]
     fn take(&self, course: &mut Course, other: u32, room: Room) -> bool {
         let number = course.number();
-        let sent = self.board.bytes(other, number);
+        let [sent, _] = self.board.announced(other, number);
+        let bytes = room.bytes();
         let is_taken =
-            sent == room.bytes() && self.board.read_either(other, number, sent, |data| room.take(data));
+            sent as usize == bytes && self.board.read_either(other, number, bytes, |data| room.take(data));
         if is_taken {
             course.heard_all();
             self.leave(number);
