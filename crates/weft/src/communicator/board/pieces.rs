@@ -6,6 +6,8 @@
 //! it comes, stands in each entry: where that is not what the other expects, both go on to the last piece, so that they are at the
 //! same number afterwards, and the data is lost.
 
+use std::ops::Range;
+
 use collectives::{Block, Cause};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
@@ -131,9 +133,73 @@ impl Cut {
         self.bytes.div_ceil(self.piece_bytes) as u32
     }
 
-    fn piece(self, number: u32) -> std::ops::Range<usize> {
+    fn piece(self, number: u32) -> Range<usize> {
         let at = number as usize * self.piece_bytes;
         at.min(self.bytes)..self.bytes.min(at + self.piece_bytes)
+    }
+}
+
+/// How two members who give each other all that they have, and combine it, share that out: each combines one half, and gives the
+/// other what came of it (decisions/0070). So each byte is read and written four times, and not five. A round is a few pieces of
+/// contributions and as many of results, each in the tray in which the other's contribution stood that was combined last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Halves {
+    /// Where this member's begins, and the other's.
+    starts: [usize; 2],
+    /// The same; both in as many pieces, of which the last ones may be empty.
+    cuts: [Cut; 2],
+    rounds: u32,
+}
+
+/// What goes with one number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Contribution,
+    Result,
+}
+
+impl Halves {
+    pub(super) fn of(here: Rank, bytes: usize, element_bytes: usize) -> Halves {
+        let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
+        let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
+        let round_bytes = Board::PIECES_AHEAD as usize * whole(HALF_PIECE_BYTES, unit);
+        let rounds = lower.div_ceil(round_bytes).max(1) as u32;
+        let piece_bytes = lower.div_ceil((rounds * Board::PIECES_AHEAD) as usize).next_multiple_of(unit);
+        let [mut starts, mut cuts] = [[0, lower], [lower, bytes - lower]];
+        if here != Rank(0) {
+            starts.reverse();
+            cuts.reverse();
+        }
+        Halves { starts, cuts: cuts.map(|bytes| Cut { bytes, piece_bytes }), rounds }
+    }
+
+    /// How many numbers it takes.
+    pub(super) fn pieces(self) -> u32 {
+        2 * Board::PIECES_AHEAD * self.rounds
+    }
+
+    /// What goes with the number that is so many behind the first one, and which piece of a half it is.
+    fn part(number: u32) -> (Part, u32) {
+        let (round, place) = (number / Board::PIECES_AHEAD, number % Board::PIECES_AHEAD);
+        let part = if round % 2 == 0 { Part::Contribution } else { Part::Result };
+        (part, round / 2 * Board::PIECES_AHEAD + place)
+    }
+
+    /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of its own.
+    pub(super) fn gives(self, number: u32) -> (Part, Range<usize>) {
+        let (part, piece) = Halves::part(number);
+        (part, self.bytes_of(usize::from(part == Part::Contribution), piece))
+    }
+
+    /// The bytes that it gets.
+    pub(super) fn gets(self, number: u32) -> (Part, Range<usize>) {
+        let (part, piece) = Halves::part(number);
+        (part, self.bytes_of(usize::from(part == Part::Result), piece))
+    }
+
+    fn bytes_of(self, whose: usize, piece: u32) -> Range<usize> {
+        let Range { start, end } = self.cuts[whose].piece(piece);
+        self.starts[whose] + start..self.starts[whose] + end
     }
 }
 
@@ -142,8 +208,52 @@ pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
     bytes / element_bytes * element_bytes
 }
 
-/// What becomes of a piece that has come: it begins there in all that comes.
-type Taken<'a> = &'a mut dyn FnMut(usize, Payload<'_>);
+/// What becomes of a piece that has come: it begins there in all that comes, or, of halves, in the whole.
+type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>);
+
+/// What goes, piece by piece.
+#[derive(Clone, Copy)]
+enum Cargo {
+    /// Each gives something.
+    Each { give: Payload<'static>, gives: Cut, gets: Cut },
+    /// Each gives half of what it has, and of what both have combined.
+    Halves { contribution: Payload<'static>, result: Payload<'static>, halves: Halves },
+}
+
+impl Cargo {
+    fn each(lengths: Lengths, give: Payload<'static>) -> Cargo {
+        let [gives, gets] = Cut::both(lengths);
+        Cargo::Each { give, gives, gets }
+    }
+
+    /// In how many pieces it goes each way.
+    fn pieces(&self) -> [u32; 2] {
+        match self {
+            Cargo::Each { gives, gets, .. } => [gives.pieces(), gets.pieces()],
+            Cargo::Halves { halves, .. } => [halves.pieces(); 2],
+        }
+    }
+
+    /// The piece that is given so many numbers behind the first one.
+    fn given(&self, number: u32) -> Payload<'static> {
+        let (all, Range { start, end }) = match *self {
+            Cargo::Each { give, gives, .. } => (give, gives.piece(number)),
+            Cargo::Halves { contribution, result, halves } => match halves.gives(number) {
+                (Part::Contribution, piece) => (contribution, piece),
+                (Part::Result, piece) => (result, piece),
+            },
+        };
+        all.part(start, end - start)
+    }
+
+    /// Where that belongs which is gotten.
+    fn gotten(&self, number: u32) -> (Part, Range<usize>) {
+        match self {
+            Cargo::Each { gets, .. } => (Part::Contribution, gets.piece(number)),
+            Cargo::Halves { halves, .. } => halves.gets(number),
+        }
+    }
+}
 
 impl Visit<'_> {
     /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
@@ -184,7 +294,14 @@ impl Visit<'_> {
             let place = plan.place(Rank(1 - plan.here.0));
             return self.hand_over(lengths, give, kept, place, output);
         };
-        let mut passage = Passage::begin(self, lengths, give)?;
+        let is_shared_out = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
+        let cargo = if is_shared_out {
+            let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes);
+            Cargo::Halves { contribution: give, result: giving(output), halves }
+        } else {
+            Cargo::each(lengths, give)
+        };
+        let mut passage = Passage::begin(self, lengths, cargo)?;
         passage.give_ahead()?;
         if plan.hears == Hears::Lower && lengths.gets == 0 {
             output.write_at(0, own);
@@ -194,7 +311,10 @@ impl Visit<'_> {
             if sum.of(plan.size).count() == 1 { Operands::TheirsAlone } else { Operands::of(plan.here) };
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded: plan.is_loaded, operands, room: &room, strip_bytes };
-        let finished = passage.finish(&mut |at, data| strips.combine(at, data, output, &mut *reduce));
+        let finished = passage.finish(&mut |part, at, data| match part {
+            Part::Contribution => strips.combine(at, data, output, &mut *reduce),
+            Part::Result => _ = output.write_at(at, data),
+        });
         self.turn.room = Some(room);
         finished
     }
@@ -230,16 +350,16 @@ impl Visit<'_> {
                 output.write_at(at, own);
             }
         };
-        let mut passage = Passage::begin(self, lengths, give)?;
+        let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
         // The other takes meanwhile.
         if lengths.gets == 0 {
-            passage.finish(&mut |_, _| {})?;
+            passage.finish(&mut |_, _, _| {})?;
             keep(output);
             return Ok(());
         }
         passage.give_ahead()?;
         keep(output);
-        passage.finish(&mut |at, data| {
+        passage.finish(&mut |_, at, data| {
             output.write_at(place + at, data);
         })
     }
@@ -251,6 +371,17 @@ impl Communicator {
         let what =
             format!("{}: there is no shared memory left for what its members give each other", self.place());
         Error::new(Class::NoMemory, what).remedy("free memory of this machine, or of the container")
+    }
+
+    /// What one member tells of its pieces is not what was to come.
+    #[cold]
+    pub(super) fn misled(&self, by: Rank, sent_bytes: usize, expected_bytes: usize) -> Error {
+        if sent_bytes != GIVEN_UP as usize {
+            return self.swap_failed(by, Cause::Mismatch { sent_bytes, expected_bytes });
+        }
+        let what =
+            format!("{}: rank {} has given the operation up: its operator has panicked", self.place(), by.0);
+        Error::new(Class::Other, what).remedy("see what that rank has told of it")
     }
 }
 
@@ -314,38 +445,37 @@ impl Strips<'_> {
 struct Passage<'v, 'a> {
     visit: &'v mut Visit<'a>,
     other: Rank,
-    give: Payload<'static>,
-    gives: Cut,
-    gets: Cut,
+    lengths: Lengths,
+    cargo: Cargo,
     /// The number of the first piece.
     first: u32,
     given: u32,
     taken: u32,
-    /// How many pieces come.
+    /// How many pieces are given, and how many come.
+    giving: u32,
     coming: u32,
-    /// What came is not as long as it was to be.
-    mismatch: Option<Cause>,
+    /// What came is not what was to come.
+    failed: Option<Error>,
     /// Nothing more is given or taken.
     is_over: bool,
 }
 
 impl<'v, 'a> Passage<'v, 'a> {
-    fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, give: Payload<'static>) -> Result<Passage<'v, 'a>> {
-        let [gives, gets] = Cut::both(lengths);
-        visit.begin_pieces(gives.pieces().max(gets.pieces()), lengths.gives > 0)?;
-        let (first, coming) = (visit.number, gets.pieces());
-        let other = Rank(1 - visit.of.rank().0);
+    fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
+        let [giving, coming] = cargo.pieces();
+        visit.begin_pieces(giving.max(coming), lengths.gives > 0)?;
+        let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
         Ok(Passage {
             visit,
             other,
-            give,
-            gives,
-            gets,
+            lengths,
+            cargo,
             first,
             given: 0,
             taken: 0,
+            giving,
             coming,
-            mismatch: None,
+            failed: None,
             is_over: false,
         })
     }
@@ -353,24 +483,22 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// Gives what can be given before anything is taken.
     fn give_ahead(&mut self) -> Result<()> {
         while self.may_give() && self.given < Board::PIECES_AHEAD {
-            self.give()?;
+            self.give(self.lengths.gives)?;
         }
         Ok(())
     }
 
     /// Gives the rest, and takes what comes.
     fn finish(mut self, taken: Taken<'_>) -> Result<()> {
-        self.go_on(taken)?;
-        match self.mismatch.take() {
-            None => Ok(()),
-            Some(cause) => Err(self.visit.of.swap_failed(self.other, cause)),
-        }
+        self.go_on(self.lengths.gives, taken)?;
+        self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn go_on(&mut self, taken: Taken<'_>) -> Result<()> {
+    /// Says of each piece that there are so many bytes in all.
+    fn go_on(&mut self, told_bytes: usize, taken: Taken<'_>) -> Result<()> {
         loop {
             if self.may_give() {
-                self.give()?;
+                self.give(told_bytes)?;
             } else if self.taken < self.coming {
                 self.take(taken)?;
             } else {
@@ -383,22 +511,20 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
     fn may_give(&self) -> bool {
         let is_taken = self.given < self.taken + Board::PIECES_AHEAD || self.taken == self.coming;
-        self.given < self.gives.pieces() && is_taken
+        self.given < self.giving && is_taken
     }
 
-    fn give(&mut self) -> Result<()> {
+    fn give(&mut self, told_bytes: usize) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
         // Who only gives may never have to wait.
-        if is_turn_due(number) && self.gets.bytes == 0 && self.given > 0 {
+        if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
             self.visit.of.process().progress();
         }
         if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round()) {
             self.await_tray(number)?;
         }
-        let piece = self.gives.piece(self.given);
-        let told = [self.gives.bytes as u32, self.gives.pieces()];
-        let piece = self.give.part(piece.start, piece.len());
-        self.visit.board().give_piece(number, told, [piece, Payload::EMPTY]);
+        let told = [told_bytes as u32, self.giving];
+        self.visit.board().give_piece(number, told, [self.cargo.given(self.given), Payload::EMPTY]);
         self.visit.board().wake();
         self.given += 1;
         Ok(())
@@ -409,7 +535,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     #[cold]
     fn await_tray(&mut self, number: u32) -> Result<()> {
         let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round()));
-        let (first, is_silent) = (self.first, self.gets.bytes == 0);
+        let (first, is_silent) = (self.first, self.lengths.gets == 0);
         let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
         let is_free = |board: &Board| !is_before(board.through(other), least);
         let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
@@ -426,14 +552,14 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn take(&mut self, taken: Taken<'_>) -> Result<()> {
         let number = self.first.wrapping_add(self.taken);
         self.await_piece(number).inspect_err(|_| self.is_over = true)?;
-        if self.taken == 0 {
+        if self.failed.is_none() {
             self.compare(number);
         }
-        let piece = self.gets.piece(self.taken);
+        let (part, Range { start, end }) = self.cargo.gotten(self.taken);
         self.taken += 1;
-        if self.mismatch.is_none() {
+        if self.failed.is_none() {
             let other = self.other.0;
-            self.visit.board().read_piece(other, number, piece.len(), |data| taken(piece.start, data));
+            self.visit.board().read_piece(other, number, end - start, |data| taken(part, start, data));
         }
         // Before it has given this, it has taken what this member gave so many numbers before, and what was before this operation.
         let before = number.wrapping_sub((Board::PIECES_AHEAD - 1).min(self.taken - 1));
@@ -443,7 +569,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     }
 
     fn await_piece(&mut self, number: u32) -> Result<()> {
-        let (other, bytes) = (self.other, self.gets.bytes);
+        let (other, bytes) = (self.other, self.lengths.gets);
         self.visit.number = number;
         if is_turn_due(number) && number != self.first {
             self.visit.of.process().progress();
@@ -454,21 +580,22 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// Whether what comes is what was to come.
     fn compare(&mut self, number: u32) {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
-        let (sent_bytes, expected_bytes) = (bytes as usize, self.gets.bytes);
-        if sent_bytes != expected_bytes || pieces != self.coming {
-            self.coming = pieces.clamp(1, PIECES_MAX);
-            self.mismatch = Some(Cause::Mismatch { sent_bytes, expected_bytes });
+        let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
+        if sent_bytes == expected_bytes && pieces == self.coming {
+            return;
         }
+        self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
+        self.coming = pieces.clamp(1, PIECES_MAX);
     }
 }
 
 impl Drop for Passage<'_, '_> {
-    /// Also where an operator has panicked: the other goes on, and both count alike.
+    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
     fn drop(&mut self) {
         if !self.is_over {
-            let _ = self.go_on(&mut |_, _| {});
+            let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _| {});
         }
-        let last = self.first.wrapping_add(self.gives.pieces().max(self.coming) - 1);
+        let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
         self.visit.number = last;
         self.visit.turn.course.begin_up_to(last);
     }
@@ -484,6 +611,13 @@ pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 const FRESH_BYTES_MAX: usize = 64 << 10;
 /// Longer data of one way is not a message all the same, where it goes in pieces.
 const PASSED_BYTES_MAX: usize = 16 << 10;
+/// What both combine is shared out between them from here on.
+pub(super) const HALVES_FROM: usize = 32 << 10;
+/// The longest pieces then: what was combined is still in the nearest caches when it is given.
+pub(super) const HALF_PIECE_BYTES: usize = 16 << 10;
+const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));
+/// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
+pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.

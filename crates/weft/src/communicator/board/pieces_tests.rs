@@ -6,6 +6,7 @@ use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, 
 use fabric::{Payload, UserMemory};
 use messaging::Rank;
 
+use super::pieces::{HALF_PIECE_BYTES, HALVES_FROM, Halves, Part};
 use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
@@ -254,14 +255,42 @@ fn a_long_one_meets_a_short_one() {
 #[test]
 fn who_panics_in_an_operator_lets_the_other_end() {
     on_a_board(|world| {
-        let elements = Elements { bytes: 8, count: 40_000 };
-        for (panicking, at_piece) in [(0, 1), (1, 1), (0, 4), (1, 7)] {
-            let sum = elements.sum_with_a_bug(world, panicking, at_piece);
-            assert_eq!(sum.is_some(), world.rank().0 != panicking);
-            assert!(sum.is_none_or(|sum| sum == elements.of(0, 2)));
-            world.barrier().unwrap();
+        // Of long ones each combines a half: then there is no sum for the other either.
+        for (count, is_all_at_each) in
+            [(HALVES_FROM / 8 - 1, true), (HALVES_FROM / 8, false), (40_000, false)]
+        {
+            let elements = Elements { bytes: 8, count };
+            for (panicking, at_call) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+                let sum = elements.sum_with_a_bug(world, panicking, at_call);
+                assert_eq!(sum.is_some(), is_all_at_each && world.rank().0 != panicking, "{count}");
+                assert!(sum.is_none_or(|sum| sum == elements.of(0, 2)));
+                world.barrier().unwrap();
+            }
         }
     });
+}
+
+/// What one gives is what the other gets, each byte is combined once and comes once as a result, behind the contribution to it.
+#[test]
+fn halves_fit_together() {
+    let lengths = |element_bytes: usize| counts(element_bytes).map(move |count| count * element_bytes);
+    for (bytes, element_bytes) in
+        [1, 2, 8, 12, 24, 1000, 4096].into_iter().flat_map(|of| lengths(of).map(move |all| (all, of)))
+    {
+        let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes));
+        assert_eq!(one.pieces(), other.pieces());
+        let mut seen = [vec![0; bytes], vec![0; bytes]];
+        for number in 0..one.pieces() {
+            assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
+            for (part, piece) in [one.gives(number), other.gives(number)] {
+                assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
+                let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };
+                assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
+                piece.for_each(|at| seen[now][at] += 1);
+            }
+        }
+        assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");
+    }
 }
 
 /// One side may have much to give and the other little, or nothing.

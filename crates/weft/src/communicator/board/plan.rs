@@ -358,6 +358,12 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether all members give all that they have, and keep what comes of it, which is the same at all.
+    #[inline]
+    pub(super) fn is_same_for_all(&self) -> bool {
+        self.hears == Hears::Others && self.holds == Holds::Own && matches!(self.then, Then::Combined(_))
+    }
+
     /// Where a member's block stands in a buffer of all members' blocks.
     #[inline]
     pub(super) fn block(&self, of: Rank) -> Block {

@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use collectives::{Block, Cause};
+use collectives::Block;
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{PIECES_MAX, STRIP_BYTES, whole};
+use super::pieces::{GIVEN_UP, PIECES_MAX, STRIP_BYTES, whole};
 use super::plan::{Hears, Plan, Sum, Then};
 use super::{Reduce, Visit, is_turn_due};
 use crate::error::{Error, Result};
@@ -214,8 +214,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             let [bytes, theirs] = self.board().announced(from.0, number);
             let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
             if self.mismatch.is_none() && sent_bytes != expected_bytes {
-                let cause = Cause::Mismatch { sent_bytes, expected_bytes };
-                self.mismatch = Some(self.visit.of.swap_failed(from, cause));
+                self.mismatch = Some(self.visit.of.misled(from, sent_bytes, expected_bytes));
             }
             numbers = numbers.max(theirs.min(PIECES_MAX));
             if !self.plan.gives {
@@ -244,7 +243,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
 impl Drop for Several<'_, '_, '_> {
     /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for data what comes then.
     fn drop(&mut self) {
-        self.told_bytes = u32::MAX;
+        self.told_bytes = GIVEN_UP;
         while !self.is_over && self.begun < self.numbers {
             if let Ok(number) = self.turn(Payload::EMPTY) {
                 self.visit.bulletin.leave(number);
