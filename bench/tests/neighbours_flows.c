@@ -18,7 +18,7 @@ struct around {
 enum operation { ALLTOALL, ALLTOALL_APART, ALLTOALLV, ALLTOALLW, ALLGATHER, ALLGATHERV, BARRIER, BCAST, EXSCAN, OPERATIONS };
 
 /* Elements of each block: what two, three or four of them come to is around the limits of lines, entries and messages. */
-static const int COUNTS[] = {1, 3, 4, 7, 8, 14, 15, 16, 28, 30, 60, 64, 67, 68, 85, 90, 128, 134, 135, 256, 270, 271, 512, 1024};
+static const int COUNTS[] = {1, 3, 4, 7, 8, 14, 15, 16, 28, 30, 60, 64, 67, 68, 85, 90, 128, 134, 135, 256, 270, 271, 340, 342, 511, 512, 513, 1024};
 enum { COUNT_COUNT = sizeof COUNTS / sizeof *COUNTS };
 
 static unsigned long draw(unsigned long *state, unsigned long end) {

@@ -7,13 +7,11 @@ use weft::claims::{Payload, Swapping, copy};
 use weft::collectives::{Block, Neighbourhood, Surround};
 use weft::{Communicator, Rank};
 
-use super::{Aside, Blocks, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
+use super::{Aside, BYTES_MAX, Blocks, Drawer, SHORT_BYTES_MAX, are_apart, elsewhere, few, wait};
 use crate::bodies::ways::Way;
 use crate::generated::constants::*;
 use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
-
-type Short2K = Drawer<SHORT_BYTES_MAX>;
 
 /// An exchange of blocks of one length in the program's buffers, which stand apart.
 #[derive(Clone, Copy)]
@@ -28,7 +26,7 @@ impl Exchange<'_> {
     /// How much goes to the other rank and comes from it, as far as this is the usual case: some goes each way, and there is room for
     /// all of it.
     #[inline(always)]
-    fn lengths(&self, neighbourhood: &Neighbourhood) -> Option<[usize; 2]> {
+    fn lengths<const BYTES: usize>(&self, neighbourhood: &Neighbourhood) -> Option<[usize; 2]> {
         let Neighbourhood { here, sources, destinations, .. } = neighbourhood;
         let given = self.surround.given(destinations.len().checked_sub(1)?);
         let gotten = self.surround.gotten(sources.len().checked_sub(1)?);
@@ -43,8 +41,8 @@ impl Exchange<'_> {
             })
         };
         let ([own_given, gives], [own_gotten, gets]) = (count(destinations), count(sources));
-        let is_usual = own_given == own_gotten && (1..=SHORT_BYTES_MAX / self.bytes).contains(&gives);
-        (is_usual && (1..=SHORT_BYTES_MAX / self.bytes).contains(&gets))
+        let fits = |blocks: usize| (1..=BYTES).contains(&(blocks * self.bytes));
+        (own_given == own_gotten && fits(gives) && fits(gets))
             .then_some([gives * self.bytes, gets * self.bytes])
     }
 
@@ -61,7 +59,7 @@ impl Exchange<'_> {
     /// # Safety
     /// The program's promise, and [`Exchange::lengths`] has found that there is room.
     #[inline(always)]
-    unsafe fn collect(&self, neighbourhood: &Neighbourhood, sent: &mut Short2K) {
+    unsafe fn collect<const BYTES: usize>(&self, neighbourhood: &Neighbourhood, sent: &mut Drawer<BYTES>) {
         let mut to: *mut u8 = sent.as_mut_ptr().cast();
         for (_, at) in neighbourhood.sent().filter(|(rank, _)| *rank != neighbourhood.here) {
             // SAFETY: the caller's promise.
@@ -75,7 +73,7 @@ impl Exchange<'_> {
     /// # Safety
     /// The program's promise, and all that was to come is there.
     #[inline(always)]
-    unsafe fn deliver(&self, neighbourhood: &Neighbourhood, come: &Short2K) {
+    unsafe fn deliver<const BYTES: usize>(&self, neighbourhood: &Neighbourhood, come: &Drawer<BYTES>) {
         let here = neighbourhood.here;
         let mut from: *const u8 = come.as_ptr().cast();
         let mut own = neighbourhood.sent().filter(|(rank, _)| *rank == here);
@@ -93,15 +91,15 @@ impl Exchange<'_> {
     }
 }
 
-struct Begin<'a> {
+struct Begin<'a, const BYTES: usize> {
     exchange: Exchange<'a>,
-    sent: &'a mut Short2K,
-    come: &'a mut Short2K,
+    sent: &'a mut Drawer<BYTES>,
+    come: &'a mut Drawer<BYTES>,
     /// What is to be waited for afterwards.
     left: &'a mut Option<Swapping>,
 }
 
-impl Short for Begin<'_> {
+impl<const BYTES: usize> Short for Begin<'_, BYTES> {
     /// How much comes.
     type Answer = usize;
 
@@ -109,7 +107,7 @@ impl Short for Begin<'_> {
     fn on(self, comm: &Communicator) -> Option<usize> {
         let Begin { exchange, sent, come, left } = self;
         let neighbourhood = comm.neighbourhood().ok()?;
-        let [gives, gets] = exchange.lengths(neighbourhood)?;
+        let [gives, gets] = exchange.lengths::<BYTES>(neighbourhood)?;
         let begin = |_| {
             // SAFETY: the promise of `exchange`, and it is in use no longer than the swap.
             let payload = unsafe {
@@ -141,12 +139,29 @@ pub(crate) unsafe fn neighbours(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = few(recvbuf, recvcount, recvtype)?;
-    if bytes > SHORT_BYTES_MAX || few(sendbuf, sendcount, sendtype) != Some(bytes) || !way.is_blocking() {
+    if few(sendbuf, sendcount, sendtype) != Some(bytes) || !way.is_blocking() {
         return None;
     }
     let exchange =
         Exchange { surround: surround(bytes), sendbuf: sendbuf.cast(), recvbuf: recvbuf.cast(), bytes };
-    let (mut sent, mut come) = (Short2K::uninit(), Short2K::uninit());
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            ..=SHORT_BLOCK_BYTES_MAX => exchange_with::<SHORT_BYTES_MAX>(way, exchange, comm),
+            _ => elsewhere(move || exchange_with::<BYTES_MAX>(way, exchange, comm)),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`neighbours`].
+#[inline(never)]
+unsafe fn exchange_with<const BYTES: usize>(
+    way: &Way,
+    exchange: Exchange<'_>,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (mut sent, mut come) = (Drawer::<BYTES>::uninit(), Drawer::<BYTES>::uninit());
     let mut left = None;
     let begin = Begin { exchange, sent: &mut sent, come: &mut come, left: &mut left };
     let gets = with_usual_comm(comm, begin)?;
@@ -161,3 +176,6 @@ pub(crate) unsafe fn neighbours(
     }
     Some(MPI_SUCCESS)
 }
+
+/// Longer blocks may need more than [`SHORT_BYTES_MAX`] bytes.
+const SHORT_BLOCK_BYTES_MAX: usize = SHORT_BYTES_MAX / 2;

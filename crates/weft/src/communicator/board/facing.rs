@@ -1,17 +1,20 @@
-//! Exchanges between the neighbours of a topology that has two members: all that one of them has for the other stands in one entry,
-//! one block behind the other.
+//! Exchanges between the neighbours of a topology that has two members: all that one of them has for the other stands in one entry, or is
+//! one piece, one block behind the other.
 //!
 //! Both know how much that is, each way, however the blocks stand in the program's memory and whatever lengths they have, so they
-//! decide alike whether it goes by an entry.
+//! decide alike whether it goes so.
 
 use collectives::{Block, Cause, Neighbourhood, Surround};
-use fabric::{Payload, UserMemory};
+use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
+use super::pieces::{Lengths, PIECE_BYTES_MIN};
+use super::plan::ROOM_BYTES;
 use super::turn::Flow;
 use super::{Communicator, Visit};
 use crate::error::Result;
 use crate::fabrics::Board;
+use crate::memory::giving;
 
 /// One member's part in such an exchange.
 struct Facing<'a> {
@@ -43,6 +46,15 @@ impl<'a> Facing<'a> {
         of.map(|(_, at)| self.surround.gotten(at))
     }
 
+    /// Brings what that member has sent to its places.
+    fn deliver(&self, from: Rank, sent: Payload<'_>, output: &mut UserMemory) {
+        let mut at = 0;
+        for Block { offset, bytes } in self.gotten_from(from) {
+            output.write_at(offset, sent.part(at, bytes));
+            at += bytes;
+        }
+    }
+
     fn flow(&self) -> Flow {
         Flow { gives: self.gives > 0, gets: self.gets > 0 }
     }
@@ -62,11 +74,18 @@ impl Communicator {
         }
         let facing = Facing::of(neighbourhood, surround);
         let longest = facing.gives.max(facing.gets);
-        if !(1..=Board::PAYLOAD_BYTES_MAX).contains(&longest) {
+        let is_entry = (1..=Board::PAYLOAD_BYTES_MAX).contains(&longest);
+        // What goes one way is not put together.
+        let goes_both_ways = facing.gives > 0 && facing.gets > 0;
+        let is_piece = goes_both_ways && !is_entry && longest <= PIECE_BYTES_MIN && !self.shares_cores();
+        if !is_entry && !is_piece {
             return None;
         }
         let visit = self.visit(facing.flow(), longest)?;
-        Some(visit.and_then(|mut visit| visit.exchange_around(&facing, input, output)))
+        Some(visit.and_then(|mut visit| match is_piece {
+            true => visit.exchange_around_in_pieces(&facing, input, output),
+            false => visit.exchange_around(&facing, input, output),
+        }))
     }
 }
 
@@ -92,15 +111,32 @@ impl Visit<'_> {
         if facing.gets > 0 {
             let gets = facing.gets;
             self.hear(other, &|from| (from == other).then_some(gets))?;
-            self.board().read_either(other.0, self.number, gets, |entry| {
-                let mut at = 0;
-                for Block { offset, bytes } in facing.gotten_from(other) {
-                    output.write_at(offset, entry.part(at, bytes));
-                    at += bytes;
-                }
-            });
+            self.board()
+                .read_either(other.0, self.number, gets, |entry| facing.deliver(other, entry, output));
             self.turn.course.heard_all();
         }
+        kept.map_err(|mismatch| self.of.swap_failed(here, mismatch))
+    }
+
+    /// The same of what is too long for an entry; it is one piece.
+    fn exchange_around_in_pieces(
+        &mut self,
+        facing: &Facing<'_>,
+        input: Payload<'_>,
+        output: &mut UserMemory,
+    ) -> Result<()> {
+        let (here, other) = (facing.neighbourhood.here, Rank(1 - facing.neighbourhood.here.0));
+        let room = self.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
+        let (mut sent, mut at) = (room.memory(), 0);
+        for Block { offset, bytes } in facing.given_to(other) {
+            at += sent.write_at(at, input.part(offset, bytes));
+        }
+        let lengths = Lengths { gives: facing.gives, gets: facing.gets, element_bytes: 1 };
+        let passed =
+            self.pass(lengths, giving(&sent).part(0, at), &mut |_, data| facing.deliver(other, data, output));
+        self.turn.room = Some(room);
+        passed?;
+        let kept = self.keep_own(facing, input, output);
         kept.map_err(|mismatch| self.of.swap_failed(here, mismatch))
     }
 

@@ -365,6 +365,19 @@ impl Visit<'_> {
     }
 }
 
+impl Visit<'_> {
+    /// Gives that, and hands over what comes, where both ways have something.
+    pub(super) fn pass(
+        &mut self,
+        lengths: Lengths,
+        give: Payload<'static>,
+        taken: &mut dyn FnMut(usize, Payload<'_>),
+    ) -> Result<()> {
+        let passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
+        passage.finish(&mut |_, at, data| taken(at, data))
+    }
+}
+
 impl Communicator {
     #[cold]
     fn no_memory_for_pieces(&self) -> Error {
