@@ -339,7 +339,7 @@ impl Visit<'_> {
         self.turn.course.begin();
         if is_turn_due(self.number) {
             self.of.process().progress();
-            if Course::is_renewal_due(self.number) {
+            if self.turn.owes_renewal || Course::is_renewal_due(self.number) {
                 return self.renew();
             }
         }
@@ -351,6 +351,7 @@ impl Visit<'_> {
         let last = self.number.wrapping_sub(1);
         self.await_all(|through| !is_before(through, last))?;
         self.turn.course.renewed();
+        self.turn.owes_renewal = false;
         self.board().renew(self.number);
         Ok(())
     }

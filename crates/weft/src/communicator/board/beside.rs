@@ -125,13 +125,32 @@ impl Communicator {
             return None;
         }
         let plan = self.plan(collective).filter(Plan::fits)?;
-        let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
+        let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
         }
-        // Whoever renews waits for all to be through with all before, and nobody waits here.
-        let is_free = !Course::is_renewal_due(turn.course.next());
-        is_free.then_some(Ok(Next { of: self, bulletin, turn, plan }))
+        let number = turn.course.next();
+        if turn.owes_renewal || Course::is_renewal_due(number) {
+            self.renew_or_owe(bulletin, &mut turn, number)?;
+        }
+        Some(Ok(Next { of: self, bulletin, turn, plan }))
+    }
+
+    /// Renews this member's places before the operation of that number begins, if all others are through with what was before. Nobody waits
+    /// for them here, so it may stay owed; `None` where it was owed for as long as can be.
+    #[cold]
+    fn renew_or_owe(&self, bulletin: &Bulletin, turn: &mut Turn, number: u32) -> Option<()> {
+        let last = number.wrapping_sub(1);
+        let mut others = others(self.rank(), self.size());
+        if others.all(|place| !is_before(bulletin.board.through(place.0), last)) {
+            turn.course.all_through(last);
+            bulletin.board.renew(number);
+            turn.owes_renewal = false;
+            return Some(());
+        }
+        let is_late = turn.owes_renewal && Course::is_renewal_due(number);
+        turn.owes_renewal = true;
+        (!is_late).then_some(())
     }
 
     /// The board, if it was founded.
@@ -382,6 +401,24 @@ mod tests {
             if is_last {
                 is_over.wait();
             }
+        });
+    }
+
+    /// Where numbers come round, and no blocking operation is there that would wait for all, they stay on the board.
+    #[test]
+    fn places_are_renewed_without_anybody_who_waits() {
+        on_a_board(2, |world| {
+            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().course.number();
+            let first = number();
+            for at in 0..300u64 {
+                assert_eq!(Sum::begin(world, at + u64::from(world.rank().0)).wait(), 2 * at + 1);
+            }
+            assert_eq!(number().wrapping_sub(first), 300);
+            assert!(first > number(), "numbers have come round");
+            // Who waits in any case, does what is owed.
+            (0..40).for_each(|_| world.barrier().unwrap());
+            assert!(!world.bulletin().unwrap().turn.try_hold().unwrap().owes_renewal);
+            assert_eq!(Sum::begin(world, 1).wait(), 2);
         });
     }
 

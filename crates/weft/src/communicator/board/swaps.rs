@@ -5,7 +5,7 @@ use fabric::{Payload, Peer, Room};
 use messaging::Rank;
 
 use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
-use super::turn::Flow;
+use super::turn::{Flow, Turn};
 use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
 use crate::communicator::swap::{By, Swapping, longest_bytes};
@@ -52,7 +52,7 @@ impl Communicator {
         if process.is_busy_beside() || !is_short || !has_room {
             return None;
         }
-        if is_turn_due(number) && !self.makes_turn(number) {
+        if is_turn_due(number) && !self.makes_turn(&turn) {
             return None;
         }
         turn.course.begin();
@@ -149,7 +149,7 @@ impl Communicator {
         if turn.has_left || process.is_busy_beside() || !has_room {
             return None;
         }
-        if is_turn_due(number) && !self.makes_turn(number) {
+        if is_turn_due(number) && !self.makes_turn(&turn) {
             return None;
         }
         // Shown as early as can be: the rest is done while the line is on its way.
@@ -189,8 +189,8 @@ impl Communicator {
 
     /// Makes the turn of progress that is due before the operation of that number; false where there is more to do.
     #[cold]
-    fn makes_turn(&self, number: u32) -> bool {
-        let is_all = !Course::is_renewal_due(number);
+    fn makes_turn(&self, turn: &Turn) -> bool {
+        let is_all = !turn.owes_renewal && !Course::is_renewal_due(turn.course.next());
         if is_all {
             self.inner.process.progress();
         }

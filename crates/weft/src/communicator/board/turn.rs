@@ -13,6 +13,8 @@ pub(super) struct Turn {
     pub(super) room: Option<Heap>,
     /// The same for slices of long ones.
     pub(super) long_room: Option<Heap>,
+    /// This member has not renewed its places where that was due, since not all were through with what was before.
+    pub(super) owes_renewal: bool,
     /// The board is not this communicator's any more.
     pub(super) has_left: bool,
     /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
