@@ -30,6 +30,7 @@ mod succession;
 mod swap;
 mod topologies;
 
+pub use board::Share;
 pub use check::Called;
 pub use duplicate::Duplicating;
 pub use failures::Agreed;

@@ -298,7 +298,10 @@ pub(crate) unsafe fn bcast(
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     let taken = Taken { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
-    unsafe { swap_to(way, comm, Roles::From(root), (Some(given), Some(taken)), |_, _| {}) }
+    unsafe {
+        swap_to(way, comm, Roles::From(root), (Some(given), Some(taken)), |_, _| {})
+            .or_else(|| shares::bcast(way, buffer, bytes, root, comm))
+    }
 }
 
 /// A buffer, and how many elements of what it holds for each rank.
@@ -328,9 +331,11 @@ pub(crate) unsafe fn exchange(
     let taken = Taken { start: recvbuf.cast(), stride: bytes, bytes };
     // SAFETY: the caller promised that all blocks can be read and written.
     unsafe {
-        swap_to(way, comm, Roles::Both, (Some(given), Some(taken)), move |rank, _| {
+        let swapped = swap_to(way, comm, Roles::Both, (Some(given), Some(taken)), move |rank, _| {
             place_own(given, recvbuf, rank);
-        })
+        });
+        let is_same_for_all = swapped.is_none() && !each;
+        if is_same_for_all { shares::allgather(way, (given.start, bytes), recvbuf, comm) } else { swapped }
     }
 }
 

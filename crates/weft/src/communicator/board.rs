@@ -32,6 +32,7 @@ pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
 use self::pieces::Carried;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
+pub use self::shares::Share;
 use self::turn::{Flow, Turn};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
