@@ -19,7 +19,7 @@ static const int64_t PRIME = 1000003;
 static MPI_Datatype line_type;
 static MPI_Op composing;
 
-enum kind { BARRIER, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, GATHER, SCATTER, SCAN, EXSCAN, REDUCE, REDUCE_SCATTER, KINDS };
+enum kind { BARRIER, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, GATHER, SCATTER, SCAN, EXSCAN, REDUCE, SUM, REDUCE_SCATTER, KINDS };
 
 static struct underway {
     enum kind kind;
@@ -71,6 +71,17 @@ static void expect_composed(const struct line *got, int last, int to, const stru
     expect(got, all);
 }
 
+/* The sum of all. */
+static void expect_summed(const struct line *got, const struct underway *of, int at) {
+    struct line all = {0, 0};
+    for (int from = 0; from < size; from++) {
+        struct line one = line_of(from, 0, of->round, at);
+        all.a += one.a;
+        all.b += one.b;
+    }
+    expect(got, all);
+}
+
 static void fill_lines(struct line *to, int from, int whose, const struct underway *of) {
     for (int at = 0; at < of->count; at++) to[at] = line_of(from, whose, of->round, at);
 }
@@ -106,6 +117,10 @@ static void begin(struct underway *of, unsigned round, MPI_Request *request) {
             OK(MPI_Iscan(in_place ? MPI_IN_PLACE : given, got, count, line_type, composing, comm, request));
         else OK(MPI_Iexscan(in_place ? MPI_IN_PLACE : given, got, count, line_type, composing, comm, request));
         break;
+    case SUM:
+        fill_lines(in_place ? got : given, rank, 0, of);
+        OK(MPI_Iallreduce(in_place ? MPI_IN_PLACE : given, got, 2 * count, MPI_INT64_T, MPI_SUM, comm, request));
+        break;
     case ALLGATHER:
         fill_lines(in_place ? got + rank * count : given, rank, 0, of);
         OK(MPI_Iallgather(in_place ? MPI_IN_PLACE : given, named, type, got, named, type, comm, request));
@@ -140,6 +155,7 @@ static void check_got(const struct underway *of) {
         case BARRIER: break;
         case BCAST: expect(got + at, line_of(of->root, 0, of->round, at)); break;
         case ALLREDUCE: expect_composed(got + at, size - 1, 0, of, at); break;
+        case SUM: expect_summed(got + at, of, at); break;
         case SCAN: expect_composed(got + at, rank, 0, of, at); break;
         case EXSCAN:
             if (rank > 0) expect_composed(got + at, rank - 1, 0, of, at);

@@ -62,6 +62,11 @@ pub(crate) struct Input {
 }
 
 impl Output {
+    /// What needs nothing done in the end.
+    pub(crate) fn nothing() -> Output {
+        Output { memory: UserMemory::EMPTY, blocks: Blocks::One(Block::NOTHING), scattered: None }
+    }
+
     /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
     ///
     /// # Safety
@@ -114,6 +119,11 @@ impl Output {
 }
 
 impl Input {
+    /// What keeps nothing.
+    pub(crate) fn nothing() -> Input {
+        Input { payload: Payload::EMPTY, blocks: Blocks::One(Block::NOTHING), keeps: None }
+    }
+
     /// Whether the pieces of a buffer can be where they are said to be.
     pub(crate) fn check(buffer: *const c_void, pieces: &[Piece]) -> Result<()> {
         Extent::of(buffer, pieces).map(drop)

@@ -85,6 +85,19 @@ impl Process {
         false
     }
 
+    /// The same for whoever does not wait: as long as it takes to see what the other writes at the same time, and less than what it takes to
+    /// let something go on beside.
+    #[inline]
+    pub(crate) fn is_there_now(&self, mut so: impl FnMut() -> bool) -> bool {
+        if so() {
+            return true;
+        }
+        (0..self.looks_at_line().min(LOOKS_IN_PASSING)).any(|_| {
+            self.rest_before_line();
+            so()
+        })
+    }
+
     /// How often one line is looked at for what is to come at once, while the other looks at one of this process.
     #[inline(always)]
     pub(crate) fn looks_at_line(&self) -> u32 {
@@ -319,6 +332,8 @@ impl Drop for Waiting<'_> {
 const LOOKS_BEFORE_TURN: u32 = 8;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;
+/// Looks of whoever does not wait.
+const LOOKS_IN_PASSING: u32 = 6;
 /// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
 /// nothing that the engine tells of.
 const LOOKS_STANDING_BY: u32 = 256;

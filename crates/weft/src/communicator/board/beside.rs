@@ -81,6 +81,9 @@ impl Begun {
     }
 }
 
+/// What is exchanged, and what combines it.
+pub(super) type Exchange = (Collective, Buffers, Option<Combine>);
+
 /// One of them.
 struct Beside {
     of: Communicator,
@@ -92,7 +95,7 @@ struct Beside {
 }
 
 /// This member's part in one, as far as it has come.
-struct Part {
+pub(super) struct Part {
     /// That of its communicator when it began: another one after a recovery.
     context: u32,
     plan: Plan<'static>,
@@ -166,20 +169,44 @@ impl Communicator {
         buffers: Buffers,
         combine: Option<Combine>,
     ) -> Ongoing {
-        let process = &self.inner.process;
-        let (id, ended) = (process.promise(), Arc::<Ended>::default());
         match next {
             Ok(next) => {
-                let (of, part) = (self.clone(), next.begin(buffers, combine));
-                let ended = Arc::clone(&ended);
-                process.entrust(Box::new(Beside { of, part, is_awaiting: false, id, ended }));
+                let part = next.begin(buffers, combine);
+                self.let_go_on(part)
             }
             Err(error) => {
+                let process = &self.inner.process;
+                let (id, ended) = (process.promise(), Arc::<Ended>::default());
                 *lock(&ended) = Some(Err(error));
                 process.fulfil(id);
+                Ongoing::new(self.clone(), id, ended)
             }
         }
+    }
+
+    /// This member's part goes on beside.
+    pub(super) fn let_go_on(&self, part: Part) -> Ongoing {
+        let process = &self.inner.process;
+        let (id, ended) = (process.promise(), Arc::<Ended>::default());
+        let beside = Beside { of: self.clone(), part, is_awaiting: false, id, ended: Arc::clone(&ended) };
+        process.entrust(Box::new(beside));
         Ongoing::new(self.clone(), id, ended)
+    }
+
+    /// This member's part in an exchange of which it has given its own already, with that number.
+    pub(super) fn part_given(
+        &self,
+        bulletin: &Bulletin,
+        number: u32,
+        (collective, buffers, combine): Exchange,
+    ) -> Part {
+        let plan = self.plan(collective).expect("exchanges of few bytes stand on boards");
+        debug_assert!(plan.fits());
+        let part = Part::begin(self, bulletin, (plan, number), buffers, combine);
+        if !bulletin.board.owes() {
+            bulletin.board.stand(number);
+        }
+        Part { owes: false, ..part }
     }
 }
 
@@ -205,20 +232,13 @@ impl Bulletin {
 }
 
 impl Next<'_> {
-    fn begin(mut self, Buffers { input, mut output }: Buffers, combine: Option<Combine>) -> Part {
+    fn begin(mut self, buffers: Buffers, combine: Option<Combine>) -> Part {
         let Next { of, bulletin, plan, .. } = self;
         let number = self.turn.course.begin_beside();
         self.turn.note(plan.flow());
-        bulletin.begun.begin(number);
-        if let Some(place) = plan.kept() {
-            let Block { offset, bytes } = plan.own();
-            output.write_at(place, input.part(offset, bytes));
-        }
-        let (context, owes) = (of.collective_context(), plan.gives);
-        let stage = Stage { number, by_messages: of.by_messages(bulletin) };
-        let mut part = Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 };
+        let mut part = Part::begin(of, bulletin, (plan, number), buffers, combine);
         let members = others(part.plan.here, part.plan.size);
-        if owes && bulletin.finds_room(&mut self.turn.course, number, members) {
+        if part.owes && bulletin.finds_room(&mut self.turn.course, number, members) {
             part.give(&bulletin.board);
         }
         if part.owes {
@@ -231,6 +251,24 @@ impl Next<'_> {
 }
 
 impl Part {
+    /// Of the operation of that number, in which nothing is given yet.
+    fn begin(
+        of: &Communicator,
+        bulletin: &Bulletin,
+        (plan, number): (Plan<'static>, u32),
+        Buffers { input, mut output }: Buffers,
+        combine: Option<Combine>,
+    ) -> Part {
+        bulletin.begun.begin(number);
+        if let Some(place) = plan.kept() {
+            let Block { offset, bytes } = plan.own();
+            output.write_at(place, input.part(offset, bytes));
+        }
+        let (context, owes) = (of.collective_context(), plan.gives);
+        let stage = Stage { number, by_messages: of.by_messages(bulletin) };
+        Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 }
+    }
+
     /// What this member contributes.
     fn contribution(&self) -> Payload<'static> {
         if self.plan.is_loaded { giving(&self.output) } else { self.input }

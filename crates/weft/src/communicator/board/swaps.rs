@@ -1,6 +1,7 @@
 //! Swaps on a board of two: what each gives the other stands in an entry, or in a tray, and nothing is waited for but that. The
 //! shortest way of all, of which every step counts (decisions/0063).
 
+use collectives::{Buffers, Collective};
 use fabric::{Payload, Peer, Room};
 use messaging::Rank;
 
@@ -8,6 +9,7 @@ use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use super::turn::{Flow, Turn};
 use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
+use crate::communicator::ongoing::{Combine, Ongoing};
 use crate::communicator::swap::{By, Swapping, longest_bytes};
 use crate::error::Result;
 use crate::fabrics::{Board, Course, Pair};
@@ -88,7 +90,7 @@ impl Communicator {
     }
 
     /// Begins an operation in which this one of two members gives something, or gets as many bytes as there is room for, and which is over
-    /// then: it only gives, or the other's entry is there. As [`Next::begin`](super::beside::Next) has it, it stands in an entry. `None`: nothing has happened.
+    /// then: it only gives, or the other's entry is there within a few looks. As [`Next::begin`](super::beside::Next) has it, it stands in an entry. `None`: nothing has happened.
     #[must_use]
     pub fn swap_if_there(&self, give: Option<Payload<'static>>, get: Option<Room>) -> Option<()> {
         let (inner, bulletin) = (&*self.inner, self.bulletin()?);
@@ -103,10 +105,11 @@ impl Communicator {
         if turn.has_left || is_turn_due(number) || !has_room {
             return None;
         }
-        let is_there = |room: Room| {
-            board.has(other, number) && board.announced(other, number) == [room.bytes() as u32, 0]
+        let is_there = |bytes: usize| {
+            let told = [bytes as u32, 0];
+            inner.process.is_there_now(|| board.has(other, number) && board.announced(other, number) == told)
         };
-        if !get.is_none_or(is_there) {
+        if !get.as_ref().is_none_or(|room| is_there(room.bytes())) {
             return None;
         }
         // The other one may have begun it before, and look at what this one gives when it likes.
@@ -130,6 +133,45 @@ impl Communicator {
         }
         inner.completed.one_begun();
         Some(())
+    }
+
+    /// Begins an exchange in which this one of two members gives something, and gets as many bytes as there is room for. If the other's is there
+    /// within a few looks it is over, and the answer has nothing; else what is exchanged goes on by itself, as `described`. `None`:
+    /// nothing has happened.
+    #[must_use]
+    pub fn begin_swap(
+        &self,
+        give: Payload<'static>,
+        get: Room,
+        described: impl FnOnce() -> (Collective, Buffers, Option<Combine>),
+    ) -> Option<Option<Ongoing>> {
+        let (inner, bulletin) = (&*self.inner, self.bulletin()?);
+        let longest = give.bytes().max(get.bytes());
+        let is_usual = inner.standing.pair().is_some() && longest <= Board::PAYLOAD_BYTES_MAX;
+        if !is_usual || inner.process.is_busy_beside() {
+            return None;
+        }
+        let mut turn = bulletin.turn.try_hold()?;
+        let (number, board, other) = (turn.course.next(), &bulletin.board, 1 - inner.rank.0);
+        let is_free = !turn.has_left && !turn.owes_renewal && !is_turn_due(number);
+        if !is_free || !bulletin.finds_room(&mut turn.course, number, [Rank(other)]) {
+            return None;
+        }
+        // The other one looks at it when it likes.
+        turn.course.begin_beside();
+        turn.note(Flow { gives: longest > 0, gets: longest > 0 });
+        board.put(number, [give, Payload::EMPTY]);
+        board.wake();
+        let is_over = inner.process.is_there_now(|| board.has_all(other, number, get.bytes()))
+            && bulletin.take(&mut turn.course, other, get);
+        if is_over {
+            inner.completed.one_begun();
+            return Some(None);
+        }
+        let part = self.part_given(bulletin, number, described());
+        // Whoever holds the engine may want it.
+        drop(turn);
+        Some(Some(self.let_go_on(part)))
     }
 
     /// The same for what stands in one line: it is no piece, and never goes by a message.
