@@ -51,7 +51,7 @@ static void blocking(void) {
     told_either_way(MPI_Allreduce(mine, all, first ? MANY : FEW, MPI_DOUBLE, MPI_SUM, comm), 1);
 
     fresh("one rank gathers much, and the others are in a barrier");
-    told(first ? MPI_Gather(mine, MANY, MPI_DOUBLE, all, MANY, MPI_DOUBLE, 0, comm) : MPI_Barrier(comm), 1);
+    told_either_way(first ? MPI_Gather(mine, MANY, MPI_DOUBLE, all, MANY, MPI_DOUBLE, 0, comm) : MPI_Barrier(comm), 1);
 
     fresh("rank 0 takes rank 1 for the root, and the others take rank 0");
     told(MPI_Bcast(mine, FEW, MPI_DOUBLE, first, comm), 1);
