@@ -85,7 +85,7 @@ impl Trays {
     ///
     /// Of two members there is an odd number of pairs, so that who give one piece each in turn come to write what they have read,
     /// too. Where numbers come round, a pair may come twice in a row: members [renew](crate::Course::is_renewal_due) their
-    /// places there, and all that was given is taken then.
+    /// places there, or before they give the next piece, and all that was given is taken then.
     #[inline(always)]
     fn tray_at(&self, place: u32, number: u32) -> usize {
         let tray = if self.members == 2 {

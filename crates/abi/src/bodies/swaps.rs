@@ -5,6 +5,7 @@
 //! general way; nothing has happened then.
 
 mod around;
+mod begun;
 mod listed;
 mod shares;
 
@@ -12,9 +13,9 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use datatype::{Operator, Predefined, reduce_apart, reduce_eight_bytes, reduce_four_bytes};
-use weft::claims::{Combine, Payload, Room, Swapping, UserMemory, copy};
-use weft::collectives::{self, Buffers, Collective, Each, Reduction};
-use weft::{Communicator, Ongoing, Rank};
+use weft::claims::{Payload, Room, Swapping, UserMemory, copy};
+use weft::collectives::{Buffers, Collective, Each};
+use weft::{Communicator, Rank};
 
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
@@ -24,13 +25,13 @@ use crate::bodies::ways::Way;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
-use crate::objects::RequestObject;
-use crate::parts::{self, Input, Output};
+use crate::parts;
 use crate::requests::SENT;
 use crate::state::{self, Short, with_usual_comm};
 use crate::types::*;
 
 pub(crate) use self::around::neighbours;
+use self::begun::{begin_allreduce, begin_exchange, buffers};
 pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 
 /// Who gives and who gets.
@@ -260,61 +261,6 @@ fn begin(way: &Way, comm: MPI_Comm, swap: Begin<'_>, then: impl FnOnce(Rank, boo
     Some(MPI_SUCCESS)
 }
 
-/// An exchange that is begun: what is given and gotten at once, and what both ranks do if it goes on.
-struct Exchanging<'a, D> {
-    /// What this rank has for the other one.
-    given: Given,
-    taken: Taken,
-    described: D,
-    /// What goes on.
-    ongoing: &'a mut Option<Ongoing>,
-}
-
-impl<D: FnOnce(Rank) -> (Collective, Buffers, Option<Combine>)> Short for Exchanging<'_, D> {
-    type Answer = Rank;
-
-    #[inline(always)]
-    fn on(self, comm: &Communicator) -> Option<Rank> {
-        let Exchanging { given, taken, described, ongoing } = self;
-        let rank = comm.rank();
-        if rank.0 > 1 {
-            return None;
-        }
-        // SAFETY: the promise of `begin_exchange`: what is given can be read, and the room be written, until it is over.
-        let (payload, room) =
-            unsafe { (Payload::claim(given.block(1 - rank.0), given.bytes), taken.room(rank)) };
-        *ongoing = comm.begin_swap(payload, room, || described(rank))?;
-        Some(rank)
-    }
-}
-
-/// Begins an exchange. If it is over then, `then` does what is left, and its request is that of all that are; else it goes on as it is
-/// `described`.
-///
-/// # Safety
-/// What is given can be read and what it is taken to be written; and so what is described until it is over.
-unsafe fn begin_exchange(
-    way: &Way,
-    comm: MPI_Comm,
-    (given, taken): (Given, Taken),
-    described: impl FnOnce(Rank) -> (Collective, Buffers, Option<Combine>),
-    then: impl FnOnce(Rank),
-) -> Option<c_int> {
-    let place = way.begins()?;
-    let mut ongoing = None;
-    let rank = with_usual_comm(comm, Exchanging { given, taken, described, ongoing: &mut ongoing })?;
-    let Some(ongoing) = ongoing else {
-        then(rank);
-        place.set(SENT);
-        return Some(MPI_SUCCESS);
-    };
-    let (input, output) = (Input::nothing(), Output::nothing());
-    let object = RequestObject::Collective { errors_to: comm, ongoing, input, output };
-    let runtime = state::runtime().expect("an exchange was begun");
-    let adopted = runtime.adopt_request(object).map(|request| place.set(request));
-    Some(finish(way.name(), Target::Comm(comm), adopted))
-}
-
 #[inline(never)]
 fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<(), c_int> {
     let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
@@ -467,23 +413,6 @@ pub(crate) unsafe fn scatter(
     }
 }
 
-/// The same for an operation that goes on.
-///
-/// # Safety
-/// So many bytes can be read, and so many written, until it is over.
-unsafe fn buffers(
-    (sendbuf, sends): (*const c_void, usize),
-    (recvbuf, receives): (*mut c_void, usize),
-) -> Buffers {
-    // SAFETY: the caller's promise.
-    unsafe {
-        Buffers {
-            input: Payload::claim(sendbuf.cast(), sends),
-            output: UserMemory::claim(recvbuf.cast(), receives),
-        }
-    }
-}
-
 /// Brings one's own block to its place.
 ///
 /// # Safety
@@ -616,56 +545,6 @@ pub(crate) unsafe fn allreduce(
     let swapped = unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) };
     // SAFETY: as above.
     swapped.or_else(|| unsafe { shares::allreduce(way, (own.start, bytes), recvbuf, combining, comm) })
-}
-
-/// `MPI_Iallreduce`.
-///
-/// # Safety
-/// `own` can be read, and `recvbuf` has room for as many, until it is over.
-unsafe fn begin_allreduce(
-    way: &Way,
-    in_place: bool,
-    own: Given,
-    recvbuf: *mut c_void,
-    combining: Combining,
-    comm: MPI_Comm,
-) -> Option<c_int> {
-    // What goes on needs as much wherever progress is made.
-    if own.bytes > SHORT_BYTES_MAX {
-        return None;
-    }
-    let Combining { operator, predefined } = combining;
-    let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
-    let mut theirs = Aside::new(&mut drawer, own.bytes);
-    let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes: own.bytes };
-    let element_bytes = predefined.size()? as usize;
-    let described = |_| {
-        let commutative = operator.is_commutative();
-        let of = Reduction {
-            count: own.bytes / element_bytes,
-            operator: collectives::Operator { element_bytes, commutative },
-            in_place,
-        };
-        // By the same function as where it is over at once, so that both ranks have the same bits.
-        let combine: Combine = Box::new(move |left, right| {
-            let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
-            let mut lower = Aside::new(&mut drawer, left.bytes().min(right.bytes()));
-            lower.room().memory().write_at(0, left);
-            let place = right.start();
-            // SAFETY: what is combined is as long here and there, and was written.
-            unsafe { combining.combine(Rank(1), place.cast_const(), lower.come(), place.cast()) };
-        });
-        let sends = if in_place { 0 } else { own.bytes };
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { buffers((own.start.cast(), sends), (recvbuf, own.bytes)) };
-        (Collective::Allreduce(of), buffers, Some(combine))
-    };
-    // SAFETY: the caller's promise; what has come is written when the exchange is over.
-    unsafe {
-        begin_exchange(way, comm, (own, taken), described, |rank| {
-            combining.combine(rank, own.start, theirs.come(), recvbuf);
-        })
-    }
 }
 
 /// `MPI_Reduce`.

@@ -14,7 +14,7 @@ use messaging::{Engine, Rank, RequestId};
 use super::super::ongoing::{Combine, Ended, Ongoing};
 use super::elsewhere::{LOOKS_PER_WATCH, Stage};
 use super::plan::{Hears, Plan, others};
-use super::{Bulletin, Communicator, Reduce, Turn};
+use super::{Bulletin, Communicator, Reduce, Turn, is_turn_due};
 use crate::background::Operation;
 use crate::error::Result;
 use crate::fabrics::{Board, Course, Fabrics, is_before, is_room};
@@ -132,11 +132,21 @@ impl Communicator {
         if turn.has_left {
             return None;
         }
-        let number = turn.course.next();
-        if turn.owes_renewal || Course::is_renewal_due(number) {
-            self.renew_or_owe(bulletin, &mut turn, number)?;
-        }
+        self.prepare_to_begin(bulletin, &mut turn)?;
         Some(Ok(Next { of: self, bulletin, turn, plan }))
+    }
+
+    /// What is due before an operation is begun: a turn of progress, as a program may do nothing else, and a renewal. `None` where it goes by messages.
+    #[inline]
+    pub(super) fn prepare_to_begin(&self, bulletin: &Bulletin, turn: &mut Turn) -> Option<()> {
+        let number = turn.course.next();
+        if is_turn_due(number) {
+            self.inner.process.progress();
+        }
+        match turn.owes_renewal || Course::is_renewal_due(number) {
+            true => self.renew_or_owe(bulletin, turn, number),
+            false => Some(()),
+        }
     }
 
     /// Renews this member's places before the operation of that number begins, if all others are through with what was before. Nobody waits
@@ -193,20 +203,20 @@ impl Communicator {
         Ongoing::new(self.clone(), id, ended)
     }
 
-    /// This member's part in an exchange of which it has given its own already, with that number.
-    pub(super) fn part_given(
+    /// This member's part in an exchange of that number, of which it has given its own already, if it was `given`.
+    pub(super) fn part_in_exchange(
         &self,
         bulletin: &Bulletin,
         number: u32,
+        given: bool,
         (collective, buffers, combine): Exchange,
     ) -> Part {
         let plan = self.plan(collective).expect("exchanges of few bytes stand on boards");
-        debug_assert!(plan.fits());
+        debug_assert!(plan.fits() && plan.gives);
         let part = Part::begin(self, bulletin, (plan, number), buffers, combine);
-        if !bulletin.board.owes() {
-            bulletin.board.stand(number);
-        }
-        Part { owes: false, ..part }
+        let part = Part { owes: !given, ..part };
+        part.tell(&bulletin.board);
+        part
     }
 }
 
@@ -241,11 +251,7 @@ impl Next<'_> {
         if part.owes && bulletin.finds_room(&mut self.turn.course, number, members) {
             part.give(&bulletin.board);
         }
-        if part.owes {
-            bulletin.board.owe();
-        } else if !bulletin.board.owes() {
-            bulletin.board.stand(number);
-        }
+        part.tell(&bulletin.board);
         part
     }
 }
@@ -267,6 +273,15 @@ impl Part {
         let (context, owes) = (of.collective_context(), plan.gives);
         let stage = Stage { number, by_messages: of.by_messages(bulletin) };
         Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 }
+    }
+
+    /// Says on the board how far this member is.
+    fn tell(&self, board: &Board) {
+        if self.owes {
+            board.owe();
+        } else if !board.owes() {
+            board.stand(self.stage.number);
+        }
     }
 
     /// What this member contributes.
@@ -457,6 +472,41 @@ mod tests {
             (0..40).for_each(|_| world.barrier().unwrap());
             assert!(!world.bulletin().unwrap().turn.try_hold().unwrap().owes_renewal);
             assert_eq!(Sum::begin(world, 1).wait(), 2);
+        });
+    }
+
+    /// A piece that nobody has taken stays where it is, also where numbers come round and it would be the next one's turn.
+    #[test]
+    fn pieces_are_taken_before_numbers_come_round() {
+        on_a_board(2, |world| {
+            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().course.number();
+            let bcast = |value: u8| {
+                let mut data = vec![if world.rank() == Rank(0) { value } else { 0 }; 4096];
+                let of = Collective::Bcast { root: Rank(0), bytes: data.len() };
+                world.perform(of, Payload::EMPTY, writing(&mut data), &mut |_, _, _| {}).unwrap();
+                assert!(data.iter().all(|byte| *byte == value), "{} in place of {value}", data[0]);
+            };
+            let begin = || {
+                let nothing = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
+                world.start(Collective::Barrier, nothing, None, None, None)
+            };
+            while number() != 0u32.wrapping_sub(5) {
+                world.barrier().unwrap();
+            }
+            // Both give: so the one who gives next has got something, and that is a piece.
+            let mut both = [0u8; 2];
+            let all = Collective::Allgather(collectives::Each { bytes: 1, in_place: false });
+            world.perform(all, reading(&[1]), writing(&mut both), &mut |_, _, _| {}).unwrap();
+            if world.rank() == Rank(1) {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+            }
+            bcast(1);
+            let barriers = [begin(), begin()];
+            assert_eq!(number(), u32::MAX);
+            let sum = Sum::begin(world, 1);
+            bcast(2);
+            barriers.into_iter().for_each(|barrier| barrier.wait().unwrap());
+            assert_eq!(sum.wait(), 2);
         });
     }
 

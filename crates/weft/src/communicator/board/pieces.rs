@@ -259,6 +259,10 @@ impl Visit<'_> {
     /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
     /// operations only.
     pub(super) fn begin_pieces(&mut self, pieces: u32, gives: bool) -> Result<()> {
+        // Trays may come twice in a row where numbers come round: all that stands there must be taken.
+        if self.turn.owes_renewal {
+            self.renew()?;
+        }
         let renewal = Course::renewal_behind(self.number);
         if !is_before(self.number.wrapping_add(pieces - 1), renewal) {
             self.bulletin.leave(renewal.wrapping_sub(1));

@@ -276,7 +276,6 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
-    #[inline]
     pub(super) fn is_one_piece(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let is_long =
@@ -358,8 +357,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether all members give all that they have, and keep what comes of it, which is the same at all.
-    #[inline]
+    /// Whether what all members give is combined, and is the same at all.
     pub(super) fn is_same_for_all(&self) -> bool {
         self.hears == Hears::Others && self.holds == Holds::Own && matches!(self.then, Then::Combined(_))
     }

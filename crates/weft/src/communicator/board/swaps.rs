@@ -49,7 +49,7 @@ impl Communicator {
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
         let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
         let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
-        let can_give = || !is_piece || bulletin.board.can_give_pieces();
+        let can_give = || !is_piece || !turn.owes_renewal && bulletin.board.can_give_pieces();
         let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
         if process.is_busy_beside() || !is_short || !has_room {
             return None;
@@ -147,28 +147,32 @@ impl Communicator {
     ) -> Option<Option<Ongoing>> {
         let (inner, bulletin) = (&*self.inner, self.bulletin()?);
         let longest = give.bytes().max(get.bytes());
-        let is_usual = inner.standing.pair().is_some() && longest <= Board::PAYLOAD_BYTES_MAX;
-        if !is_usual || inner.process.is_busy_beside() {
+        if inner.standing.pair().is_none() || longest > Board::PAYLOAD_BYTES_MAX {
             return None;
         }
         let mut turn = bulletin.turn.try_hold()?;
-        let (number, board, other) = (turn.course.next(), &bulletin.board, 1 - inner.rank.0);
-        let is_free = !turn.has_left && !turn.owes_renewal && !is_turn_due(number);
-        if !is_free || !bulletin.finds_room(&mut turn.course, number, [Rank(other)]) {
+        if turn.has_left {
             return None;
         }
+        self.prepare_to_begin(bulletin, &mut turn)?;
+        let (board, other) = (&bulletin.board, 1 - inner.rank.0);
         // The other one looks at it when it likes.
-        turn.course.begin_beside();
+        let number = turn.course.begin_beside();
         turn.note(Flow { gives: longest > 0, gets: longest > 0 });
-        board.put(number, [give, Payload::EMPTY]);
-        board.wake();
-        let is_over = inner.process.is_there_now(|| board.has_all(other, number, get.bytes()))
+        let is_given = bulletin.finds_room(&mut turn.course, number, [Rank(other)]);
+        if is_given {
+            board.put(number, [give, Payload::EMPTY]);
+            board.wake();
+        }
+        let is_over = is_given
+            && !inner.process.is_busy_beside()
+            && inner.process.is_there_now(|| board.has_all(other, number, get.bytes()))
             && bulletin.take(&mut turn.course, other, get);
         if is_over {
             inner.completed.one_begun();
             return Some(None);
         }
-        let part = self.part_given(bulletin, number, described());
+        let part = self.part_in_exchange(bulletin, number, is_given, described());
         // Whoever holds the engine may want it.
         drop(turn);
         Some(Some(self.let_go_on(part)))
