@@ -89,13 +89,17 @@ impl Process {
     /// let something go on beside.
     #[inline]
     pub(crate) fn is_there_now(&self, mut so: impl FnMut() -> bool) -> bool {
-        if so() {
-            return true;
-        }
-        (0..self.looks_at_line().min(LOOKS_IN_PASSING)).any(|_| {
+        let looks =
+            if self.policy == Policy::OwnCore { LOOKS_IN_PASSING.min(self.looks_at_line()) } else { 0 };
+        let mut is_there = so();
+        for _ in 0..looks {
+            if is_there {
+                break;
+            }
             self.rest_before_line();
-            so()
-        })
+            is_there = so();
+        }
+        is_there
     }
 
     /// How often one line is looked at for what is to come at once, while the other looks at one of this process.
