@@ -79,19 +79,19 @@ fn are_strings_slow() -> bool {
 #[target_feature(enable = "avx")]
 unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     type Vector = [u8; 32];
-    type Pair = [Vector; 4];
+    type Step = [Vector; 4];
     // Vectors of the target are whole from the second one on.
     let first = size_of::<Vector>() - to.addr() % size_of::<Vector>();
-    let last = bytes - size_of::<Pair>();
+    let last = bytes - size_of::<Step>();
     // SAFETY: all that is read and written lies within what the caller vouches for: at the beginning, at `at < last`, or at `last`.
     unsafe {
         to.cast::<Vector>().write_unaligned(from.cast::<Vector>().read_unaligned());
         let mut at = first;
         while at < last {
-            to.add(at).cast::<Pair>().write_unaligned(from.add(at).cast::<Pair>().read_unaligned());
-            at += size_of::<Pair>();
+            to.add(at).cast::<Step>().write_unaligned(from.add(at).cast::<Step>().read_unaligned());
+            at += size_of::<Step>();
         }
-        to.add(last).cast::<Pair>().write_unaligned(from.add(last).cast::<Pair>().read_unaligned());
+        to.add(last).cast::<Step>().write_unaligned(from.add(last).cast::<Step>().read_unaligned());
     }
 }
 

@@ -35,7 +35,7 @@ pub use check::Called;
 pub use duplicate::Duplicating;
 pub use failures::Agreed;
 pub use inter::Intercommunicator;
-pub use ongoing::{Combine, Ongoing};
+pub use ongoing::{Combine, Ongoing, Undertaking};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use recorded::AgreeingFailed;
 pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, RecoverFlags, Recovery};

@@ -124,7 +124,7 @@ pub mod shape {
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use crate::communicator::{Called, Combine, Reduce, Share, Swapping};
+    pub use crate::communicator::{Called, Combine, Reduce, Share, Swapping, Undertaking};
     pub use crate::scattered::{Gathered, Scattered};
     pub use fabric::{Heap, Payload, Pool, Room, UserMemory, copy, made};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};

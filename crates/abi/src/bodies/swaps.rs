@@ -117,6 +117,8 @@ struct Taken {
 }
 
 impl Taken {
+    const NOTHING: Taken = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
+
     /// The room for what the rank gets that is not this one.
     ///
     /// # Safety
@@ -230,7 +232,7 @@ unsafe fn swap_to(
     then: impl FnOnce(Rank, bool),
 ) -> Option<c_int> {
     if !way.is_blocking() {
-        // Who exchanges would look for what is hardly ever there, and take the line away from who writes it.
+        // An exchange gives before it looks: see `begun`.
         if matches!(roles, Roles::Both) {
             return None;
         }
@@ -240,9 +242,8 @@ unsafe fn swap_to(
     let (rank, gets) = with_usual_comm(comm, Begin { roles, given, taken, left: Some(&mut left) })?;
     if let Some(swapping) = &left {
         // Who only gives waits until what it gives is not read any more.
-        let nothing = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
         // SAFETY: the caller's promise.
-        let room = unsafe { taken.filter(|_| gets).unwrap_or(nothing).room(rank) };
+        let room = unsafe { taken.filter(|_| gets).unwrap_or(Taken::NOTHING).room(rank) };
         if let Err(code) = wait(way, comm, swapping, room) {
             return Some(code);
         }
@@ -273,11 +274,12 @@ fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<()
 pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     let given = Given { start: std::ptr::dangling(), stride: 0, bytes: 0 };
     if !way.is_blocking() {
-        let taken = Taken { start: std::ptr::dangling_mut(), stride: 0, bytes: 0 };
         let nothing = || Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
-        let described = |_| (Collective::Barrier, nothing(), None);
+        let described = || (Collective::Barrier, nothing(), None);
         // SAFETY: nothing is read or written.
-        return elsewhere(|| unsafe { begin_exchange(way, comm, (given, taken), described, |_| {}) });
+        return elsewhere(|| unsafe {
+            begin_exchange(way, comm, (given, Taken::NOTHING), described, |_| {})
+        });
     }
     // SAFETY: nothing is read.
     let swapped = unsafe { swap(way, comm, Roles::Both, (0, Some(given), true), move |_, _| {}) };
@@ -344,7 +346,7 @@ pub(crate) unsafe fn exchange(
         let collective = if each { Collective::Alltoall(of) } else { Collective::Allgather(of) };
         // SAFETY: the caller promised that all blocks can be read and written until it is over.
         return elsewhere(|| unsafe {
-            let described = |_| (collective, buffers((sendbuf, bytes + stride), (recvbuf, 2 * bytes)), None);
+            let described = || (collective, buffers((sendbuf, bytes + stride), (recvbuf, 2 * bytes)), None);
             begin_exchange(way, comm, (given, taken), described, |rank| place_own(given, recvbuf, rank))
         });
     }

@@ -30,6 +30,9 @@ pub(super) type Ended = Mutex<Option<Result<()>>>;
 /// with any number of them, as a [`Reduce`](super::Reduce).
 pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
 
+/// An operation that may go on by itself: what it is, on which memory, and what combines its elements.
+pub type Undertaking = (Collective, Buffers, Option<Combine>);
+
 impl Communicator {
     /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
     /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned

@@ -75,31 +75,28 @@ impl Process {
 
     /// Looks a few times for what is to come at once by memory that the other alone writes.
     #[inline(always)]
-    pub(crate) fn is_at_once(&self, mut so: impl FnMut() -> bool) -> bool {
-        for _ in 0..self.looks_at_line() {
-            if so() {
-                return true;
-            }
-            self.rest_before_line();
-        }
-        false
+    pub(crate) fn is_at_once(&self, so: impl FnMut() -> bool) -> bool {
+        self.is_within(self.looks_at_line(), so)
     }
 
     /// The same for whoever does not wait: as long as it takes to see what the other writes at the same time, and less than what it takes to
     /// let something go on beside.
     #[inline]
-    pub(crate) fn is_there_now(&self, mut so: impl FnMut() -> bool) -> bool {
+    pub(crate) fn is_there_now(&self, so: impl FnMut() -> bool) -> bool {
         let looks =
-            if self.policy == Policy::OwnCore { LOOKS_IN_PASSING.min(self.looks_at_line()) } else { 0 };
-        let mut is_there = so();
-        for _ in 0..looks {
-            if is_there {
-                break;
+            if self.policy == Policy::OwnCore { LOOKS_IN_PASSING.min(self.looks_at_line()) } else { 1 };
+        self.is_within(looks, so)
+    }
+
+    /// Looks so often, with rests between.
+    #[inline(always)]
+    fn is_within(&self, looks: u32, mut so: impl FnMut() -> bool) -> bool {
+        (0..looks).any(|look| {
+            if look > 0 {
+                self.rest_before_line();
             }
-            self.rest_before_line();
-            is_there = so();
-        }
-        is_there
+            so()
+        })
     }
 
     /// How often one line is looked at for what is to come at once, while the other looks at one of this process.
@@ -337,7 +334,7 @@ const LOOKS_BEFORE_TURN: u32 = 8;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;
 /// Looks of whoever does not wait.
-const LOOKS_IN_PASSING: u32 = 6;
+const LOOKS_IN_PASSING: u32 = 7;
 /// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
 /// nothing that the engine tells of.
 const LOOKS_STANDING_BY: u32 = 256;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::claims::{Combine, Payload, UserMemory};
+use weft::claims::{Combine, Payload, Undertaking, UserMemory};
 use weft::collectives::{self, Buffers, Collective, Reduction};
 use weft::{Communicator, Ongoing, Rank};
 
@@ -27,7 +27,7 @@ struct Exchanging<'a, D> {
     ongoing: &'a mut Option<Ongoing>,
 }
 
-impl<D: FnOnce(Rank) -> (Collective, Buffers, Option<Combine>)> Short for Exchanging<'_, D> {
+impl<D: FnOnce() -> Undertaking> Short for Exchanging<'_, D> {
     type Answer = Rank;
 
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<D: FnOnce(Rank) -> (Collective, Buffers, Option<Combine>)> Short for Exchan
         // SAFETY: the promise of `begin_exchange`: what is given can be read, and the room be written, until it is over.
         let (payload, room) =
             unsafe { (Payload::claim(given.block(1 - rank.0), given.bytes), taken.room(rank)) };
-        *ongoing = comm.begin_swap(payload, room, || described(rank))?;
+        *ongoing = comm.begin_swap(payload, room, described)?;
         Some(rank)
     }
 }
@@ -54,7 +54,7 @@ pub(super) unsafe fn begin_exchange(
     way: &Way,
     comm: MPI_Comm,
     (given, taken): (Given, Taken),
-    described: impl FnOnce(Rank) -> (Collective, Buffers, Option<Combine>),
+    described: impl FnOnce() -> Undertaking,
     then: impl FnOnce(Rank),
 ) -> Option<c_int> {
     let place = way.begins()?;
@@ -93,7 +93,7 @@ pub(super) unsafe fn begin_allreduce(
     let mut theirs = Aside::new(&mut drawer, own.bytes);
     let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes: own.bytes };
     let element_bytes = predefined.size()? as usize;
-    let described = |_| {
+    let described = || {
         let commutative = operator.is_commutative();
         let of = Reduction {
             count: own.bytes / element_bytes,

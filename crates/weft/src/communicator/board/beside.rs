@@ -11,7 +11,7 @@ use collectives::{Block, Buffers, Cause, Collective};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, Rank, RequestId};
 
-use super::super::ongoing::{Combine, Ended, Ongoing};
+use super::super::ongoing::{Combine, Ended, Ongoing, Undertaking};
 use super::elsewhere::{LOOKS_PER_WATCH, Stage};
 use super::plan::{Hears, Plan, others};
 use super::{Bulletin, Communicator, Reduce, Turn, is_turn_due};
@@ -80,9 +80,6 @@ impl Begun {
         self.left(board, number);
     }
 }
-
-/// What is exchanged, and what combines it.
-pub(super) type Exchange = (Collective, Buffers, Option<Combine>);
 
 /// One of them.
 struct Beside {
@@ -209,7 +206,7 @@ impl Communicator {
         bulletin: &Bulletin,
         number: u32,
         given: bool,
-        (collective, buffers, combine): Exchange,
+        (collective, buffers, combine): Undertaking,
     ) -> Part {
         let plan = self.plan(collective).expect("exchanges of few bytes stand on boards");
         debug_assert!(plan.fits() && plan.gives);

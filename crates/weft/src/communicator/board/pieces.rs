@@ -354,23 +354,21 @@ impl Visit<'_> {
                 output.write_at(at, own);
             }
         };
-        let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
         // The other takes meanwhile.
         if lengths.gets == 0 {
-            passage.finish(&mut |_, _, _| {})?;
+            self.pass(lengths, give, &mut |_, _| {})?;
             keep(output);
             return Ok(());
         }
+        let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
         passage.give_ahead()?;
         keep(output);
         passage.finish(&mut |_, at, data| {
             output.write_at(place + at, data);
         })
     }
-}
 
-impl Visit<'_> {
-    /// Gives that, and hands over what comes, where both ways have something.
+    /// Gives that, and hands over what comes.
     pub(super) fn pass(
         &mut self,
         lengths: Lengths,

@@ -1,7 +1,6 @@
 //! Swaps on a board of two: what each gives the other stands in an entry, or in a tray, and nothing is waited for but that. The
 //! shortest way of all, of which every step counts (decisions/0063).
 
-use collectives::{Buffers, Collective};
 use fabric::{Payload, Peer, Room};
 use messaging::Rank;
 
@@ -9,7 +8,7 @@ use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
 use super::turn::{Flow, Turn};
 use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
-use crate::communicator::ongoing::{Combine, Ongoing};
+use crate::communicator::ongoing::{Ongoing, Undertaking};
 use crate::communicator::swap::{By, Swapping, longest_bytes};
 use crate::error::Result;
 use crate::fabrics::{Board, Course, Pair};
@@ -143,7 +142,7 @@ impl Communicator {
         &self,
         give: Payload<'static>,
         get: Room,
-        described: impl FnOnce() -> (Collective, Buffers, Option<Combine>),
+        described: impl FnOnce() -> Undertaking,
     ) -> Option<Option<Ongoing>> {
         let (inner, bulletin) = (&*self.inner, self.bulletin()?);
         let longest = give.bytes().max(get.bytes());
