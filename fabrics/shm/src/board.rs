@@ -22,7 +22,7 @@ use crate::places::{self, Places};
 use crate::seat::Seat;
 use crate::segment::Segment;
 use crate::sync::{Ordering, Word};
-use crate::trays::Trays;
+use crate::trays::{Ring, Trays};
 
 /// The boards of a segment, as one process sees them.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ pub struct Board {
     places: Places,
     /// What is too long for entries.
     trays: Trays,
-    /// Whether the memory of those is taken that this member writes.
-    has_trays: Word,
+    /// Whether the memory of those is taken that this member writes, by ring.
+    has_trays: [Word; 2],
     /// All members' seats, by their places.
     seats: Vec<Seat>,
     /// Whether this member has left it.
@@ -135,7 +135,7 @@ impl Boards {
             let at = self.at(number);
             let places = Places::new(at, here, seats.len() as u32);
             let trays = Trays::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
-            let [has_left, has_trays] = [Word::new(0), Word::new(0)];
+            let (has_left, has_trays) = (Word::new(0), [Word::new(0), Word::new(0)]);
             let pair = (seats.len() == 2).then(|| Pair::new(&self.segment, at, &places));
             Board { segment: self.segment.clone(), number, places, trays, has_trays, seats, has_left, pair }
         })
@@ -170,8 +170,6 @@ impl Board {
     pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
     /// How many entries a member can be ahead of those who read them.
     pub const DEPTH: u32 = BOARD_DEPTH;
-    /// How many pieces ahead of what it has taken a member of two may be that gets as many as it gives.
-    pub const PIECES_AHEAD: u32 = Trays::AHEAD;
     /// What of two members, and of more, may be in one piece.
     #[inline]
     #[must_use]
@@ -257,35 +255,36 @@ impl Board {
         self.places.read(self.segment.memory(), (place, number), bytes, reader)
     }
 
-    /// Whether this member can give pieces: takes the memory for them when it is asked first. Not where there is none.
+    /// Whether this member can give pieces through that ring: takes the memory for them when it is asked first. Not where there is
+    /// none.
     #[inline]
     #[must_use]
-    pub fn can_give_pieces(&self) -> bool {
-        self.has_trays.load(Ordering::Relaxed) != 0 || self.take_trays()
+    pub fn can_give_pieces(&self, ring: Ring) -> bool {
+        self.has_trays[ring as usize].load(Ordering::Relaxed) != 0 || self.take_trays(ring)
     }
 
     #[cold]
-    fn take_trays(&self) -> bool {
-        let written = self.trays.written();
+    fn take_trays(&self, ring: Ring) -> bool {
+        let written = self.trays.written(ring);
         let taken = self.segment.reserve(written.start, written.len()).is_ok();
-        self.has_trays.store(taken.into(), Ordering::Relaxed);
+        self.has_trays[ring as usize].store(taken.into(), Ordering::Relaxed);
         taken
     }
 
     /// After so many numbers a member may give a piece again where it gave one, when all others have taken that.
     #[inline]
     #[must_use]
-    pub fn pieces_round(&self) -> u32 {
-        self.trays.round()
+    pub fn pieces_round(&self, ring: Ring) -> u32 {
+        self.trays.round(ring)
     }
 
     /// Gives a piece, which is two parts, with that number: of so many bytes in all, in so many pieces. Those who may sleep are
     /// to be [woken](Board::wake) afterwards. It [can give](Board::can_give_pieces) pieces, and the others must have taken the piece [`Board::pieces_round`] numbers before, and, of
-    /// two members, this one that which the other gave [`Board::PIECES_AHEAD`] numbers before, if there were such.
+    /// two members, this one that which the other gave [`Ring::ahead`] numbers before, if there were such.
     #[inline]
-    pub fn give_piece(&self, number: u32, told: [u32; 2], parts: [Payload<'_>; 2]) {
+    pub fn give_piece(&self, (ring, number): (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]) {
         debug_assert!(parts[0].bytes() + parts[1].bytes() <= Board::piece_bytes_max(self.members()));
-        self.trays.put(self.segment.memory(), number, parts);
+        self.trays.put(self.segment.memory(), (ring, number), parts);
         self.places.announce(self.segment.memory(), number, told);
     }
 
@@ -294,15 +293,14 @@ impl Board {
     #[inline]
     pub fn read_piece<R>(
         &self,
-        place: u32,
-        number: u32,
+        (ring, place, number): (Ring, u32, u32),
         bytes: usize,
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
-        self.trays.read(self.segment.memory(), (place, number), bytes, reader)
+        self.trays.read(self.segment.memory(), (ring, place, number), bytes, reader)
     }
 
-    /// As [`Board::read`] or [`Board::read_piece`], as the entry says that the member at that place has written.
+    /// As [`Board::read`] or [`Board::read_piece`] of the short ring, as the entry says that the member at that place has written.
     #[inline]
     pub fn read_either<R>(
         &self,
@@ -313,7 +311,7 @@ impl Board {
     ) -> R {
         match self.announced(place, number) {
             [_, pieces] if pieces > 0 && self.members() <= Board::PIECES_MEMBERS_MAX => {
-                self.read_piece(place, number, bytes, reader)
+                self.read_piece((Ring::Short, place, number), bytes, reader)
             }
             _ => self.read(place, number, bytes, reader),
         }

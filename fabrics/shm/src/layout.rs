@@ -102,7 +102,7 @@ impl Layout {
 
     /// Size of a board.
     fn board_bytes(&self) -> usize {
-        self.trays_at() + trays_bytes(self.seats.clamp(2, TRAYS_MEMBERS_MAX))
+        self.trays_at() + trays_bytes(2).max(trays_bytes(self.seats.min(TRAYS_MEMBERS_MAX)))
     }
 
     /// Where the heap of a seat begins.
@@ -229,8 +229,13 @@ pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + if cfg!(loom) { 0 } else { 2 << 
 /// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
 pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
 
-/// How many pairs of trays two members have.
+/// How many pairs of trays two members have for data that is not long; they stay in the caches nearest to both.
 pub const TRAYS: u32 = if cfg!(loom) { 1 } else { 3 };
+/// How many they have besides for long data: more than such a cache holds, since what has left the other's is read more
+/// quickly than what is in it still (decisions/0072).
+pub const TRAYS_LONG: u32 = if cfg!(loom) { 1 } else { 7 };
+const _: () =
+    assert!(2 * TRAYS_LONG <= BOARD_DEPTH && !TRAYS.is_multiple_of(2) && !TRAYS_LONG.is_multiple_of(2));
 /// What a tray of two holds. Pieces of 16 and 64 KiB are as quick; of 4 KiB they take half as long again.
 pub const TRAY_BYTES: usize = if cfg!(loom) { LINE } else { 32 << 10 };
 /// The trays of each member where there are more than two.
@@ -243,7 +248,7 @@ pub const TRAYS_MEMBERS_MAX: u32 = 16;
 /// All trays of a board of so many members.
 pub const fn trays_bytes(members: u32) -> usize {
     match members {
-        0..=2 => 2 * TRAYS as usize * TRAY_BYTES,
+        0..=2 => 2 * (TRAYS + TRAYS_LONG) as usize * TRAY_BYTES,
         3..=TRAYS_MEMBERS_MAX => (members * TRAYS_EACH) as usize * TRAY_EACH_BYTES,
         _ => 0,
     }

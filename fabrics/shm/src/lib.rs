@@ -80,4 +80,5 @@ pub use crate::{
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
     system::{NoSignals, be_prompt, same_user},
+    trays::Ring,
 };

@@ -9,8 +9,39 @@
 
 use fabric::{Payload, crash};
 
-use crate::layout::{TRAY_BYTES, TRAY_EACH_BYTES, TRAYS, TRAYS_EACH, TRAYS_MEMBERS_MAX, trays_bytes};
+use crate::layout::{
+    TRAY_BYTES, TRAY_EACH_BYTES, TRAYS, TRAYS_EACH, TRAYS_LONG, TRAYS_MEMBERS_MAX, trays_bytes,
+};
 use crate::memory::Memory;
+
+/// Which trays of two members a piece goes through; of more members there is one ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ring {
+    /// Few: what stands there is still in the caches of who has given it.
+    Short,
+    /// More than such a cache holds, for long data.
+    Long,
+}
+
+impl Ring {
+    /// How many pieces ahead of what it has taken a member of two may be that gets as many as it gives.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ahead(self) -> u32 {
+        match self {
+            Ring::Short => TRAYS,
+            Ring::Long => TRAYS_LONG,
+        }
+    }
+
+    /// The first of its trays.
+    const fn first(self) -> u32 {
+        match self {
+            Ring::Short => 0,
+            Ring::Long => 2 * TRAYS,
+        }
+    }
+}
 
 /// The trays of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -23,9 +54,6 @@ pub struct Trays {
 }
 
 impl Trays {
-    /// How many pieces ahead of what it has taken out a member of two may be that gets as many as it gives.
-    pub const AHEAD: u32 = TRAYS;
-
     pub fn new(at: usize, here: u32, members: u32) -> Trays {
         Trays { at, here, members }
     }
@@ -36,11 +64,12 @@ impl Trays {
         if members == 2 { TRAY_BYTES } else { TRAY_EACH_BYTES }
     }
 
-    /// Where the trays stand that this member writes.
-    pub fn written(&self) -> std::ops::Range<usize> {
+    /// Where the trays of that ring stand that this member writes.
+    pub fn written(&self, ring: Ring) -> std::ops::Range<usize> {
         let all = trays_bytes(self.members);
         if self.members == 2 {
-            return self.at..self.at + all;
+            let first = self.at + ring.first() as usize * TRAY_BYTES;
+            return first..first + 2 * ring.ahead() as usize * TRAY_BYTES;
         }
         let each = all / self.members as usize;
         let first = self.at + self.here as usize * each;
@@ -49,15 +78,15 @@ impl Trays {
 
     /// After so many pieces a member comes back to the same tray: what it has given there before must be taken out by then.
     #[inline]
-    pub fn round(&self) -> u32 {
-        if self.members == 2 { 2 * TRAYS } else { TRAYS_EACH }
+    pub fn round(&self, ring: Ring) -> u32 {
+        if self.members == 2 { 2 * ring.ahead() } else { TRAYS_EACH }
     }
 
     /// Puts a piece, which is two parts, into this member's tray of that number; as much of it as there is room for.
     #[inline]
-    pub fn put(&self, memory: &impl Memory, number: u32, [front, back]: [Payload<'_>; 2]) {
+    pub fn put(&self, memory: &impl Memory, (ring, number): (Ring, u32), [front, back]: [Payload<'_>; 2]) {
         crash::point();
-        let (at, front) = (self.tray_at(self.here, number), front.part(0, self.tray_bytes()));
+        let (at, front) = (self.tray_at(ring, self.here, number), front.part(0, self.tray_bytes()));
         memory.put(at, front);
         if back.bytes() > 0 {
             memory.put(at + front.bytes(), back.part(0, self.tray_bytes() - front.bytes()));
@@ -69,11 +98,11 @@ impl Trays {
     pub fn read<R>(
         &self,
         memory: &impl Memory,
-        (place, number): (u32, u32),
+        (ring, place, number): (Ring, u32, u32),
         bytes: usize,
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
-        memory.read(self.tray_at(place, number), bytes.min(self.tray_bytes()), reader)
+        memory.read(self.tray_at(ring, place, number), bytes.min(self.tray_bytes()), reader)
     }
 
     #[inline(always)]
@@ -87,10 +116,10 @@ impl Trays {
     /// too. Where numbers come round, a pair may come twice in a row: members [renew](crate::Course::is_renewal_due) their
     /// places there, or before they give the next piece, and all that was given is taken then.
     #[inline(always)]
-    fn tray_at(&self, place: u32, number: u32) -> usize {
+    fn tray_at(&self, ring: Ring, place: u32, number: u32) -> usize {
         let tray = if self.members == 2 {
-            let (pair, turn) = (number % TRAYS, number / TRAYS);
-            2 * pair + ((turn ^ place) & 1)
+            let (pair, turn) = (number % ring.ahead(), number / ring.ahead());
+            ring.first() + 2 * pair + ((turn ^ place) & 1)
         } else {
             let last = self.members.min(TRAYS_MEMBERS_MAX) - 1;
             place.min(last) * TRAYS_EACH + number % TRAYS_EACH
@@ -101,37 +130,58 @@ impl Trays {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn members_swap_trays_with_each_turn() {
+        [Ring::Short, Ring::Long].into_iter().for_each(swap_trays_with_each_turn);
+    }
+
+    fn swap_trays_with_each_turn(ring: Ring) {
         let [one, other] = [0, 1].map(|here| Trays::new(4096, here, 2));
-        let round = one.round();
+        let round = one.round(ring);
         // Where numbers come round all begins anew: nothing is in a tray then.
         for number in (0..3 * round).chain(u32::MAX - 3 * round..u32::MAX - round) {
-            let next = number + Trays::AHEAD;
-            assert_eq!(one.tray_at(0, number), one.tray_at(1, next), "{number:#x}");
-            assert_eq!(one.tray_at(1, number), one.tray_at(0, next), "{number:#x}");
-            assert_eq!(one.tray_at(0, number), other.tray_at(0, number));
-            assert_eq!(one.tray_at(0, number), one.tray_at(0, number + round));
+            let next = number + ring.ahead();
+            let at = |trays: &Trays, place, number| trays.tray_at(ring, place, number);
+            assert_eq!(at(&one, 0, number), at(&one, 1, next), "{number:#x}");
+            assert_eq!(at(&one, 1, number), at(&one, 0, next), "{number:#x}");
+            assert_eq!(at(&one, 0, number), at(&other, 0, number));
+            assert_eq!(at(&one, 0, number), at(&one, 0, number + round));
         }
-        let places: std::collections::HashSet<usize> =
-            (0..Trays::AHEAD).flat_map(|number| [0, 1].map(|place| one.tray_at(place, number))).collect();
+        let places = places_of(&one, ring);
         assert_eq!(places.len(), round as usize, "each has a tray of its own in each turn");
+        let written = one.written(ring);
+        assert!(places.iter().all(|at| written.contains(at) && at + TRAY_BYTES <= written.end));
+        assert_eq!(written.len(), places.len() * TRAY_BYTES);
     }
+
+    fn places_of(trays: &Trays, ring: Ring) -> HashSet<usize> {
+        (0..ring.ahead()).flat_map(|number| [0, 1].map(|place| trays.tray_at(ring, place, number))).collect()
+    }
+
+    #[test]
+    fn no_tray_is_in_both_rings() {
+        let trays = Trays::new(4096, 0, 2);
+        let [short, long] = [Ring::Short, Ring::Long].map(|ring| places_of(&trays, ring));
+        assert!(short.is_disjoint(&long));
+        assert!(long.iter().all(|at| at + TRAY_BYTES <= 4096 + trays_bytes(2)));
+    }
+
     #[test]
     fn more_members_have_trays_of_their_own() {
         for members in 3..=TRAYS_MEMBERS_MAX {
             let trays = Trays::new(0, 1, members);
-            let at = |place, number| trays.tray_at(place, number);
-            let all = (0..members).flat_map(|place| (0..trays.round()).map(move |number| at(place, number)));
-            let places: std::collections::HashSet<usize> = all.collect();
+            let at = |place, number| trays.tray_at(Ring::Short, place, number);
+            let round = trays.round(Ring::Short);
+            let all = (0..members).flat_map(|place| (0..round).map(move |number| at(place, number)));
+            let places: HashSet<usize> = all.collect();
             assert_eq!(places.len() * TRAY_EACH_BYTES, trays_bytes(members));
             assert!(places.iter().all(|at| at + TRAY_EACH_BYTES <= trays_bytes(members)));
-            let own = trays.written();
-            assert!(
-                (0..trays.round()).all(|number| own.contains(&at(1, number))) && !own.contains(&at(2, 0))
-            );
+            let own = trays.written(Ring::Short);
+            assert!((0..round).all(|number| own.contains(&at(1, number))) && !own.contains(&at(2, 0)));
             assert_eq!(at(members, 0), at(members - 1, 0), "who does not exist");
             assert_eq!(at(2, u32::MAX), at(2, 1));
         }

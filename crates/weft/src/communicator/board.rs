@@ -36,7 +36,7 @@ pub use self::shares::Share;
 use self::turn::{Flow, Turn};
 use super::{Communicator, Reduce};
 use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Boards, Course, is_before};
+use crate::fabrics::{Board, Boards, Course, Ring, is_before};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
 use crate::recent::Kind;
@@ -430,9 +430,9 @@ impl Visit<'_> {
     /// Writes this member's entry, when all members are through with the one whose place it takes.
     fn give(&mut self, parts: [Payload<'_>; 2], is_long: bool) -> Result<()> {
         if is_long {
-            self.await_room(self.board().pieces_round())?;
+            self.await_room(self.board().pieces_round(Ring::Short))?;
             let bytes = parts[0].bytes() + parts[1].bytes();
-            self.board().give_piece(self.number, [bytes as u32, 1], parts);
+            self.board().give_piece((Ring::Short, self.number), [bytes as u32, 1], parts);
         } else {
             self.await_room(Board::DEPTH)?;
             self.board().put(self.number, parts);
@@ -496,7 +496,7 @@ impl Visit<'_> {
             for from in others(here, size).filter(|&from| owes(from).is_some()) {
                 self.until(Some(owes), |board| board.has(from.0, self.number))?;
                 let [_, theirs] = self.board().announced(from.0, self.number);
-                pieces = pieces.max(theirs.min(pieces::PIECES_MAX));
+                pieces = pieces.max(pieces::told_pieces(theirs));
             }
             self.bulletin.leave(self.number);
             if passed == pieces {

@@ -10,7 +10,7 @@ use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNO
 use crate::memory::Lines;
 use crate::places::{Course, Places, is_before, is_room};
 use crate::seat::Seat;
-use crate::trays::Trays;
+use crate::trays::{Ring, Trays};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
 #[derive(Clone, Copy)]
@@ -18,14 +18,14 @@ enum Step {
     Exchange,
     Bcast(u32),
     /// Two exchange so many pieces by trays, each of which has a number.
-    Pieces(u32),
+    Pieces(Ring, u32),
     /// One of two gives so many.
     PiecesOf(u32, u32),
 }
 
 impl Step {
     fn numbers(self) -> u32 {
-        if let Step::Pieces(pieces) | Step::PiecesOf(_, pieces) = self { pieces } else { 1 }
+        if let Step::Pieces(_, pieces) | Step::PiecesOf(_, pieces) = self { pieces } else { 1 }
     }
 }
 
@@ -46,12 +46,12 @@ fn roots_in_turn_write_over_nothing_unread() {
 
 #[test]
 fn pieces_that_are_exchanged_are_whole_round_all_trays() {
-    operations(2, &[Step::Pieces(3)]);
+    operations(2, &[Step::Pieces(Ring::Short, 3)]);
 }
 
 #[test]
 fn pieces_of_operations_that_follow_are_whole() {
-    operations(2, &[Step::Pieces(1), Step::Pieces(2)]);
+    operations(2, &[Step::Pieces(Ring::Short, 1), Step::Pieces(Ring::Short, 2)]);
 }
 
 #[test]
@@ -61,7 +61,13 @@ fn pieces_that_go_one_way_write_over_nothing_unread() {
 
 #[test]
 fn pieces_that_go_one_way_and_the_other_write_over_nothing_unread() {
-    operations(2, &[Step::PiecesOf(0, 2), Step::PiecesOf(1, 1), Step::Pieces(1)]);
+    operations(2, &[Step::PiecesOf(0, 2), Step::PiecesOf(1, 1), Step::Pieces(Ring::Short, 1)]);
+}
+
+/// What goes through one ring says nothing of the trays of the other.
+#[test]
+fn pieces_of_both_rings_in_turn_write_over_nothing_unread() {
+    operations(2, &[Step::Pieces(Ring::Short, 1), Step::Pieces(Ring::Long, 2), Step::Pieces(Ring::Short, 1)]);
 }
 
 /// A member that sleeps is woken by the entry it waits for.
@@ -244,13 +250,14 @@ fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
         let number = course.begin();
         course.begin_up_to(number.wrapping_add(step.numbers() - 1));
         match *step {
-            Step::Pieces(pieces) => {
+            Step::Pieces(ring, pieces) => {
                 let [gives, gets] = [pieces; 2];
-                pass_pieces(places, memory, &mut course, Pieces { first: number, gives, gets });
+                pass_pieces(places, memory, &mut course, Pieces { ring, first: number, gives, gets });
             }
             Step::PiecesOf(giver, pieces) => {
                 let [gives, gets] = if giver == here { [pieces, 0] } else { [0, pieces] };
-                pass_pieces(places, memory, &mut course, Pieces { first: number, gives, gets });
+                let ring = Ring::Short;
+                pass_pieces(places, memory, &mut course, Pieces { ring, first: number, gives, gets });
             }
             Step::Exchange => {
                 give(places, memory, &mut course);
@@ -270,6 +277,7 @@ fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
 /// What one of two gives and gets, from one number on.
 #[derive(Clone, Copy)]
 struct Pieces {
+    ring: Ring,
     first: u32,
     gives: u32,
     gets: u32,
@@ -278,26 +286,30 @@ struct Pieces {
 /// The same as in the crate above, but that it looks for ever.
 fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
+    let ring = of.ring;
     let trays = Trays::new(TRAYS_AT, here, 2);
     let data = |number: u32| [number as u8; 3];
     while given < of.gives || taken < of.gets {
-        if given < of.gives && (given < taken + Trays::AHEAD || taken == of.gets) {
+        if given < of.gives && (given < taken + ring.ahead() || taken == of.gets) {
             let number = of.first.wrapping_add(given);
-            if !course.has_room_behind(number, trays.round()) {
-                let least = number.wrapping_sub(trays.round());
+            if !course.has_room_behind(number, trays.round(ring)) {
+                let least = number.wrapping_sub(trays.round(ring));
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
                 course.all_through(places.through(&**memory, 1 - here));
             }
-            trays.put(&**memory, number, [Payload::from(&data(number)[..]), Payload::EMPTY]);
+            trays.put(&**memory, (ring, number), [Payload::from(&data(number)[..]), Payload::EMPTY]);
             places.announce(&**memory, number, [3 * of.gives, of.gives]);
             given += 1;
         } else {
             let number = of.first.wrapping_add(taken);
             until(|| places.has(&**memory, 1 - here, number));
             assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
-            assert_eq!(trays.read(&**memory, (1 - here, number), 3, |piece| piece.to_vec()), data(number));
+            assert_eq!(
+                trays.read(&**memory, (ring, 1 - here, number), 3, |piece| piece.to_vec()),
+                data(number)
+            );
             taken += 1;
-            course.heard_before(number.wrapping_sub((Trays::AHEAD - 1).min(taken - 1)));
+            course.heard_before(number.wrapping_sub((ring.ahead() - 1).min(taken - 1)));
             places.pass(&**memory, number);
         }
     }

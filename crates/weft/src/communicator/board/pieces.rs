@@ -2,7 +2,7 @@
 //! (decisions/0059). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
 //! the caches. Of two members here; of more in [`several`](super::several).
 //!
-//! A member gives up to [`Board::PIECES_AHEAD`] pieces before it takes the first one. How long the data is, and in how many pieces
+//! A member gives up to [`Ring::ahead`] pieces before it takes the first one. How long the data is, and in how many pieces
 //! it comes, stands in each entry: where that is not what the other expects, both go on to the last piece, so that they are at the
 //! same number afterwards, and the data is lost.
 
@@ -16,7 +16,7 @@ use super::pairs::Pairs;
 use super::plan::{Hears, Plan, ROOM_BYTES, Then};
 use super::{Communicator, Reduce, Visit, is_turn_due};
 use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Course, is_before};
+use crate::fabrics::{Board, Course, Ring, is_before};
 use crate::memory::giving;
 
 /// How long the data is that each of two members gives.
@@ -26,6 +26,21 @@ pub(super) struct Lengths {
     pub gets: usize,
     /// Pieces are whole elements of so many bytes.
     pub element_bytes: usize,
+}
+
+/// Which trays pieces go through that are so long in all: the same at both members.
+fn ring_for(bytes: usize) -> Ring {
+    if LONG_FROM <= bytes { Ring::Long } else { Ring::Short }
+}
+
+/// What entries say of so many pieces, beside how long all are.
+fn announced(ring: Ring, pieces: u32) -> u32 {
+    pieces | if ring == Ring::Long { LONG } else { 0 }
+}
+
+/// How many pieces an entry tells of, through whichever trays.
+pub(super) fn told_pieces(announced: u32) -> u32 {
+    (announced & !LONG).min(PIECES_MAX)
 }
 
 /// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
@@ -149,6 +164,8 @@ pub(super) struct Halves {
     /// The same; both in as many pieces, of which the last ones may be empty.
     cuts: [Cut; 2],
     rounds: u32,
+    /// A round has as many contributions, and as many results, as may be given ahead.
+    ring: Ring,
 }
 
 /// What goes with one number.
@@ -162,38 +179,39 @@ impl Halves {
     pub(super) fn of(here: Rank, bytes: usize, element_bytes: usize) -> Halves {
         let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
         let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
-        let round_bytes = Board::PIECES_AHEAD as usize * whole(HALF_PIECE_BYTES, unit);
+        let ring = ring_for(lower);
+        let round_bytes = ring.ahead() as usize * whole(HALF_PIECE_BYTES, unit);
         let rounds = lower.div_ceil(round_bytes).max(1) as u32;
-        let piece_bytes = lower.div_ceil((rounds * Board::PIECES_AHEAD) as usize).next_multiple_of(unit);
+        let piece_bytes = lower.div_ceil((rounds * ring.ahead()) as usize).next_multiple_of(unit);
         let [mut starts, mut cuts] = [[0, lower], [lower, bytes - lower]];
         if here != Rank(0) {
             starts.reverse();
             cuts.reverse();
         }
-        Halves { starts, cuts: cuts.map(|bytes| Cut { bytes, piece_bytes }), rounds }
+        Halves { starts, cuts: cuts.map(|bytes| Cut { bytes, piece_bytes }), rounds, ring }
     }
 
     /// How many numbers it takes.
     pub(super) fn pieces(self) -> u32 {
-        2 * Board::PIECES_AHEAD * self.rounds
+        2 * self.ring.ahead() * self.rounds
     }
 
     /// What goes with the number that is so many behind the first one, and which piece of a half it is.
-    fn part(number: u32) -> (Part, u32) {
-        let (round, place) = (number / Board::PIECES_AHEAD, number % Board::PIECES_AHEAD);
+    fn part(self, number: u32) -> (Part, u32) {
+        let (round, place) = (number / self.ring.ahead(), number % self.ring.ahead());
         let part = if round % 2 == 0 { Part::Contribution } else { Part::Result };
-        (part, round / 2 * Board::PIECES_AHEAD + place)
+        (part, round / 2 * self.ring.ahead() + place)
     }
 
     /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of its own.
     pub(super) fn gives(self, number: u32) -> (Part, Range<usize>) {
-        let (part, piece) = Halves::part(number);
+        let (part, piece) = self.part(number);
         (part, self.bytes_of(usize::from(part == Part::Contribution), piece))
     }
 
     /// The bytes that it gets.
     pub(super) fn gets(self, number: u32) -> (Part, Range<usize>) {
-        let (part, piece) = Halves::part(number);
+        let (part, piece) = self.part(number);
         (part, self.bytes_of(usize::from(part == Part::Result), piece))
     }
 
@@ -234,6 +252,14 @@ impl Cargo {
         }
     }
 
+    /// Which trays it goes through.
+    fn ring(&self, lengths: Lengths) -> Ring {
+        match self {
+            Cargo::Each { .. } => ring_for(lengths.gives.max(lengths.gets)),
+            Cargo::Halves { halves, .. } => halves.ring,
+        }
+    }
+
     /// The piece that is given so many numbers behind the first one.
     fn given(&self, number: u32) -> Payload<'static> {
         let (all, Range { start, end }) = match *self {
@@ -258,7 +284,7 @@ impl Cargo {
 impl Visit<'_> {
     /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
     /// operations only.
-    pub(super) fn begin_pieces(&mut self, pieces: u32, gives: bool) -> Result<()> {
+    pub(super) fn begin_pieces(&mut self, ring: Ring, pieces: u32, gives: bool) -> Result<()> {
         // Trays may come twice in a row where numbers come round: all that stands there must be taken.
         if self.turn.owes_renewal {
             self.renew()?;
@@ -270,7 +296,7 @@ impl Visit<'_> {
             self.turn.course.begin_up_to(renewal);
             self.renew()?;
         }
-        if gives && !self.board().can_give_pieces() {
+        if gives && !self.board().can_give_pieces(ring) {
             // All members count alike.
             self.number = self.number.wrapping_add(pieces - 1);
             self.turn.course.begin_up_to(self.number);
@@ -461,6 +487,7 @@ struct Passage<'v, 'a> {
     visit: &'v mut Visit<'a>,
     other: Rank,
     lengths: Lengths,
+    ring: Ring,
     cargo: Cargo,
     /// The number of the first piece.
     first: u32,
@@ -477,13 +504,14 @@ struct Passage<'v, 'a> {
 
 impl<'v, 'a> Passage<'v, 'a> {
     fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
-        let [giving, coming] = cargo.pieces();
-        visit.begin_pieces(giving.max(coming), lengths.gives > 0)?;
+        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring(lengths));
+        visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
         Ok(Passage {
             visit,
             other,
             lengths,
+            ring,
             cargo,
             first,
             given: 0,
@@ -497,7 +525,7 @@ impl<'v, 'a> Passage<'v, 'a> {
 
     /// Gives what can be given before anything is taken.
     fn give_ahead(&mut self) -> Result<()> {
-        while self.may_give() && self.given < Board::PIECES_AHEAD {
+        while self.may_give() && self.given < self.ring.ahead() {
             self.give(self.lengths.gives)?;
         }
         Ok(())
@@ -525,7 +553,7 @@ impl<'v, 'a> Passage<'v, 'a> {
 
     /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
     fn may_give(&self) -> bool {
-        let is_taken = self.given < self.taken + Board::PIECES_AHEAD || self.taken == self.coming;
+        let is_taken = self.given < self.taken + self.ring.ahead() || self.taken == self.coming;
         self.given < self.giving && is_taken
     }
 
@@ -535,11 +563,15 @@ impl<'v, 'a> Passage<'v, 'a> {
         if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
             self.visit.of.process().progress();
         }
-        if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round()) {
+        if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round(self.ring)) {
             self.await_tray(number)?;
         }
-        let told = [told_bytes as u32, self.giving];
-        self.visit.board().give_piece(number, told, [self.cargo.given(self.given), Payload::EMPTY]);
+        let told = [told_bytes as u32, announced(self.ring, self.giving)];
+        self.visit.board().give_piece(
+            (self.ring, number),
+            told,
+            [self.cargo.given(self.given), Payload::EMPTY],
+        );
         self.visit.board().wake();
         self.given += 1;
         Ok(())
@@ -549,7 +581,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// it does something else.
     #[cold]
     fn await_tray(&mut self, number: u32) -> Result<()> {
-        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round()));
+        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round(self.ring)));
         let (first, is_silent) = (self.first, self.lengths.gets == 0);
         let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
         let is_free = |board: &Board| !is_before(board.through(other), least);
@@ -573,12 +605,13 @@ impl<'v, 'a> Passage<'v, 'a> {
         let (part, Range { start, end }) = self.cargo.gotten(self.taken);
         self.taken += 1;
         if self.failed.is_none() {
-            let other = self.other.0;
-            self.visit.board().read_piece(other, number, end - start, |data| taken(part, start, data));
+            let given = (self.ring, self.other.0, number);
+            self.visit.board().read_piece(given, end - start, |data| taken(part, start, data));
+            // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
+            // operation. Of who does something else nothing is known.
+            let before = number.wrapping_sub((self.ring.ahead() - 1).min(self.taken - 1));
+            self.visit.turn.course.heard_before(before);
         }
-        // Before it has given this, it has taken what this member gave so many numbers before, and what was before this operation.
-        let before = number.wrapping_sub((Board::PIECES_AHEAD - 1).min(self.taken - 1));
-        self.visit.turn.course.heard_before(before);
         self.visit.bulletin.leave(number);
         Ok(())
     }
@@ -596,11 +629,11 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn compare(&mut self, number: u32) {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        if sent_bytes == expected_bytes && pieces == self.coming {
+        if sent_bytes == expected_bytes && pieces == announced(self.ring, self.coming) {
             return;
         }
         self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
-        self.coming = pieces.clamp(1, PIECES_MAX);
+        self.coming = told_pieces(pieces).max(1);
     }
 }
 
@@ -628,6 +661,10 @@ const FRESH_BYTES_MAX: usize = 64 << 10;
 const PASSED_BYTES_MAX: usize = 16 << 10;
 /// What both combine is shared out between them from here on.
 pub(super) const HALVES_FROM: usize = 32 << 10;
+/// From here on pieces go through the long ring (decisions/0072).
+pub(super) const LONG_FROM: usize = 256 << 10;
+/// Announced beside the number of pieces where they do.
+const LONG: u32 = 1 << 31;
 /// The longest pieces then: what was combined is still in the nearest caches when it is given.
 pub(super) const HALF_PIECE_BYTES: usize = 16 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));
@@ -639,7 +676,7 @@ pub(super) const BYTES_MAX: usize = 1 << 30;
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
 /// So much is given before anything is taken: three pieces at most, as whole elements of any length.
 const AHEAD_BYTES: usize = 2 * PIECE_BYTES_MIN;
-const _: () = assert!(3 <= Board::PIECES_AHEAD);
+const _: () = assert!(3 <= Ring::Short.ahead());
 /// Pieces begin where lines do, as far as elements let them.
 const LINE: usize = 64;
 /// What is combined at a time.

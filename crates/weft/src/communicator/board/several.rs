@@ -12,7 +12,7 @@ use super::pieces::{GIVEN_UP, PIECES_MAX, STRIP_BYTES, whole};
 use super::plan::{Hears, Plan, Sum, Then};
 use super::{Reduce, Visit, is_turn_due};
 use crate::error::{Error, Result};
-use crate::fabrics::Board;
+use crate::fabrics::{Board, Ring};
 use crate::memory::giving;
 
 /// One operation, until this member is through with all its numbers.
@@ -58,7 +58,7 @@ impl Visit<'_> {
 
 impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn begin(visit: &'v mut Visit<'a>, plan: &'p Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
-        visit.begin_pieces(numbers, plan.gives)?;
+        visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
         Ok(Several { visit, plan, first, numbers, begun: 0, told_bytes, mismatch: None, is_over: false })
     }
@@ -74,7 +74,8 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
                 let place = self.plan.place(from) + at;
-                self.board().read_piece(from.0, number, bytes, |data| output.write_at(place, data));
+                self.board()
+                    .read_piece((Ring::Short, from.0, number), bytes, |data| output.write_at(place, data));
             }
             self.visit.bulletin.leave(number);
         }
@@ -104,7 +105,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let theirs = slices.of(piece.bytes(), from);
                 let place = at + theirs.start;
-                self.board().read_piece(from.0, number, theirs.len(), |data| output.write_at(place, data));
+                self.board().read_piece((Ring::Short, from.0, number), theirs.len(), |data| {
+                    output.write_at(place, data)
+                });
             }
             output.write_at(at + slice.start, result);
             self.visit.bulletin.leave(number);
@@ -167,7 +170,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 then(piece.part(slice.start, bytes));
             } else {
                 let read = |data: Payload<'_>| then(data.part(slice.start, bytes));
-                self.board().read_piece(rank.0, number, piece.bytes(), read);
+                self.board().read_piece((Ring::Short, rank.0, number), piece.bytes(), read);
             }
         };
         let result = sum.in_order(self.plan.size, |lower, higher| {
@@ -200,9 +203,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
 
     fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
         if self.plan.gives {
-            self.visit.await_room(self.board().pieces_round())?;
+            self.visit.await_room(self.board().pieces_round(Ring::Short))?;
             let told = [self.told_bytes, self.numbers];
-            self.board().give_piece(number, told, [piece, Payload::EMPTY]);
+            self.board().give_piece((Ring::Short, number), told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);

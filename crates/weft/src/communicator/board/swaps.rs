@@ -11,7 +11,7 @@ use crate::communicator::Communicator;
 use crate::communicator::ongoing::{Ongoing, Undertaking};
 use crate::communicator::swap::{By, Swapping, longest_bytes};
 use crate::error::Result;
-use crate::fabrics::{Board, Course, Pair};
+use crate::fabrics::{Board, Course, Pair, Ring};
 
 impl Communicator {
     /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message. `None`:
@@ -47,8 +47,8 @@ impl Communicator {
         let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
         let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
-        let ahead = if is_piece { bulletin.board.pieces_round() } else { Board::DEPTH };
-        let can_give = || !is_piece || !turn.owes_renewal && bulletin.board.can_give_pieces();
+        let ahead = if is_piece { bulletin.board.pieces_round(Ring::Short) } else { Board::DEPTH };
+        let can_give = || !is_piece || !turn.owes_renewal && bulletin.board.can_give_pieces(Ring::Short);
         let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
         if process.is_busy_beside() || !is_short || !has_room {
             return None;
@@ -60,7 +60,11 @@ impl Communicator {
         turn.note(flow);
         if let Some(payload) = give {
             if is_piece {
-                bulletin.board.give_piece(number, [gives as u32, 1], [payload, Payload::EMPTY]);
+                bulletin.board.give_piece(
+                    (Ring::Short, number),
+                    [gives as u32, 1],
+                    [payload, Payload::EMPTY],
+                );
             } else {
                 bulletin.board.put(number, [payload, Payload::EMPTY]);
             }
