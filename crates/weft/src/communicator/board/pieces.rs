@@ -82,7 +82,7 @@ impl Lot {
     pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
     pub(super) const ONE_WAY: Lot = Lot {
-        where_quick: [TURNED_BYTES_MAX + 1, 256 << 10],
+        where_quick: [TURNED_BYTES_MAX + 1, ONE_WAY_BYTES_MAX],
         passed: PASSED_BYTES_MAX,
         ..Lot::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
@@ -659,6 +659,8 @@ pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 const FRESH_BYTES_MAX: usize = 64 << 10;
 /// Longer data of one way is not a message all the same, where it goes in pieces.
 const PASSED_BYTES_MAX: usize = 16 << 10;
+/// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
+pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
 pub(super) const HALVES_FROM: usize = 32 << 10;
 /// From here on pieces go through the long ring (decisions/0072).

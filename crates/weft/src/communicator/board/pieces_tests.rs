@@ -6,7 +6,7 @@ use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, 
 use fabric::{Payload, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{HALF_PIECE_BYTES, HALVES_FROM, Halves, Part};
+use super::pieces::{HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part};
 use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
@@ -329,6 +329,26 @@ fn list(world: &Communicator, [one, other]: [usize; 2]) {
     let out = writing(&mut output);
     world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
     assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
+}
+
+/// Also where it becomes a message.
+#[test]
+fn long_data_goes_one_way_and_the_other() {
+    where_copies_are_quick(|world| {
+        let lengths = [LONG_FROM, ONE_WAY_BYTES_MAX].map(|switch| [switch - 8, switch, switch + 8]);
+        for (number, &bytes) in lengths.as_flattened().iter().enumerate() {
+            for root in [0, 1, 1, 0, 0] {
+                let told = |at: usize| (at / 8 * 7 + at + number + root) as u8;
+                let is_root = world.rank().0 as usize == root;
+                let mut buffer: Vec<u8> = (0..bytes).map(|at| if is_root { told(at) } else { 0 }).collect();
+                let bcast = Collective::Bcast { root: Rank(root as u32), bytes };
+                let nothing = &mut |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
+                world.perform(bcast, Payload::EMPTY, writing(&mut buffer), nothing).unwrap();
+                let wrong = buffer.iter().enumerate().find(|&(at, byte)| *byte != told(at));
+                assert_eq!(wrong, None, "{bytes} bytes from {root}");
+            }
+        }
+    });
 }
 
 /// Long calls that do not fit, of which each of the two has an error that learns of it.
