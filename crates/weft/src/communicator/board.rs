@@ -30,7 +30,7 @@ use self::beside::Begun;
 use self::elsewhere::Stage;
 pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
-use self::pieces::Carried;
+use self::pieces::{Carried, is_whole};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 pub use self::shares::Share;
 use self::turn::{Flow, Turn};
@@ -431,12 +431,10 @@ impl Visit<'_> {
     fn give(&mut self, parts: [Payload<'_>; 2], is_long: bool) -> Result<()> {
         if is_long {
             self.await_room(self.board().pieces_round(Ring::Short))?;
-            let bytes = parts[0].bytes() + parts[1].bytes();
-            self.board().give_piece((Ring::Short, self.number), [bytes as u32, 1], parts);
         } else {
             self.await_room(Board::DEPTH)?;
-            self.board().put(self.number, parts);
         }
+        self.bulletin.give_whole(self.number, parts, is_long);
         Ok(())
     }
 
@@ -469,22 +467,25 @@ impl Visit<'_> {
     fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         self.until(Some(owes), |board| board.has(from.0, self.number))?;
         let expected_bytes = owes(from).unwrap_or(0);
-        match self.board().announced(from.0, self.number) {
-            [sent_bytes, _] if sent_bytes as usize == expected_bytes => Ok(()),
-            _ => Err(self.misfit(from, owes)),
+        match is_whole(self.board().announced(from.0, self.number), expected_bytes) {
+            true => Ok(()),
+            false => Err(self.misfit(from, owes)),
         }
     }
 
-    /// The error of an entry that is not as long as it was to be. If it is one of [several pieces](pieces), this member goes past all
+    /// The error of an entry that is not what was to come. If it is one of [several pieces](pieces), this member goes past all
     /// of them, since their numbers count for all.
     #[cold]
     fn misfit(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Error {
         let [bytes, _] = self.board().announced(from.0, self.number);
-        let cause = Cause::Mismatch { sent_bytes: bytes as usize, expected_bytes: owes(from).unwrap_or(0) };
+        let (sent_bytes, expected_bytes) = (bytes as usize, owes(from).unwrap_or(0));
         // Who learns of a loss meanwhile says nothing of it: this is told already.
         let _ = self.pass_pieces(owes);
         self.turn.course.begin_up_to(self.number);
-        self.of.swap_failed(from, cause)
+        if sent_bytes == expected_bytes {
+            return self.of.expects_more(from, sent_bytes);
+        }
+        self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })
     }
 
     /// Goes on to the last number that any of the members has announced that are heard, and shows those who wait for all that this

@@ -38,6 +38,12 @@ fn announced(ring: Ring, pieces: u32) -> u32 {
     pieces | if ring == Ring::Long { LONG } else { 0 }
 }
 
+/// Whether an entry that says this holds so many bytes, or stands for one piece of so many.
+#[inline(always)]
+pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
+    told_bytes as usize == bytes && pieces <= 1
+}
+
 /// How many pieces an entry tells of, through whichever trays.
 pub(super) fn told_pieces(announced: u32) -> u32 {
     (announced & !LONG).min(PIECES_MAX)
@@ -414,6 +420,17 @@ impl Communicator {
         Error::new(Class::NoMemory, what).remedy("free memory of this machine, or of the container")
     }
 
+    /// What one member gives is in several pieces, since that is not all there is to its operation.
+    #[cold]
+    pub(super) fn expects_more(&self, other: Rank, bytes: usize) -> Error {
+        let what = format!(
+            "{}: rank {} gives {bytes} bytes, as was to come, but in an operation in which it expects more than this rank gives",
+            self.place(),
+            other.0
+        );
+        Error::new(Class::Truncated, what).remedy("all ranks must give as much as the others expect of them")
+    }
+
     /// What one member tells of its pieces is not what was to come.
     #[cold]
     pub(super) fn misled(&self, by: Rank, sent_bytes: usize, expected_bytes: usize) -> Error {
@@ -663,7 +680,7 @@ const PASSED_BYTES_MAX: usize = 16 << 10;
 pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
 pub(super) const HALVES_FROM: usize = 32 << 10;
-/// From here on pieces go through the long ring (decisions/0072).
+/// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
 pub(super) const LONG_FROM: usize = 256 << 10;
 /// Announced beside the number of pieces where they do.
 const LONG: u32 = 1 << 31;

@@ -331,6 +331,31 @@ fn list(world: &Communicator, [one, other]: [usize; 2]) {
     assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
 }
 
+/// One gives what the other expects, and expects more itself than the other gives: so it counts more pieces.
+#[test]
+fn who_expects_more_is_told_and_so_is_the_other() {
+    where_copies_are_quick(|world| {
+        let sum = Elements { bytes: 8, count: 5000 };
+        let here = world.rank().0 as usize;
+        for (bytes, more) in [(100, 40_000), (100, 300_000), (5000, 40_000), (5000, 300_000)] {
+            for expects_more in [0, 1] {
+                let gets = if here == expects_more { more } else { bytes };
+                let sends = packed([bytes, bytes]).to_vec();
+                let keeps = if here == 0 { [bytes, gets] } else { [gets, bytes] };
+                let receives = packed(keeps).to_vec();
+                let (input, mut output) = (vec![1u8; 2 * bytes], vec![0u8; bytes + gets]);
+                let what = Uneven::Alltoall { in_place: false };
+                let listed = Listed { what, sends: &sends, receives: &receives };
+                let out = writing(&mut output);
+                let ended = world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {});
+                assert!(ended.is_err(), "{bytes} bytes given, {more} expected by {expects_more}");
+                let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
+                assert!(all == sum.of(0, 2), "behind {bytes} and {more} bytes, {expects_more}");
+            }
+        }
+    });
+}
+
 /// Also where it becomes a message.
 #[test]
 fn long_data_goes_one_way_and_the_other() {

@@ -4,7 +4,7 @@
 use fabric::{Payload, Peer, Room};
 use messaging::Rank;
 
-use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN};
+use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN, is_whole};
 use super::turn::{Flow, Turn};
 use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
@@ -59,15 +59,7 @@ impl Communicator {
         turn.course.begin();
         turn.note(flow);
         if let Some(payload) = give {
-            if is_piece {
-                bulletin.board.give_piece(
-                    (Ring::Short, number),
-                    [gives as u32, 1],
-                    [payload, Payload::EMPTY],
-                );
-            } else {
-                bulletin.board.put(number, [payload, Payload::EMPTY]);
-            }
+            bulletin.give_whole(number, [payload, Payload::EMPTY], is_piece);
             bulletin.board.wake();
         }
         let next = number.wrapping_add(1);
@@ -274,15 +266,25 @@ impl Bulletin {
     #[inline(always)]
     fn take(&self, course: &mut Course, other: u32, room: Room) -> bool {
         let number = course.number();
-        let [sent, _] = self.board.announced(other, number);
         let bytes = room.bytes();
-        let is_taken =
-            sent as usize == bytes && self.board.read_either(other, number, bytes, |data| room.take(data));
+        let is_fit = is_whole(self.board.announced(other, number), bytes);
+        let is_taken = is_fit && self.board.read_either(other, number, bytes, |data| room.take(data));
         if is_taken {
             course.heard_all();
             self.leave(number);
         }
         is_taken
+    }
+
+    /// Writes this member's entry, or gives its only piece.
+    #[inline(always)]
+    pub(super) fn give_whole(&self, number: u32, parts: [Payload<'_>; 2], is_piece: bool) {
+        if is_piece {
+            let bytes = parts[0].bytes() + parts[1].bytes();
+            self.board.give_piece((Ring::Short, number), [bytes as u32, 1], parts);
+        } else {
+            self.board.put(number, parts);
+        }
     }
 
     /// Wakes the other of two members, if it may sleep.
