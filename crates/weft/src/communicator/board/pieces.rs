@@ -14,7 +14,7 @@ use messaging::Rank;
 
 use super::pairs::Pairs;
 use super::plan::{Hears, Plan, ROOM_BYTES, Then};
-use super::{Communicator, Reduce, Visit, is_turn_due};
+use super::{Communicator, Reduce, Visit, is_turn_due, others};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Course, Ring, is_before};
 use crate::memory::giving;
@@ -297,9 +297,11 @@ impl Visit<'_> {
         }
         let renewal = Course::renewal_behind(self.number);
         if !is_before(self.number.wrapping_add(pieces - 1), renewal) {
+            let passed_over = self.number;
             self.bulletin.leave(renewal.wrapping_sub(1));
             self.number = renewal;
             self.turn.course.begin_up_to(renewal);
+            self.await_passing(passed_over)?;
             self.renew()?;
         }
         if gives && !self.board().can_give_pieces(ring) {
@@ -309,6 +311,22 @@ impl Visit<'_> {
             return Err(self.of.no_memory_for_pieces());
         }
         Ok(())
+    }
+
+    /// Waits until all others pass over the numbers from that one to this, as who does the same operation does. Who goes through any of
+    /// them does something else.
+    #[cold]
+    fn await_passing(&mut self, first: u32) -> Result<()> {
+        let last = self.number.wrapping_sub(1);
+        let (here, size) = (self.of.rank(), self.of.size());
+        let has_passed = |board: &Board, rank: Rank| !is_before(board.through(rank.0), last);
+        let goes_through =
+            |board: &Board, rank: Rank| !is_before(board.through(rank.0), first) && !has_passed(board, rank);
+        let elsewhere = |board: &Board| others(here, size).find(|&rank| goes_through(board, rank));
+        self.until(None, |board| {
+            others(here, size).all(|rank| has_passed(board, rank)) || elsewhere(board).is_some()
+        })?;
+        elsewhere(self.board()).map_or(Ok(()), |rank| Err(self.of.is_elsewhere(rank)))
     }
 
     /// Does an operation of two that goes in pieces.
