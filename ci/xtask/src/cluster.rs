@@ -567,7 +567,6 @@ fn good(program: &str, ranks: u32, finished: &Finished) -> Result<(), String> {
     if finished.succeeded() && right { Ok(()) } else { Err(finished.account()) }
 }
 
-/// Whether the page holds the table, or writes it there.
 /// That these pairs and no others are joined by each fabric. Pairs of one fabric may be told in several lots, as what a
 /// node measures at its start decides what is sent at once there.
 fn joined(finished: &Finished, lanes: &[(&str, &str)]) -> Result<(), String> {
@@ -590,6 +589,7 @@ fn pairs(listed: &str) -> impl Iterator<Item = (&str, &str)> {
     senders.flat_map(|(from, to)| to.split(", ").map(move |to| (from, to)))
 }
 
+/// Whether the page holds the table, or writes it there.
 fn told(page: &Path, write: bool) -> Result<(), String> {
     let text =
         fs::read_to_string(page).map_err(|error| format!("cannot read {}: {error}", page.display()))?;

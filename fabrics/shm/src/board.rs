@@ -278,7 +278,7 @@ impl Board {
         self.trays.round(ring)
     }
 
-    /// Gives a piece, which is two parts, with that number: of so many bytes in all, in so many pieces. Those who may sleep are
+    /// Gives a piece, which is two parts, with that number, and tells how many bytes there are in all, and in how many pieces. Those who may sleep are
     /// to be [woken](Board::wake) afterwards. It [can give](Board::can_give_pieces) pieces, and the others must have taken the piece [`Board::pieces_round`] numbers before, and, of
     /// two members, this one that which the other gave [`Ring::ahead`] numbers before, if there were such.
     #[inline]

@@ -5,7 +5,8 @@
 //! **Of two members** trays come in pairs, and the pairs take turns; of a pair each member has one, and they swap with each turn:
 //! who has taken a piece out of a tray puts its next one there. So a member writes lines that it has read last, which costs less
 //! than to write those that it has written and the other has read, and needs no word of the other that the tray is free.
-//! docs/decisions/0059 has the figures. **More members** have trays of their own, which all others read.
+//! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
+//! (docs/decisions/0072). **More members** have trays of their own, which all others read.
 
 use fabric::{Payload, crash};
 
@@ -34,7 +35,7 @@ impl Ring {
         }
     }
 
-    /// The first of its trays.
+    /// Where its trays begin among those of two members.
     const fn first(self) -> u32 {
         match self {
             Ring::Short => 0,
@@ -66,12 +67,11 @@ impl Trays {
 
     /// Where the trays of that ring stand that this member writes.
     pub fn written(&self, ring: Ring) -> std::ops::Range<usize> {
-        let all = trays_bytes(self.members);
         if self.members == 2 {
             let first = self.at + ring.first() as usize * TRAY_BYTES;
-            return first..first + 2 * ring.ahead() as usize * TRAY_BYTES;
+            return first..first + self.round(ring) as usize * TRAY_BYTES;
         }
-        let each = all / self.members as usize;
+        let each = trays_bytes(self.members) / self.members as usize;
         let first = self.at + self.here as usize * each;
         first..first + each
     }

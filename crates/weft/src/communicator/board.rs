@@ -467,10 +467,10 @@ impl Visit<'_> {
     fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         self.until(Some(owes), |board| board.has(from.0, self.number))?;
         let expected_bytes = owes(from).unwrap_or(0);
-        match is_whole(self.board().announced(from.0, self.number), expected_bytes) {
-            true => Ok(()),
-            false => Err(self.misfit(from, owes)),
+        if is_whole(self.board().announced(from.0, self.number), expected_bytes) {
+            return Ok(());
         }
+        Err(self.misfit(from, owes))
     }
 
     /// The error of an entry that is not what was to come. If it is one of [several pieces](pieces), this member goes past all

@@ -34,7 +34,7 @@ fn ring_for(bytes: usize) -> Ring {
 }
 
 /// What entries say of so many pieces, beside how long all are.
-fn announced(ring: Ring, pieces: u32) -> u32 {
+fn telling(ring: Ring, pieces: u32) -> u32 {
     pieces | if ring == Ring::Long { LONG } else { 0 }
 }
 
@@ -259,9 +259,9 @@ impl Cargo {
     }
 
     /// Which trays it goes through.
-    fn ring(&self, lengths: Lengths) -> Ring {
+    fn ring(&self) -> Ring {
         match self {
-            Cargo::Each { .. } => ring_for(lengths.gives.max(lengths.gets)),
+            Cargo::Each { gives, gets, .. } => ring_for(gives.bytes.max(gets.bytes)),
             Cargo::Halves { halves, .. } => halves.ring,
         }
     }
@@ -539,7 +539,7 @@ struct Passage<'v, 'a> {
 
 impl<'v, 'a> Passage<'v, 'a> {
     fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
-        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring(lengths));
+        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
         visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
         Ok(Passage {
@@ -601,7 +601,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round(self.ring)) {
             self.await_tray(number)?;
         }
-        let told = [told_bytes as u32, announced(self.ring, self.giving)];
+        let told = [told_bytes as u32, telling(self.ring, self.giving)];
         self.visit.board().give_piece(
             (self.ring, number),
             told,
@@ -664,7 +664,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn compare(&mut self, number: u32) {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        if sent_bytes == expected_bytes && pieces == announced(self.ring, self.coming) {
+        if sent_bytes == expected_bytes && pieces == telling(self.ring, self.coming) {
             return;
         }
         self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
@@ -698,13 +698,13 @@ const PASSED_BYTES_MAX: usize = 16 << 10;
 pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
 pub(super) const HALVES_FROM: usize = 32 << 10;
-/// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
-pub(super) const LONG_FROM: usize = 256 << 10;
-/// Announced beside the number of pieces where they do.
-const LONG: u32 = 1 << 31;
 /// The longest pieces then: what was combined is still in the nearest caches when it is given.
 pub(super) const HALF_PIECE_BYTES: usize = 16 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));
+/// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
+pub(super) const LONG_FROM: usize = 256 << 10;
+/// Told beside the number of pieces where they do.
+const LONG: u32 = 1 << 31;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The longest data; it is told in 32 bits.
