@@ -127,7 +127,7 @@ impl Communicator {
     #[inline]
     fn goes_in_pieces(&self, what: Option<Carried>) -> Option<Carried> {
         let is_quick = || self.process().guide().costs.copies_are_quick();
-        what.filter(|carried| !self.shares_cores() && (!carried.wants_quick || is_quick()))
+        what.filter(|carried| !carried.wants_quick || is_quick())
     }
 
     /// This member's part in an operation, if that goes by boards.

@@ -77,7 +77,7 @@ impl Communicator {
         let is_entry = (1..=Board::PAYLOAD_BYTES_MAX).contains(&longest);
         // What goes one way is not put together.
         let goes_both_ways = facing.gives > 0 && facing.gets > 0;
-        let is_piece = goes_both_ways && !is_entry && longest <= PIECE_BYTES_MIN && !self.shares_cores();
+        let is_piece = goes_both_ways && !is_entry && longest <= PIECE_BYTES_MIN;
         if !is_entry && !is_piece {
             return None;
         }

@@ -1,6 +1,7 @@
 //! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
 use fabric::{Payload, UserMemory};
@@ -82,9 +83,13 @@ impl Elements {
     }
 }
 
-/// Two threads that are told to have cores, on a board.
+/// Two threads that are told to have cores, on a board; and then two that are told to have one core in all.
 fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    of_several(2, CpuTime::UNLIMITED, CostsFrom::default(), each);
+    let each = Arc::new(each);
+    for cpus in [CpuTime::UNLIMITED, ONE_CORE] {
+        let each = Arc::clone(&each);
+        of_several(2, cpus, CostsFrom::default(), move |world| each(world));
+    }
 }
 
 /// The same where copies take no longer than reads, so that long data goes in pieces as well.
@@ -98,8 +103,10 @@ fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) 
 
 /// Several threads that are told to have one core in all.
 fn among_several(members: u32, each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    of_several(members, CpuTime { hundredths: 100 }, CostsFrom::default(), each);
+    of_several(members, ONE_CORE, CostsFrom::default(), each);
 }
+
+const ONE_CORE: CpuTime = CpuTime { hundredths: 100 };
 
 fn of_several(
     members: u32,
@@ -111,7 +118,7 @@ fn of_several(
     run_threads(members, &config, move |session| {
         let world = &session.world();
         (0..4).for_each(|_| world.barrier().unwrap());
-        assert!(world.bulletin().is_some() && world.shares_cores() == (members > 2));
+        assert!(world.bulletin().is_some() && world.shares_cores() == (cpus == ONE_CORE));
         each(world);
     })
     .unwrap();
@@ -124,6 +131,26 @@ fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
         let whole = bytes / element_bytes;
         (whole.max(2) - 1..=whole + 1).map(|count| count.max(1))
     })
+}
+
+/// Messages between two who share a core take two to three times as long, since each is asked for (decisions/0073).
+#[test]
+fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
+    on_a_board(|world| {
+        let elements = Elements { bytes: 8, count: 4 << 10 };
+        let (root, bytes) = (Rank(0), elements.bytes * elements.count);
+        let each = Each { bytes, in_place: false };
+        for collective in [
+            Collective::Bcast { root, bytes },
+            Collective::Reduce(root, elements.reduction(false)),
+            Collective::Allreduce(elements.reduction(false)),
+            Collective::Alltoall(each),
+            Collective::Allgather(each),
+        ] {
+            let plan = world.plan(collective).expect("it goes by boards");
+            assert!(world.goes_in_pieces(plan.in_pieces()).is_some(), "{collective:?}");
+        }
+    });
 }
 
 #[test]

@@ -35,16 +35,14 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
         let gives = give.map_or(0, |payload| payload.bytes());
-        // The general way asks nothing of the last flow where it goes by messages of a schedule in any case.
-        let is_by_schedule = longest > Board::PAYLOAD_BYTES_MAX && self.shares_cores();
-        if turn.has_left || is_by_schedule {
+        if turn.has_left {
             return None;
         }
         if turn.is_message(flow, longest) {
             drop(turn);
             return self.swap_by_messages(peer, give, get, false, left);
         }
-        let is_piece = self.swaps_pieces(longest) && !flow.goes_on_behind(turn.last);
+        let is_piece = longest > ENTRY_BYTES_MAX && !flow.goes_on_behind(turn.last);
         // As much as is one piece in any case: so whoever goes the general way has it in one, too.
         let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
         let ahead = if is_piece { bulletin.board.pieces_round(Ring::Short) } else { Board::DEPTH };
@@ -251,12 +249,6 @@ impl Communicator {
         bulletin.board.read_either(other.0, number, room.bytes(), |data| room.memory().write_at(0, data));
         visit.turn.course.heard_all();
         Ok(())
-    }
-
-    /// Whether what two exchange stands in trays, of which the longer one has so many bytes; not more than one piece each.
-    #[inline(always)]
-    fn swaps_pieces(&self, longest: usize) -> bool {
-        longest > ENTRY_BYTES_MAX && !self.shares_cores()
     }
 }
 
