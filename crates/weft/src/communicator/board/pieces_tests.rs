@@ -183,7 +183,18 @@ fn several_keep_the_order_of_operands_too() {
         among_several(members, move |world| {
             for bytes in [2, 24, 1000] {
                 let piece = several::piece_bytes(members, bytes);
-                let lengths = [9000, piece - bytes, piece, piece + 1, 2 * piece + 3 * bytes];
+                let lengths = [
+                    2048,
+                    2049,
+                    9000,
+                    several::HUB_BYTES_MAX - bytes,
+                    several::HUB_BYTES_MAX,
+                    several::HUB_BYTES_MAX + 1,
+                    piece - bytes,
+                    piece,
+                    piece + 1,
+                    2 * piece + 3 * bytes,
+                ];
                 for (length, in_place) in
                     lengths.into_iter().flat_map(|length| [(length, false), (length, true)])
                 {
@@ -202,7 +213,8 @@ fn several_keep_the_order_of_operands_too() {
 fn several_are_told_of_lengths_that_differ() {
     among_several(4, |world| {
         let odd_one = world.rank() == Rank(2);
-        for (one, others) in [(10_000, 200_000), (200_000, 10_000), (140_000, 141_000), (9_000, 9_001)] {
+        let lengths = [(10_000, 200_000), (200_000, 10_000), (140_000, 141_000), (9_000, 9_001)];
+        for (one, others) in lengths {
             let elements = Elements { bytes: 1, count: if odd_one { one } else { others } };
             let (input, mut output) = (vec![1u8; elements.count], vec![0u8; elements.count]);
             let sum = Collective::Allreduce(elements.reduction(false));
@@ -229,6 +241,11 @@ fn who_panics_among_several_lets_the_others_end() {
             let sum = elements.sum_with_a_bug(world, panicking, at_call);
             // The others do not take for a sum what was not summed up.
             assert!(sum.is_none(), "at {:?}", world.rank());
+            world.barrier().unwrap();
+            // The first one sums up what is shorter.
+            let at_hub = Elements { bytes: 8, count: 1000 };
+            let sum = at_hub.sum_with_a_bug(world, panicking, 1);
+            assert_eq!(sum, (panicking != 0).then(|| at_hub.of(0, 4)), "at {:?}", world.rank());
             world.barrier().unwrap();
             let short = Elements { bytes: 8, count: 3 };
             let sum = Collective::Allreduce(short.reduction(false));

@@ -293,7 +293,7 @@ impl<'a> Plan<'a> {
         let least = match self.then {
             Then::Placed if all_hear_all => several::piece_bytes(self.size, 1),
             Then::Taken => several::piece_bytes(self.size, 1),
-            Then::Combined(Sum::OfAll) if all_hear_all => SUM_BYTES_MIN,
+            Then::Combined(Sum::OfAll) if all_hear_all && !self.fits() => 0,
             Then::Combined(Sum::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
         };
@@ -443,10 +443,8 @@ pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
     (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 
-/// Shorter vectors are summed up as quickly by messages.
-const SUM_BYTES_MIN: usize = 8 << 10;
 /// What all contributions may take that each member combines: more are combined faster in parts.
-const COMBINED_BYTES_MAX: usize = 8 << 10;
+const COMBINED_BYTES_MAX: usize = 16 << 10;
 /// What all contributions may take that one member combines.
 pub(super) const ROOM_BYTES: usize = 32 << 10;
 

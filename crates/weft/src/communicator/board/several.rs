@@ -9,7 +9,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::pieces::{GIVEN_UP, PIECES_MAX, STRIP_BYTES, whole};
-use super::plan::{Hears, Plan, Sum, Then};
+use super::plan::{Hears, Plan, Sum, Then, others};
 use super::{Reduce, Visit, is_turn_due};
 use crate::error::{Error, Result};
 use crate::fabrics::{Board, Ring};
@@ -18,7 +18,7 @@ use crate::memory::giving;
 /// One operation, until this member is through with all its numbers.
 struct Several<'v, 'a, 'p> {
     visit: &'v mut Visit<'a>,
-    plan: &'p Plan<'p>,
+    plan: Plan<'p>,
     /// The first number, how many there are, and how many were begun.
     first: u32,
     numbers: u32,
@@ -45,11 +45,12 @@ impl Visit<'_> {
         let piece_bytes = plan.several_piece_bytes();
         let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
         let turns = if matches!(plan.then, Then::Combined(_)) && !plan.goes_up_tree() { 2 } else { 1 };
-        let several = Several::begin(self, plan, turns * pieces)?;
+        let several = Several::begin(self, *plan, turns * pieces)?;
         match plan.then {
             Then::Combined(sum @ Sum::UpTree(_)) => {
                 several.sum_at_root((own, sum), piece_bytes, output, reduce)
             }
+            Then::Combined(sum) if bytes <= HUB_BYTES_MAX => several.sum_at_hub((own, sum), output, reduce),
             Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, reduce),
             Then::Nothing | Then::Taken | Then::Placed => several.hand_out(own, piece_bytes, output),
         }
@@ -57,7 +58,7 @@ impl Visit<'_> {
 }
 
 impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
-    fn begin(visit: &'v mut Visit<'a>, plan: &'p Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
+    fn begin(visit: &'v mut Visit<'a>, plan: Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
         visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
         Ok(Several { visit, plan, first, numbers, begun: 0, told_bytes, mismatch: None, is_over: false })
@@ -114,6 +115,58 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         }
         self.visit.turn.long_room = Some(room);
         self.end()
+    }
+
+    /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In both turns all give something,
+    /// though it may be nothing: who takes this for a longer operation waits for that.
+    fn sum_at_hub(
+        mut self,
+        (own, sum): (Payload<'static>, Sum),
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Result<()> {
+        let is_hub = self.plan.here == HUB;
+        self.plan.hears = if is_hub { Hears::Others } else { Hears::Nobody };
+        let number = self.turn(if is_hub { Payload::EMPTY } else { own })?;
+        let is_told = self.mismatch.is_some();
+        let room = is_hub.then(|| self.take_room(self.plan.size as usize * own.bytes()));
+        let result = match &room {
+            Some(room) if !is_told => self.combine_slice(number, (own, 0..own.bytes(), sum), room, reduce),
+            _ => Payload::EMPTY,
+        };
+        self.visit.bulletin.leave(number);
+        if !is_told {
+            self.plan.hears = if is_hub { Hears::Nobody } else { Hears::One(HUB) };
+            let number = self.turn(result)?;
+            if is_hub {
+                output.write_at(0, result);
+            } else if self.mismatch.is_none() {
+                let whole = (Ring::Short, HUB.0, number);
+                self.board().read_piece(whole, own.bytes(), |data| output.write_at(0, data));
+            } else {
+                self.see_who_differs(own.bytes());
+            }
+            self.visit.bulletin.leave(number);
+        }
+        // Where it is longer for others, they wait for all.
+        self.plan.hears = Hears::Others;
+        if let Some(room) = room {
+            self.visit.turn.long_room = Some(room);
+        }
+        self.end()
+    }
+
+    /// The hub has told of no sum: if it is since somebody has given more or less than this member, which all have told by then, says who.
+    #[cold]
+    fn see_who_differs(&mut self, expected_bytes: usize) {
+        let have_told = |from: &Rank| self.board().has(from.0, self.first);
+        for from in others(self.plan.here, self.plan.size).filter(have_told) {
+            let [sent_bytes, _] = self.board().announced(from.0, self.first);
+            if sent_bytes as usize != expected_bytes {
+                self.mismatch = Some(self.visit.of.misled(from, sent_bytes as usize, expected_bytes));
+                return;
+            }
+        }
     }
 
     /// The root combines what all have, a piece in each turn.
@@ -291,6 +344,10 @@ pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
 pub(super) fn piece_bytes(members: u32, element_bytes: usize) -> usize {
     whole(Board::piece_bytes_max(members), element_bytes)
 }
+
+/// Who makes sums for all, where one does, and how long those are at most.
+const HUB: Rank = Rank(0);
+pub(super) const HUB_BYTES_MAX: usize = 16 << 10;
 
 /// Longer elements go by messages.
 pub(super) const ELEMENT_BYTES_MAX: usize = STRIP_BYTES;
