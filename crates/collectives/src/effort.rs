@@ -11,6 +11,7 @@ use std::ops::{Add, Mul};
 
 use crate::choice::Asked;
 use crate::costs::{Border, Costs, Link, Work};
+use crate::hub::COMBINED_BY_ALL_BYTES_MAX;
 use crate::names::Way;
 use crate::shape::{Cores, Shape, log2};
 use crate::simulation::SHARED_CORES;
@@ -411,7 +412,7 @@ impl<'a> Terrain<'a> {
     /// Whether an allreduce is so short that it does not go by parts of a node: within a node such ones go by a board
     /// (decisions/0029), which combines operands in the order of the algorithms without parts, and so each gives the same bits.
     fn fits_a_board(&self, bytes: usize) -> bool {
-        !self.has_nodes() && bytes * self.size as usize <= BOARD_BYTES_MAX
+        !self.has_nodes() && bytes * self.size as usize <= COMBINED_BY_ALL_BYTES_MAX
     }
 
     /// The rounds of whatever doubles: ceil(log2 p).
@@ -785,7 +786,5 @@ impl Effort {
 
 /// The kinds of parts that a node has.
 const TIERS: usize = 3;
-/// What the contributions of all ranks may have together for an operation to go by a board, at most.
-const BOARD_BYTES_MAX: usize = 8 << 10;
 /// What differs by less is taken for the same.
 const ALIKE: f64 = 1.001;

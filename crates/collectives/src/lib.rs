@@ -74,7 +74,7 @@ pub use collective::{Candidate, Collective, Each, Reduction, Rooted};
 pub use costs::{Border, Costs, Link, Work};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, judge};
 pub use gather::{Gather, gather, gatherv};
-pub use hub::{Halves, combining_order};
+pub use hub::{COMBINED_BY_ALL_BYTES_MAX, Halves, combining_order};
 pub use masked::{Among, Masked, Packed};
 pub use messaging::Rank;
 pub use names::{Forced, NotForced, OPERATIONS, names_of};

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use datatype::reduce_packed;
 use weft::claims::{Payload, Share, UserMemory};
-use weft::collectives::Halves;
+use weft::collectives::{COMBINED_BY_ALL_BYTES_MAX, Halves};
 use weft::{Communicator, Rank, Result};
 
 use super::{Combining, Drawer, SHORT_BYTES_MAX, are_apart};
@@ -101,54 +101,37 @@ pub(super) unsafe fn allreduce(
     combining: Combining,
     comm: MPI_Comm,
 ) -> Option<c_int> {
+    let Combining { operator, predefined } = combining;
+    let elements = bytes / predefined.size()? as usize;
+    let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
     with(way, bytes, comm, |comm| {
-        let all = comm.size() as usize * bytes;
-        if all > COMBINED_BYTES_MAX {
+        let (size, all) = (comm.size(), comm.size() as usize * bytes);
+        if size < 3 || all > COMBINED_BY_ALL_BYTES_MAX {
             return None;
         }
-        let is_short = all <= SHORT_BYTES_MAX;
-        let sum_up = if is_short { sum_up::<SHORT_BYTES_MAX> } else { sum_up::<COMBINED_BYTES_MAX> };
-        // SAFETY: the caller's promise.
-        unsafe { sum_up(comm, (own, bytes), recvbuf, combining) }
+        // Threads may have small stacks.
+        let mut long = (all > SHORT_BYTES_MAX).then(|| Box::<[u8]>::new_uninit_slice(all));
+        let start: *mut u8 =
+            long.as_mut().map_or(drawer.as_mut_ptr().cast(), |long| long.as_mut_ptr().cast());
+        let (halves, at) = (Halves::of(size), |place: u32| place as usize * bytes);
+        // SAFETY: the caller promised that its elements can be read; the room is used by nothing else, and long enough.
+        let (own, mut places) = unsafe { (Payload::claim(own, bytes), UserMemory::claim(start, all)) };
+        places.write_at(at(halves.place(comm.rank())), own);
+        let shared = comm.share(Share::OfAll(own), |from, data| {
+            places.write_at(at(halves.place(from)), data);
+        })?;
+        let combine = |()| {
+            for (lower, higher, count) in halves.runs() {
+                // SAFETY: all places are written, and these are not those that are written next.
+                let left = unsafe { Payload::claim(start.wrapping_add(at(lower)), at(count)) };
+                let mut right = places.part(at(higher), at(count));
+                reduce_packed(operator, predefined, elements * count as usize, left, &mut right)
+                    .expect("`of` has seen that it is defined");
+            }
+            // SAFETY: the caller promised that the result can be written, where nobody reads any more.
+            let mut result = unsafe { UserMemory::claim(recvbuf.cast(), bytes) };
+            result.write_at(0, places.payload().part(at(halves.result()), bytes));
+        };
+        Some(shared.map(combine))
     })
 }
-
-/// Does it where what all ranks have takes no more than `N` bytes: each page of a room costs something, also one that is not used.
-///
-/// # Safety
-/// As [`allreduce`].
-#[inline(never)]
-unsafe fn sum_up<const N: usize>(
-    comm: &Communicator,
-    (own, bytes): (*const u8, usize),
-    recvbuf: *mut c_void,
-    Combining { operator, predefined }: Combining,
-) -> Option<Result<()>> {
-    let elements = bytes / predefined.size()? as usize;
-    let (halves, all) = (Halves::of(comm.size()), comm.size() as usize * bytes);
-    let mut drawer = Drawer::<N>::uninit();
-    let start: *mut u8 = drawer.as_mut_ptr().cast();
-    let at = |place: u32| place as usize * bytes;
-    // SAFETY: the caller promised that its elements can be read; the drawer is used by nothing else, and long enough.
-    let (own, mut places) = unsafe { (Payload::claim(own, bytes), UserMemory::claim(start, all)) };
-    places.write_at(at(halves.place(comm.rank())), own);
-    let shared = comm.share(Share::OfAll(own), |from, data| {
-        places.write_at(at(halves.place(from)), data);
-    })?;
-    let combine = |()| {
-        for (lower, higher, count) in halves.runs() {
-            // SAFETY: all places are written, and these are not those that are written next.
-            let left = unsafe { Payload::claim(start.wrapping_add(at(lower)), at(count)) };
-            let mut right = places.part(at(higher), at(count));
-            reduce_packed(operator, predefined, elements * count as usize, left, &mut right)
-                .expect("`of` has seen that it is defined");
-        }
-        // SAFETY: the caller promised that the result can be written, where nobody reads any more.
-        let mut result = unsafe { UserMemory::claim(recvbuf.cast(), bytes) };
-        result.write_at(0, places.payload().part(at(halves.result()), bytes));
-    };
-    Some(shared.map(combine))
-}
-
-/// What all contributions may take that each rank combines: no more than the communicator's own way has.
-const COMBINED_BYTES_MAX: usize = 16 << 10;

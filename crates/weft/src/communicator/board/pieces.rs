@@ -46,7 +46,7 @@ pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
 
 /// How many pieces an entry tells of, through whichever trays.
 pub(super) fn told_pieces(announced: u32) -> u32 {
-    (announced & !LONG).min(PIECES_MAX)
+    (announced & !(LONG | NOTHING)).min(PIECES_MAX)
 }
 
 /// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
@@ -705,6 +705,8 @@ const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Boa
 pub(super) const LONG_FROM: usize = 256 << 10;
 /// Told beside the number of pieces where they do.
 const LONG: u32 = 1 << 31;
+/// Told beside it by one of several who gives nothing this time.
+pub(super) const NOTHING: u32 = 1 << 30;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The longest data; it is told in 32 bits.

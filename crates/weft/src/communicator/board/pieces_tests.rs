@@ -233,6 +233,46 @@ fn several_are_told_of_lengths_that_differ() {
     });
 }
 
+/// One has an entry, one a piece for the first to sum up, and one many pieces.
+#[test]
+fn several_are_told_where_all_lengths_differ() {
+    among_several(3, |world| {
+        let here = world.rank().0 as usize;
+        for places in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let odd = Elements { bytes: 8, count: [100, 1250, 25_000][places[here]] };
+            let (input, mut output) = (odd.of(here as u32, 1), vec![0u8; 8 * odd.count]);
+            let sum = Collective::Allreduce(odd.reduction(false));
+            let ended = world.perform(sum, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{places:?} at {here}");
+            for count in [2000, 3, 9000] {
+                let sum = Elements { bytes: 8, count };
+                let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
+                assert!(all == sum.of(0, 3), "{count} behind {places:?} at {here}");
+            }
+        }
+    });
+}
+
+/// The first one does something of its own before: who then take each other's halves for something else do not have them for sums.
+#[test]
+fn several_who_are_one_operation_apart_have_no_sum() {
+    among_several(4, |world| {
+        let (root, mut told) = (Rank(0), [1u8; 8]);
+        if world.rank() == root {
+            let bcast = Collective::Bcast { root, bytes: told.len() };
+            world.perform(bcast, Payload::EMPTY, writing(&mut told), &mut |_, _, _| {}).unwrap();
+        }
+        let odd = Elements { bytes: 8, count: 1250 };
+        let (input, mut output) = (odd.of(world.rank().0, 1), vec![0u8; 8 * odd.count]);
+        let sum = Collective::Allreduce(odd.reduction(false));
+        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+            odd.combine(left, right, out)
+        };
+        let ended = world.perform(sum, reading(&input), writing(&mut output), combine);
+        assert!(ended.is_err(), "at {:?}", world.rank());
+    });
+}
+
 #[test]
 fn who_panics_among_several_lets_the_others_end() {
     among_several(4, |world| {

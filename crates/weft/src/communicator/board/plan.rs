@@ -3,8 +3,8 @@
 //! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
 
 use collectives::{
-    Block, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven, combining_order,
-    reducing_order, scanning_order,
+    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven,
+    combining_order, reducing_order, scanning_order,
 };
 use messaging::Rank;
 
@@ -261,7 +261,7 @@ impl<'a> Plan<'a> {
         let (longest, entry) = self.entry_bytes();
         let all_bytes_max = match self.then {
             Then::Combined(Sum::UpTree(_)) => ROOM_BYTES,
-            Then::Combined(_) => COMBINED_BYTES_MAX,
+            Then::Combined(_) => COMBINED_BY_ALL_BYTES_MAX,
             Then::Nothing | Then::Taken | Then::Placed => usize::MAX,
         };
         let is_some = longest > 0 || self.then == Then::Nothing;
@@ -443,8 +443,6 @@ pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
     (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 
-/// What all contributions may take that each member combines: more are combined faster in parts.
-const COMBINED_BYTES_MAX: usize = 16 << 10;
 /// What all contributions may take that one member combines.
 pub(super) const ROOM_BYTES: usize = 32 << 10;
 
@@ -761,7 +759,7 @@ mod tests {
             };
             let each = |bytes| Each { bytes, in_place: false };
             let others = size as usize - 1;
-            let combined = entry.min(COMBINED_BYTES_MAX / size as usize);
+            let combined = entry.min(COMBINED_BY_ALL_BYTES_MAX / size as usize);
             for (longest, of) in [
                 (
                     entry,

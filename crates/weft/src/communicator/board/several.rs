@@ -8,7 +8,7 @@ use collectives::Block;
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{GIVEN_UP, PIECES_MAX, STRIP_BYTES, whole};
+use super::pieces::{GIVEN_UP, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
 use super::{Reduce, Visit, is_turn_due};
 use crate::error::{Error, Result};
@@ -25,6 +25,8 @@ struct Several<'v, 'a, 'p> {
     begun: u32,
     /// How long this member's block is, as it tells the others.
     told_bytes: u32,
+    /// What it tells beside the count of its numbers: [`NOTHING`], where it gives nothing in this one.
+    beside: u32,
     /// What came is not what was to come.
     mismatch: Option<Error>,
     is_over: bool,
@@ -61,7 +63,8 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn begin(visit: &'v mut Visit<'a>, plan: Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
         visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
-        Ok(Several { visit, plan, first, numbers, begun: 0, told_bytes, mismatch: None, is_over: false })
+        let (begun, beside, mismatch, is_over) = (0, 0, None, false);
+        Ok(Several { visit, plan, first, numbers, begun, told_bytes, beside, mismatch, is_over })
     }
 
     /// Each who gives hands its block to those who hear it, a piece in each turn.
@@ -117,56 +120,74 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         self.end()
     }
 
-    /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In both turns all give something,
-    /// though it may be nothing: who takes this for a longer operation waits for that.
+    /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In both turns all tell of
+    /// something, also who gives nothing: who takes this for a longer operation waits for that.
     fn sum_at_hub(
         mut self,
         (own, sum): (Payload<'static>, Sum),
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let is_hub = self.plan.here == HUB;
-        self.plan.hears = if is_hub { Hears::Others } else { Hears::Nobody };
-        let number = self.turn(if is_hub { Payload::EMPTY } else { own })?;
+        let (is_hub, bytes) = (self.plan.here == HUB, own.bytes());
+        let number = self.half(is_hub, if is_hub { Payload::EMPTY } else { own })?;
         let is_told = self.mismatch.is_some();
-        let room = is_hub.then(|| self.take_room(self.plan.size as usize * own.bytes()));
+        let room = is_hub.then(|| self.take_room(self.plan.size as usize * bytes));
         let result = match &room {
-            Some(room) if !is_told => self.combine_slice(number, (own, 0..own.bytes(), sum), room, reduce),
+            Some(room) if !is_told => self.combine_slice(number, (own, 0..bytes, sum), room, reduce),
             _ => Payload::EMPTY,
         };
         self.visit.bulletin.leave(number);
         if !is_told {
-            self.plan.hears = if is_hub { Hears::Nobody } else { Hears::One(HUB) };
-            let number = self.turn(result)?;
+            let number = self.half(!is_hub, result)?;
             if is_hub {
                 output.write_at(0, result);
             } else if self.mismatch.is_none() {
+                // It has heard all others.
+                self.visit.turn.course.heard_before(self.first);
                 let whole = (Ring::Short, HUB.0, number);
-                self.board().read_piece(whole, own.bytes(), |data| output.write_at(0, data));
+                self.board().read_piece(whole, bytes, |data| output.write_at(0, data));
             } else {
-                self.see_who_differs(own.bytes());
+                self.see_what_others_tell(bytes);
             }
             self.visit.bulletin.leave(number);
         }
-        // Where it is longer for others, they wait for all.
-        self.plan.hears = Hears::Others;
+        // Where it is longer for others, all wait for all.
+        (self.plan.hears, self.beside) = (Hears::Others, 0);
         if let Some(room) = room {
             self.visit.turn.long_room = Some(room);
         }
         self.end()
     }
 
-    /// The hub has told of no sum: if it is since somebody has given more or less than this member, which all have told by then, says who.
+    /// The next number, in which this member gives something to one that hears, or hears those who give and gives nothing.
+    fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
+        let is_hub = self.plan.here == HUB;
+        (self.plan.hears, self.beside) = match hears {
+            true => (if is_hub { Hears::Others } else { Hears::One(HUB) }, NOTHING),
+            false => (Hears::Nobody, 0),
+        };
+        self.turn(piece)
+    }
+
+    /// The hub has told of no sum. It has heard all, so what the others have told is there: who of them gives more or less than this
+    /// member, and how many numbers there are for those who have more to do.
     #[cold]
-    fn see_who_differs(&mut self, expected_bytes: usize) {
-        let have_told = |from: &Rank| self.board().has(from.0, self.first);
-        for from in others(self.plan.here, self.plan.size).filter(have_told) {
-            let [sent_bytes, _] = self.board().announced(from.0, self.first);
-            if sent_bytes as usize != expected_bytes {
-                self.mismatch = Some(self.visit.of.misled(from, sent_bytes as usize, expected_bytes));
-                return;
+    fn see_what_others_tell(&mut self, expected_bytes: usize) {
+        let mut differs = None;
+        for from in others(self.plan.here, self.plan.size) {
+            let has_told = || self.board().has(from.0, self.first);
+            let [sent_bytes, numbers] = self.board().announced(from.0, self.first);
+            // Who does something else may be far ahead, and write there anew.
+            if !has_told() || self.board().announced(from.0, self.first) != [sent_bytes, numbers] {
+                continue;
+            }
+            self.numbers = self.numbers.max(told_pieces(numbers));
+            let sent_bytes = sent_bytes as usize;
+            if differs.is_none() && sent_bytes != expected_bytes {
+                differs = Some(self.visit.of.misled(from, sent_bytes, expected_bytes));
             }
         }
+        self.mismatch = differs.or(self.mismatch.take());
     }
 
     /// The root combines what all have, a piece in each turn.
@@ -256,8 +277,11 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
 
     fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
         if self.plan.gives {
-            self.visit.await_room(self.board().pieces_round(Ring::Short))?;
-            let told = [self.told_bytes, self.numbers];
+            // What is empty stands in no tray.
+            let is_empty = piece.bytes() == 0;
+            let ahead = if is_empty { Board::DEPTH } else { self.board().pieces_round(Ring::Short) };
+            self.visit.await_room(ahead)?;
+            let told = [self.told_bytes, self.numbers | self.beside];
             self.board().give_piece((Ring::Short, number), told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
@@ -267,16 +291,17 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         }
         let mut numbers = self.numbers;
         for from in self.plan.writers() {
-            let [bytes, theirs] = self.board().announced(from.0, number);
+            let [bytes, told] = self.board().announced(from.0, number);
             let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
+            let theirs = told_pieces(told);
             if self.mismatch.is_none() && sent_bytes != expected_bytes {
                 self.mismatch = Some(self.visit.of.misled(from, sent_bytes, expected_bytes));
+            } else if self.mismatch.is_none() && told != self.numbers {
+                // As long, but of another operation.
+                self.mismatch = Some(self.visit.of.is_elsewhere(from));
             }
-            numbers = numbers.max(theirs.min(PIECES_MAX));
-            if !self.plan.gives {
-                // There are as many as the one who gives has said.
-                numbers = theirs.clamp(1, PIECES_MAX);
-            }
+            // There are as many as the one who gives has said.
+            numbers = if self.plan.gives { numbers.max(theirs) } else { theirs.max(1) };
         }
         self.numbers = numbers;
         match self.plan.hears {
