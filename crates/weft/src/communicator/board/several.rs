@@ -1,6 +1,7 @@
 //! Long operations of more than two members who share cores: whoever waits gives its core away, so that what counts is how often all
 //! wait for all. Data goes in pieces, of which each member has one at a time for all others to read (decisions/0059); a piece is
-//! exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all slices.
+//! exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all slices; or, of short ones, one
+//! combines all (decisions/0073).
 
 use std::ops::Range;
 
