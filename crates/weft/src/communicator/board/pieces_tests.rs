@@ -266,7 +266,7 @@ fn several_who_are_one_operation_apart_have_no_sum() {
         let (input, mut output) = (odd.of(world.rank().0, 1), vec![0u8; 8 * odd.count]);
         let sum = Collective::Allreduce(odd.reduction(false));
         let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
-            odd.combine(left, right, out)
+            odd.combine(left, right, out);
         };
         let ended = world.perform(sum, reading(&input), writing(&mut output), combine);
         assert!(ended.is_err(), "at {:?}", world.rank());
