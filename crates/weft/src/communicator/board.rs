@@ -482,10 +482,11 @@ impl Visit<'_> {
         // Who learns of a loss meanwhile says nothing of it: this is told already.
         let _ = self.pass_pieces(owes);
         self.turn.course.begin_up_to(self.number);
-        if sent_bytes == expected_bytes {
-            return self.of.expects_more(from, sent_bytes);
+        match sent_bytes == expected_bytes {
+            true if self.of.size() == 2 => self.of.expects_more(from, sent_bytes),
+            true => self.of.is_elsewhere(from),
+            false => self.of.misled(from, sent_bytes, expected_bytes),
         }
-        self.of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })
     }
 
     /// Goes on to the last number that any of the members has announced that are heard, and shows those who wait for all that this

@@ -7,12 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use collectives::{Block, Buffers, Cause, Collective};
+use collectives::{Block, Buffers, Collective};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Engine, Rank, RequestId};
 
 use super::super::ongoing::{Combine, Ended, Ongoing, Undertaking};
 use super::elsewhere::{LOOKS_PER_WATCH, Stage};
+use super::pieces::is_whole;
 use super::plan::{Hears, Plan, others};
 use super::{Bulletin, Communicator, Reduce, Turn, is_turn_due};
 use crate::background::Operation;
@@ -318,9 +319,13 @@ impl Part {
             if !board.has(from.0, number) {
                 return closed(engine, self.context).or_else(|| self.look(of, bulletin));
             }
-            let (expected_bytes, sent_bytes) = (plan.heard(from).0, board.bytes(from.0, number));
-            if sent_bytes != expected_bytes {
-                return Some(Err(of.swap_failed(from, Cause::Mismatch { sent_bytes, expected_bytes })));
+            let (expected_bytes, announced) = (plan.heard(from).0, board.announced(from.0, number));
+            if !is_whole(announced, expected_bytes) {
+                let sent_bytes = announced[0] as usize;
+                return Some(Err(match sent_bytes == expected_bytes {
+                    true => of.is_elsewhere(from),
+                    false => of.misled(from, sent_bytes, expected_bytes),
+                }));
             }
             self.heard += 1;
         }

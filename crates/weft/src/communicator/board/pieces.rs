@@ -452,6 +452,14 @@ impl Communicator {
     /// What one member tells of its pieces is not what was to come.
     #[cold]
     pub(super) fn misled(&self, by: Rank, sent_bytes: usize, expected_bytes: usize) -> Error {
+        if sent_bytes == MISFIT as usize {
+            let what = format!(
+                "{}: rank {} has given the operation up: what ranks give in it does not fit together",
+                self.place(),
+                by.0
+            );
+            return Error::new(Class::Truncated, what).remedy("see what that rank has told of it");
+        }
         if sent_bytes != GIVEN_UP as usize {
             return self.swap_failed(by, Cause::Mismatch { sent_bytes, expected_bytes });
         }
@@ -709,6 +717,8 @@ const LONG: u32 = 1 << 31;
 pub(super) const NOTHING: u32 = 1 << 30;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
+/// The same where what members give does not fit together.
+pub(super) const MISFIT: u32 = GIVEN_UP - 1;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more pieces.

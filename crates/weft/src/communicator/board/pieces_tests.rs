@@ -181,7 +181,8 @@ fn operands_keep_their_order_whatever_elements_are() {
 fn several_keep_the_order_of_operands_too() {
     for members in [3, 4, 5, 8] {
         among_several(members, move |world| {
-            for bytes in [2, 24, 1000] {
+            // Of the longest some have none in their slice.
+            for bytes in [2, 24, 1000, 4096] {
                 let piece = several::piece_bytes(members, bytes);
                 let lengths = [
                     2048,
@@ -271,6 +272,29 @@ fn several_who_are_one_operation_apart_have_no_sum() {
         let ended = world.perform(sum, reading(&input), writing(&mut output), combine);
         assert!(ended.is_err(), "at {:?}", world.rank());
     });
+}
+
+/// One gives all others as many bytes as they sum up.
+#[test]
+fn several_are_told_of_another_operation_of_that_length() {
+    for (bytes, members) in [(10_000, 4), (1536, 8)] {
+        among_several(members, move |world| {
+            let (here, last) = (world.rank(), Rank(members - 1));
+            let sum = Elements { bytes: 8, count: bytes / 8 };
+            let (input, mut output) = (sum.of(here.0, 1), vec![0u8; bytes]);
+            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+                sum.combine(left, right, out);
+            };
+            if here == last {
+                let bcast = Collective::Bcast { root: last, bytes };
+                world.perform(bcast, Payload::EMPTY, writing(&mut output), combine).unwrap();
+                return;
+            }
+            let sum = Collective::Allreduce(sum.reduction(false));
+            let error = world.perform(sum, reading(&input), writing(&mut output), combine).unwrap_err();
+            assert!(!error.to_string().contains("panicked"), "{error} at {here:?}");
+        });
+    }
 }
 
 #[test]

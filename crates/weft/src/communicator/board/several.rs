@@ -9,7 +9,7 @@ use collectives::Block;
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{GIVEN_UP, NOTHING, STRIP_BYTES, told_pieces, whole};
+use super::pieces::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
 use super::{Reduce, Visit, is_turn_due};
 use crate::error::{Error, Result};
@@ -148,7 +148,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 let whole = (Ring::Short, HUB.0, number);
                 self.board().read_piece(whole, bytes, |data| output.write_at(0, data));
             } else {
-                self.see_what_others_tell(bytes);
+                self.count_as_others();
             }
             self.visit.bulletin.leave(number);
         }
@@ -160,6 +160,18 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         self.end()
     }
 
+    /// The hub has told of no sum, and does something else or has only now learned of it: how many numbers there are for those who have more
+    /// to do all have told before. Who has gone on from there meanwhile is in no operation with this member.
+    #[cold]
+    fn count_as_others(&mut self) {
+        for from in others(self.plan.here, self.plan.size) {
+            let [_, told] = self.board().announced(from.0, self.first);
+            if self.board().has(from.0, self.first) {
+                self.numbers = self.numbers.max(told_pieces(told));
+            }
+        }
+    }
+
     /// The next number, in which this member gives something to one that hears, or hears those who give and gives nothing.
     fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
         let is_hub = self.plan.here == HUB;
@@ -168,27 +180,6 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             false => (Hears::Nobody, 0),
         };
         self.turn(piece)
-    }
-
-    /// The hub has told of no sum. It has heard all, so what the others have told is there: who of them gives more or less than this
-    /// member, and how many numbers there are for those who have more to do.
-    #[cold]
-    fn see_what_others_tell(&mut self, expected_bytes: usize) {
-        let mut differs = None;
-        for from in others(self.plan.here, self.plan.size) {
-            let has_told = || self.board().has(from.0, self.first);
-            let [sent_bytes, numbers] = self.board().announced(from.0, self.first);
-            // Who does something else may be far ahead, and write there anew.
-            if !has_told() || self.board().announced(from.0, self.first) != [sent_bytes, numbers] {
-                continue;
-            }
-            self.numbers = self.numbers.max(told_pieces(numbers));
-            let sent_bytes = sent_bytes as usize;
-            if differs.is_none() && sent_bytes != expected_bytes {
-                differs = Some(self.visit.of.misled(from, sent_bytes, expected_bytes));
-            }
-        }
-        self.mismatch = differs.or(self.mismatch.take());
     }
 
     /// The root combines what all have, a piece in each turn.
@@ -302,7 +293,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 self.mismatch = Some(self.visit.of.is_elsewhere(from));
             }
             // There are as many as the one who gives has said.
-            numbers = if self.plan.gives { numbers.max(theirs) } else { theirs.max(1) };
+            numbers = if self.plan.gives { numbers.max(theirs) } else { theirs.max(self.begun) };
         }
         self.numbers = numbers;
         match self.plan.hears {
@@ -314,7 +305,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     }
 
     fn end(mut self) -> Result<()> {
-        self.mismatch.take().map_or(Ok(()), Err)
+        let Some(mismatch) = self.mismatch.take() else { return Ok(()) };
+        self.told_bytes = MISFIT;
+        Err(mismatch)
     }
 
     fn board(&self) -> &Board {
@@ -325,7 +318,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
 impl Drop for Several<'_, '_, '_> {
     /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for data what comes then.
     fn drop(&mut self) {
-        self.told_bytes = GIVEN_UP;
+        if self.told_bytes != MISFIT {
+            self.told_bytes = GIVEN_UP;
+        }
         while !self.is_over && self.begun < self.numbers {
             if let Ok(number) = self.turn(Payload::EMPTY) {
                 self.visit.bulletin.leave(number);
