@@ -32,7 +32,11 @@ fn alone_it_starts_two_ranks_and_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
     let (told, errors, good) = run(home.path(), &[WEFT, "explain", "lanes"]);
     assert!(good && errors.is_empty(), "{told}{errors}");
-    assert!(told.starts_with("Lanes between the 2 ranks of this job\nshm: all pairs\n"), "{told}");
+    let lanes = told.strip_prefix("Lanes between the 2 ranks of this job\nshm: ").unwrap_or_default();
+    // Each rank finds out whether reads are slow just then, and tells how it sends.
+    let are_alike = lanes.starts_with("all pairs\n");
+    let are_two = lanes.starts_with("rank 0 to 1\n") && lanes.contains("shm: rank 1 to 0\n");
+    assert!(are_alike || are_two, "{told}");
     assert!(told.contains("tcp: not used\n  not opened: all ranks share"), "{told}");
     assert!(told.contains("(built in") && told.contains("eager to rendezvous"), "{told}");
     assert!(std::fs::read_dir(home.path()).unwrap().next().is_none(), "a job makes no files");
