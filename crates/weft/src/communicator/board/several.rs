@@ -26,8 +26,8 @@ struct Several<'v, 'a, 'p> {
     begun: u32,
     /// How long this member's block is, as it tells the others.
     told_bytes: u32,
-    /// What it tells beside the count of its numbers: [`NOTHING`], where it gives nothing in this one.
-    beside: u32,
+    /// Told with the count of its numbers: [`NOTHING`], where it gives nothing in this one.
+    mark: u32,
     /// What came is not what was to come.
     mismatch: Option<Error>,
     is_over: bool,
@@ -64,8 +64,8 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn begin(visit: &'v mut Visit<'a>, plan: Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
         visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
-        let (begun, beside, mismatch, is_over) = (0, 0, None, false);
-        Ok(Several { visit, plan, first, numbers, begun, told_bytes, beside, mismatch, is_over })
+        let (begun, mark, mismatch, is_over) = (0, 0, None, false);
+        Ok(Several { visit, plan, first, numbers, begun, told_bytes, mark, mismatch, is_over })
     }
 
     /// Each who gives hands its block to those who hear it, a piece in each turn.
@@ -153,20 +153,21 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             self.visit.bulletin.leave(number);
         }
         // Where it is longer for others, all wait for all.
-        (self.plan.hears, self.beside) = (Hears::Others, 0);
+        (self.plan.hears, self.mark) = (Hears::Others, 0);
         if let Some(room) = room {
             self.visit.turn.long_room = Some(room);
         }
         self.end()
     }
 
-    /// The hub has told of no sum, and does something else or has only now learned of it: how many numbers there are for those who have more
-    /// to do all have told before. Who has gone on from there meanwhile is in no operation with this member.
+    /// The hub has told of no sum, and may not have told how many numbers there are for those who have more to do: all have said so in the
+    /// first one. Whose entry is not there any more has gone on, and is in no operation with this member.
     #[cold]
     fn count_as_others(&mut self) {
         for from in others(self.plan.here, self.plan.size) {
-            let [_, told] = self.board().announced(from.0, self.first);
+            // Only what is seen to be there may be read.
             if self.board().has(from.0, self.first) {
+                let [_, told] = self.board().announced(from.0, self.first);
                 self.numbers = self.numbers.max(told_pieces(told));
             }
         }
@@ -175,7 +176,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     /// The next number, in which this member gives something to one that hears, or hears those who give and gives nothing.
     fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
         let is_hub = self.plan.here == HUB;
-        (self.plan.hears, self.beside) = match hears {
+        (self.plan.hears, self.mark) = match hears {
             true => (if is_hub { Hears::Others } else { Hears::One(HUB) }, NOTHING),
             false => (Hears::Nobody, 0),
         };
@@ -273,7 +274,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             let is_empty = piece.bytes() == 0;
             let ahead = if is_empty { Board::DEPTH } else { self.board().pieces_round(Ring::Short) };
             self.visit.await_room(ahead)?;
-            let told = [self.told_bytes, self.numbers | self.beside];
+            let told = [self.told_bytes, self.numbers | self.mark];
             self.board().give_piece((Ring::Short, number), told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
