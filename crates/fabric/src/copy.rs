@@ -95,6 +95,66 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies `bytes` bytes in each of some rows, from the first address to the second, some lines of each row at a time. A core waits
+/// for lines that another one has written, and meanwhile copies what it has itself.
+///
+/// # Safety
+/// Each row is as for [`copy`], but that no row is written where it or another one is read; else what is copied is any mixture of
+/// what stands there before and afterwards.
+pub unsafe fn copy_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
+    if bytes < 2 * size_of::<Lines>() {
+        // SAFETY: the caller's promise is handed on.
+        return rows.into_iter().for_each(|(from, to)| unsafe { copy(from, to, bytes) });
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the caller's promise is handed on, and the processor has AVX.
+        return unsafe { lines_by_vectors(rows, bytes) };
+    }
+    // SAFETY: the caller's promise is handed on.
+    unsafe { lines_abreast(rows, bytes) }
+}
+
+/// As [`lines_abreast`], by vectors of 32 bytes.
+///
+/// # Safety
+/// As there, and the processor has AVX.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx")]
+unsafe fn lines_by_vectors<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { lines_abreast(rows, bytes) }
+}
+
+/// # Safety
+/// As for [`copy_abreast`], and there are as many bytes as in [`Lines`].
+#[inline(always)]
+unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
+    let last = bytes - size_of::<Lines>();
+    // The first row's target is whole lines from the second step on.
+    let first = size_of::<Lines>() - rows[0].1.addr() % LINE;
+    let mut at = 0;
+    let mut next = first;
+    loop {
+        for (from, to) in rows {
+            // SAFETY: `at <= last`, so all that is read and written lies within what the caller vouches for.
+            unsafe {
+                to.add(at).cast::<Lines>().write_unaligned(from.add(at).cast::<Lines>().read_unaligned());
+            };
+        }
+        if at == last {
+            return;
+        }
+        at = next.min(last);
+        next = at + size_of::<Lines>();
+    }
+}
+
+/// What is copied of a row at a time.
+type Lines = [[u8; 32]; 4];
+/// A cache line.
+const LINE: usize = 64;
+
 /// How much C libraries copy by that instruction: from some length on, and up to where it exceeds a cache.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRINGS: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
@@ -117,7 +177,37 @@ unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) 
 
 #[cfg(test)]
 mod tests {
-    use crate::{Heap, Payload};
+    use crate::{Heap, Payload, write_abreast};
+
+    /// Rows of all lengths around a step and a line, and of several lengths, at all places in a line.
+    #[test]
+    fn rows_abreast_are_copied_each_for_itself() {
+        let before: Vec<u8> = (0..2000u32).map(|at| (at % 251) as u8).collect();
+        let sources = Heap::new(before.len());
+        sources.memory().write_at(0, Payload::from(&before[..]));
+        let lengths = [0, 1, 63, 64, 127, 128, 129, 191, 192, 255, 256, 257, 300, 384, 449];
+        for (place, bytes) in (0..64)
+            .step_by(if cfg!(miri) { 21 } else { 1 })
+            .flat_map(|place| lengths.map(|bytes| (place, bytes)))
+        {
+            let targets = Heap::new(before.len());
+            let each = [(bytes, place), (bytes, 7), (bytes / 2, 0)];
+            let rows = [0, 1, 2].map(|row| {
+                let (bytes, place) = each[row];
+                (
+                    targets.memory().part(600 * row + place, bytes),
+                    sources.payload().part(500 * row + 3 * place, bytes),
+                )
+            });
+            write_abreast(rows);
+            let mut expected = vec![0; before.len()];
+            for (row, (bytes, place)) in each.into_iter().enumerate() {
+                expected[600 * row + place..][..bytes]
+                    .copy_from_slice(&before[500 * row + 3 * place..][..bytes]);
+            }
+            assert!(targets.payload().to_vec() == expected, "{bytes} bytes at {place}");
+        }
+    }
 
     /// Among others the places of which many C libraries' copies are slow, and overlaps of both kinds.
     #[test]

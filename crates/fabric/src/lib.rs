@@ -28,5 +28,5 @@ pub use contract::{
 };
 pub use copy::copy;
 pub use host::HostIdentity;
-pub use memory::{Heap, Payload, Pool, Room, UserMemory, made};
+pub use memory::{Heap, Payload, Pool, Room, UserMemory, made, write_abreast};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

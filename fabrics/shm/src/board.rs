@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use fabric::{Payload, Peer, crash};
+use fabric::{Payload, Peer, UserMemory, crash};
 
 use crate::bell::wake;
 use crate::layout::{
@@ -285,6 +285,19 @@ impl Board {
     pub fn give_piece(&self, (ring, number): (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]) {
         debug_assert!(parts[0].bytes() + parts[1].bytes() <= Board::piece_bytes_max(self.members()));
         self.trays.put(self.segment.memory(), (ring, number), parts);
+        self.places.announce(self.segment.memory(), number, told);
+    }
+
+    /// As [`Board::give_piece`], of a piece of so many bytes that `write` puts there.
+    #[inline]
+    pub fn make_piece(
+        &self,
+        (ring, number): (Ring, u32),
+        told: [u32; 2],
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) {
+        self.trays.make(self.segment.memory(), (ring, number), bytes, write);
         self.places.announce(self.segment.memory(), number, told);
     }
 

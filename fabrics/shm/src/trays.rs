@@ -8,7 +8,7 @@
 //! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
 //! (docs/decisions/0072). **More members** have trays of their own, which all others read.
 
-use fabric::{Payload, crash};
+use fabric::{Payload, UserMemory, crash};
 
 use crate::layout::{
     TRAY_BYTES, TRAY_EACH_BYTES, TRAYS, TRAYS_EACH, TRAYS_LONG, TRAYS_MEMBERS_MAX, trays_bytes,
@@ -91,6 +91,19 @@ impl Trays {
         if back.bytes() > 0 {
             memory.put(at + front.bytes(), back.part(0, self.tray_bytes() - front.bytes()));
         }
+    }
+
+    /// Has `write` put so many bytes into this member's tray of that number; no more than a tray holds.
+    #[inline]
+    pub fn make(
+        &self,
+        memory: &impl Memory,
+        (ring, number): (Ring, u32),
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) {
+        crash::point();
+        memory.make(self.tray_at(ring, self.here, number), bytes.min(self.tray_bytes()), write);
     }
 
     /// Lends so many bytes of what stands in that member's tray of that number; no more than a tray holds.

@@ -8,6 +8,7 @@ mod beside;
 mod elsewhere;
 mod facing;
 mod pairs;
+mod passage;
 mod pieces;
 #[cfg(test)]
 mod pieces_tests;

@@ -13,8 +13,9 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::pairs::Pairs;
+use super::passage::Passage;
 use super::plan::{Hears, Plan, ROOM_BYTES, Then};
-use super::{Communicator, Reduce, Visit, is_turn_due, others};
+use super::{Communicator, Reduce, Visit, others};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Course, Ring, is_before};
 use crate::memory::giving;
@@ -34,7 +35,7 @@ fn ring_for(bytes: usize) -> Ring {
 }
 
 /// What entries say of so many pieces, beside how long all are.
-fn telling(ring: Ring, pieces: u32) -> u32 {
+pub(super) fn telling(ring: Ring, pieces: u32) -> u32 {
     pieces | if ring == Ring::Long { LONG } else { 0 }
 }
 
@@ -102,7 +103,7 @@ impl Lot {
 
 /// Data in pieces of one length; the last one may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cut {
+pub(super) struct Cut {
     bytes: usize,
     piece_bytes: usize,
 }
@@ -233,11 +234,11 @@ pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
 }
 
 /// What becomes of a piece that has come: it begins there in all that comes, or, of halves, in the whole.
-type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>);
+pub(super) type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>);
 
 /// What goes, piece by piece.
 #[derive(Clone, Copy)]
-enum Cargo {
+pub(super) enum Cargo {
     /// Each gives something.
     Each { give: Payload<'static>, gives: Cut, gets: Cut },
     /// Each gives half of what it has, and of what both have combined.
@@ -245,13 +246,13 @@ enum Cargo {
 }
 
 impl Cargo {
-    fn each(lengths: Lengths, give: Payload<'static>) -> Cargo {
+    pub(super) fn each(lengths: Lengths, give: Payload<'static>) -> Cargo {
         let [gives, gets] = Cut::both(lengths);
         Cargo::Each { give, gives, gets }
     }
 
     /// In how many pieces it goes each way.
-    fn pieces(&self) -> [u32; 2] {
+    pub(super) fn pieces(&self) -> [u32; 2] {
         match self {
             Cargo::Each { gives, gets, .. } => [gives.pieces(), gets.pieces()],
             Cargo::Halves { halves, .. } => [halves.pieces(); 2],
@@ -259,7 +260,7 @@ impl Cargo {
     }
 
     /// Which trays it goes through.
-    fn ring(&self) -> Ring {
+    pub(super) fn ring(&self) -> Ring {
         match self {
             Cargo::Each { gives, gets, .. } => ring_for(gives.bytes.max(gets.bytes)),
             Cargo::Halves { halves, .. } => halves.ring,
@@ -267,7 +268,7 @@ impl Cargo {
     }
 
     /// The piece that is given so many numbers behind the first one.
-    fn given(&self, number: u32) -> Payload<'static> {
+    pub(super) fn given(&self, number: u32) -> Payload<'static> {
         let (all, Range { start, end }) = match *self {
             Cargo::Each { give, gives, .. } => (give, gives.piece(number)),
             Cargo::Halves { contribution, result, halves } => match halves.gives(number) {
@@ -279,7 +280,7 @@ impl Cargo {
     }
 
     /// Where that belongs which is gotten.
-    fn gotten(&self, number: u32) -> (Part, Range<usize>) {
+    pub(super) fn gotten(&self, number: u32) -> (Part, Range<usize>) {
         match self {
             Cargo::Each { gets, .. } => (Part::Contribution, gets.piece(number)),
             Cargo::Halves { halves, .. } => halves.gets(number),
@@ -399,23 +400,15 @@ impl Visit<'_> {
         place: usize,
         output: &mut UserMemory,
     ) -> Result<()> {
-        let keep = |output: &mut UserMemory| {
-            if let Some((at, own)) = kept {
-                output.write_at(at, own);
-            }
-        };
         // The other takes meanwhile.
         if lengths.gets == 0 {
             self.pass(lengths, give, &mut |_, _| {})?;
-            keep(output);
+            if let Some((at, own)) = kept {
+                output.write_at(at, own);
+            }
             return Ok(());
         }
-        let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
-        passage.give_ahead()?;
-        keep(output);
-        passage.finish(&mut |_, at, data| {
-            output.write_at(place + at, data);
-        })
+        Passage::begin(self, lengths, Cargo::each(lengths, give))?.keep_and_finish(kept, place, output)
     }
 
     /// Gives that, and hands over what comes.
@@ -525,173 +518,6 @@ impl Strips<'_> {
     }
 }
 
-/// One operation, until this member has given all and taken all.
-struct Passage<'v, 'a> {
-    visit: &'v mut Visit<'a>,
-    other: Rank,
-    lengths: Lengths,
-    ring: Ring,
-    cargo: Cargo,
-    /// The number of the first piece.
-    first: u32,
-    given: u32,
-    taken: u32,
-    /// How many pieces are given, and how many come.
-    giving: u32,
-    coming: u32,
-    /// What came is not what was to come.
-    failed: Option<Error>,
-    /// Nothing more is given or taken.
-    is_over: bool,
-}
-
-impl<'v, 'a> Passage<'v, 'a> {
-    fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
-        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
-        visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
-        let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
-        Ok(Passage {
-            visit,
-            other,
-            lengths,
-            ring,
-            cargo,
-            first,
-            given: 0,
-            taken: 0,
-            giving,
-            coming,
-            failed: None,
-            is_over: false,
-        })
-    }
-
-    /// Gives what can be given before anything is taken.
-    fn give_ahead(&mut self) -> Result<()> {
-        while self.may_give() && self.given < self.ring.ahead() {
-            self.give(self.lengths.gives)?;
-        }
-        Ok(())
-    }
-
-    /// Gives the rest, and takes what comes.
-    fn finish(mut self, taken: Taken<'_>) -> Result<()> {
-        self.go_on(self.lengths.gives, taken)?;
-        self.failed.take().map_or(Ok(()), Err)
-    }
-
-    /// Says of each piece that there are so many bytes in all.
-    fn go_on(&mut self, told_bytes: usize, taken: Taken<'_>) -> Result<()> {
-        loop {
-            if self.may_give() {
-                self.give(told_bytes)?;
-            } else if self.taken < self.coming {
-                self.take(taken)?;
-            } else {
-                self.is_over = true;
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
-    fn may_give(&self) -> bool {
-        let is_taken = self.given < self.taken + self.ring.ahead() || self.taken == self.coming;
-        self.given < self.giving && is_taken
-    }
-
-    fn give(&mut self, told_bytes: usize) -> Result<()> {
-        let number = self.first.wrapping_add(self.given);
-        // Who only gives may never have to wait.
-        if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
-            self.visit.of.process().progress();
-        }
-        if !self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round(self.ring)) {
-            self.await_tray(number)?;
-        }
-        let told = [told_bytes as u32, telling(self.ring, self.giving)];
-        self.visit.board().give_piece(
-            (self.ring, number),
-            told,
-            [self.cargo.given(self.given), Payload::EMPTY],
-        );
-        self.visit.board().wake();
-        self.given += 1;
-        Ok(())
-    }
-
-    /// Waits until the other has taken the piece that was given a round ago. Where nothing was to come of it, and something has,
-    /// it does something else.
-    #[cold]
-    fn await_tray(&mut self, number: u32) -> Result<()> {
-        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round(self.ring)));
-        let (first, is_silent) = (self.first, self.lengths.gets == 0);
-        let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
-        let is_free = |board: &Board| !is_before(board.through(other), least);
-        let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
-        self.is_over = awaited.is_err() || !is_free(self.visit.board());
-        awaited?;
-        if self.is_over {
-            return Err(self.visit.of.is_elsewhere(self.other));
-        }
-        let through = self.visit.board().through(other);
-        self.visit.turn.course.all_through(through);
-        Ok(())
-    }
-
-    fn take(&mut self, taken: Taken<'_>) -> Result<()> {
-        let number = self.first.wrapping_add(self.taken);
-        self.await_piece(number).inspect_err(|_| self.is_over = true)?;
-        if self.failed.is_none() {
-            self.compare(number);
-        }
-        let (part, Range { start, end }) = self.cargo.gotten(self.taken);
-        self.taken += 1;
-        if self.failed.is_none() {
-            let given = (self.ring, self.other.0, number);
-            self.visit.board().read_piece(given, end - start, |data| taken(part, start, data));
-            // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
-            // operation. Of who does something else nothing is known.
-            let before = number.wrapping_sub((self.ring.ahead() - 1).min(self.taken - 1));
-            self.visit.turn.course.heard_before(before);
-        }
-        self.visit.bulletin.leave(number);
-        Ok(())
-    }
-
-    fn await_piece(&mut self, number: u32) -> Result<()> {
-        let (other, bytes) = (self.other, self.lengths.gets);
-        self.visit.number = number;
-        if is_turn_due(number) && number != self.first {
-            self.visit.of.process().progress();
-        }
-        self.visit.until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))
-    }
-
-    /// Whether what comes is what was to come.
-    fn compare(&mut self, number: u32) {
-        let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
-        let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        if sent_bytes == expected_bytes && pieces == telling(self.ring, self.coming) {
-            return;
-        }
-        self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
-        self.coming = told_pieces(pieces).max(1);
-    }
-}
-
-impl Drop for Passage<'_, '_> {
-    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _| {});
-        }
-        let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
-        self.visit.number = last;
-        self.visit.turn.course.begin_up_to(last);
-    }
-}
-
 /// What two exchange stands in entries up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// The shortest pieces.
@@ -727,6 +553,6 @@ pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
 const AHEAD_BYTES: usize = 2 * PIECE_BYTES_MIN;
 const _: () = assert!(3 <= Ring::Short.ahead());
 /// Pieces begin where lines do, as far as elements let them.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 /// What is combined at a time.
 pub(super) const STRIP_BYTES: usize = 4 << 10;

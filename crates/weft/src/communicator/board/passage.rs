@@ -1,0 +1,281 @@
+//! How the pieces of one operation go between two members: who gives how far ahead, and what is taken when.
+
+use std::ops::Range;
+
+use fabric::{Payload, UserMemory, write_abreast};
+use messaging::Rank;
+
+use super::pieces::{Cargo, GIVEN_UP, LINE, Lengths, PIECE_BYTES_MIN, Part, Taken, telling, told_pieces};
+use super::{Visit, is_turn_due};
+use crate::error::{Error, Result};
+use crate::fabrics::{Board, Ring, is_before};
+
+/// One operation, until this member has given all and taken all.
+pub(super) struct Passage<'v, 'a> {
+    pub(super) visit: &'v mut Visit<'a>,
+    other: Rank,
+    lengths: Lengths,
+    ring: Ring,
+    cargo: Cargo,
+    /// The number of the first piece.
+    first: u32,
+    given: u32,
+    taken: u32,
+    /// How many pieces are given, and how many come.
+    giving: u32,
+    coming: u32,
+    /// What came is not what was to come.
+    failed: Option<Error>,
+    /// Nothing more is given or taken.
+    is_over: bool,
+}
+
+impl<'v, 'a> Passage<'v, 'a> {
+    pub(super) fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
+        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
+        visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
+        let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
+        Ok(Passage {
+            visit,
+            other,
+            lengths,
+            ring,
+            cargo,
+            first,
+            given: 0,
+            taken: 0,
+            giving,
+            coming,
+            failed: None,
+            is_over: false,
+        })
+    }
+
+    /// Gives what can be given before anything is taken.
+    pub(super) fn give_ahead(&mut self) -> Result<()> {
+        while self.may_give() && self.given < self.ring.ahead() {
+            self.give(self.lengths.gives)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the rest, and takes what comes.
+    pub(super) fn finish(mut self, taken: Taken<'_>) -> Result<()> {
+        self.go_on(self.lengths.gives, taken)?;
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
+    /// time beside lines that come from another core, for which it waits (decisions/0074).
+    pub(super) fn keep_and_finish(
+        mut self,
+        kept: Option<(usize, Payload<'static>)>,
+        place: usize,
+        output: &mut UserMemory,
+    ) -> Result<()> {
+        let mut own = Kept::new(kept, self.coming);
+        while self.taken < self.coming {
+            let is_beside = self.gives_beside();
+            if self.may_give() && !is_beside {
+                self.give(self.lengths.gives)?;
+                continue;
+            }
+            let number = self.first.wrapping_add(self.taken);
+            while own.is_left() && !self.visit.board().has(self.other.0, number) {
+                own.write(PIECE_BYTES_MIN, output);
+            }
+            if is_beside {
+                self.await_room()?;
+            }
+            self.take_beside(is_beside, &mut |_, at, data, given| {
+                let (to, kept) = own.next(own.step, output);
+                write_abreast([(output.part(place + at, data.bytes()), data), given, (to, kept)]);
+            })?;
+        }
+        own.write(usize::MAX, output);
+        self.finish(&mut |_, _, _| {})
+    }
+
+    /// Whether the next piece is given while one is taken: of many pieces all but the first ones.
+    fn gives_beside(&self) -> bool {
+        let ahead = self.ring.ahead();
+        self.giving > ahead && self.given < self.giving && self.given + 1 == self.taken + ahead
+    }
+
+    /// Says of each piece that there are so many bytes in all.
+    fn go_on(&mut self, told_bytes: usize, taken: Taken<'_>) -> Result<()> {
+        loop {
+            if self.may_give() {
+                self.give(told_bytes)?;
+            } else if self.taken < self.coming {
+                self.take(taken)?;
+            } else {
+                self.is_over = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
+    fn may_give(&self) -> bool {
+        let is_taken = self.given < self.taken + self.ring.ahead() || self.taken == self.coming;
+        self.given < self.giving && is_taken
+    }
+
+    fn give(&mut self, told_bytes: usize) -> Result<()> {
+        let number = self.first.wrapping_add(self.given);
+        // Who only gives may never have to wait.
+        if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
+            self.visit.of.process().progress();
+        }
+        self.await_room()?;
+        let told = [told_bytes as u32, telling(self.ring, self.giving)];
+        self.visit.board().give_piece(
+            (self.ring, number),
+            told,
+            [self.cargo.given(self.given), Payload::EMPTY],
+        );
+        self.visit.board().wake();
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Waits until there is room for the next piece.
+    #[inline]
+    fn await_room(&mut self) -> Result<()> {
+        let number = self.first.wrapping_add(self.given);
+        if self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round(self.ring)) {
+            return Ok(());
+        }
+        self.await_tray(number)
+    }
+
+    /// Waits until the other has taken the piece that was given a round ago. Where nothing was to come of it, and something has,
+    /// it does something else.
+    #[cold]
+    fn await_tray(&mut self, number: u32) -> Result<()> {
+        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round(self.ring)));
+        let (first, is_silent) = (self.first, self.lengths.gets == 0);
+        let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
+        let is_free = |board: &Board| !is_before(board.through(other), least);
+        let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
+        self.is_over = awaited.is_err() || !is_free(self.visit.board());
+        awaited?;
+        if self.is_over {
+            return Err(self.visit.of.is_elsewhere(self.other));
+        }
+        let through = self.visit.board().through(other);
+        self.visit.turn.course.all_through(through);
+        Ok(())
+    }
+
+    fn take(&mut self, taken: Taken<'_>) -> Result<()> {
+        self.take_beside(false, &mut |part, at, data, _| taken(part, at, data))
+    }
+
+    /// Takes the next piece, and may give one beside it: then that is a row as well, and nothing else has one.
+    fn take_beside(&mut self, gives: bool, taken: TakenBeside<'_>) -> Result<()> {
+        let number = self.first.wrapping_add(self.taken);
+        self.await_piece(number).inspect_err(|_| self.is_over = true)?;
+        if self.failed.is_none() {
+            self.compare(number);
+        }
+        let (part, Range { start, end }) = self.cargo.gotten(self.taken);
+        self.taken += 1;
+        if self.failed.is_none() {
+            let mut read = |board: &Board, row| {
+                board.read_piece((self.ring, self.other.0, number), end - start, |data| {
+                    taken(part, start, data, row);
+                });
+            };
+            let board = self.visit.board();
+            if gives {
+                let (own, give) = (self.first.wrapping_add(self.given), self.cargo.given(self.given));
+                let told = [self.lengths.gives as u32, telling(self.ring, self.giving)];
+                board.make_piece((self.ring, own), told, give.bytes(), |tray| {
+                    read(board, (tray.part(0, give.bytes()), give));
+                });
+                board.wake();
+                self.given += 1;
+            } else {
+                read(board, (UserMemory::EMPTY, Payload::EMPTY));
+            }
+            // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
+            // operation. Of who does something else nothing is known.
+            let before = number.wrapping_sub((self.ring.ahead() - 1).min(self.taken - 1));
+            self.visit.turn.course.heard_before(before);
+        }
+        self.visit.bulletin.leave(number);
+        Ok(())
+    }
+
+    fn await_piece(&mut self, number: u32) -> Result<()> {
+        let (other, bytes) = (self.other, self.lengths.gets);
+        self.visit.number = number;
+        if is_turn_due(number) && number != self.first {
+            self.visit.of.process().progress();
+        }
+        self.visit.until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))
+    }
+
+    /// Whether what comes is what was to come.
+    fn compare(&mut self, number: u32) {
+        let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
+        let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
+        if sent_bytes == expected_bytes && pieces == telling(self.ring, self.coming) {
+            return;
+        }
+        self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
+        self.coming = told_pieces(pieces).max(1);
+    }
+}
+
+impl Drop for Passage<'_, '_> {
+    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _| {});
+        }
+        let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
+        self.visit.number = last;
+        self.visit.turn.course.begin_up_to(last);
+    }
+}
+
+/// What this member keeps, and how much of it is where it belongs.
+struct Kept {
+    own: Payload<'static>,
+    place: usize,
+    done: usize,
+    /// So much goes with each piece that comes.
+    step: usize,
+}
+
+impl Kept {
+    fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32) -> Kept {
+        let (place, own) = kept.unwrap_or((0, Payload::EMPTY));
+        let step = own.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
+        Kept { own, place, done: 0, step }
+    }
+
+    fn is_left(&self) -> bool {
+        self.done < self.own.bytes()
+    }
+
+    /// So much more of it, and where it belongs; it is to be written there.
+    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> (UserMemory, Payload<'static>) {
+        let next = self.own.part(self.done, bytes);
+        let place = output.part(self.place + self.done, next.bytes());
+        self.done += next.bytes();
+        (place, next)
+    }
+
+    /// Writes so much more of it.
+    fn write(&mut self, bytes: usize, output: &mut UserMemory) {
+        let (mut place, next) = self.next(bytes, output);
+        place.write_at(0, next);
+    }
+}
+
+/// As [`Taken`], and what is given beside it.
+type TakenBeside<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>, (UserMemory, Payload<'_>));
