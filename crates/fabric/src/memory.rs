@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::{copy, copy_abreast};
+use crate::copy::{Stores, copy, copy_abreast};
 
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
@@ -273,21 +273,23 @@ fn somewhere(start: *mut u8) -> NonNull<u8> {
 }
 
 /// Writes each of some rows to its memory, cut to the room there is: some of each at a time, which takes less time than one after the
-/// other where some are far from this core. No row may be written where one is read.
-pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3]) {
+/// other where some are far from this core. The first one that is no empty row is written as `stores` says. No row may be written
+/// where one is read.
+pub fn write_abreast<const ROWS: usize>(rows: [(UserMemory, Payload<'_>); ROWS], stores: Stores) {
     let each = rows.each_ref().map(|(to, from)| (from.start(), to.start, to.bytes.min(from.bytes)));
     let mut rows = each.into_iter().filter(|&(_, _, bytes)| bytes > 0);
-    let (one, other, third) = (rows.next(), rows.next(), rows.next());
+    let (one, other, third, more) = (rows.next(), rows.next(), rows.next(), rows.next());
+    assert!(more.is_none(), "no more than three rows go abreast");
     let common = each.into_iter().filter_map(|(_, _, bytes)| (bytes > 0).then_some(bytes)).min().unwrap_or(0);
     let place = |(from, to, _): (*const u8, *mut u8, usize)| (from, to);
     // SAFETY: each row has `common` bytes at least on both sides, as their claims say.
     unsafe {
         match (one, other, third) {
             (Some(one), Some(other), Some(third)) => {
-                copy_abreast([place(one), place(other), place(third)], common);
+                copy_abreast([place(one), place(other), place(third)], common, stores);
             }
-            (Some(one), Some(other), None) => copy_abreast([place(one), place(other)], common),
-            (Some((from, to, _)), None, None) => copy(from, to, common),
+            (Some(one), Some(other), None) => copy_abreast([place(one), place(other)], common, stores),
+            (Some(one), None, None) => copy_abreast([place(one)], common, stores),
             _ => {}
         }
     }

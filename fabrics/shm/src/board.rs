@@ -379,6 +379,18 @@ impl Board {
         self.places.has_given_up(self.segment.memory(), place, begun)
     }
 
+    /// Says which of the others' data this member prefers to be written past the caches, by whatever bits they agree on; no more than
+    /// a hint.
+    pub fn prefer(&self, which: u32) {
+        self.places.prefer(self.segment.memory(), which);
+    }
+
+    /// What the member at that place [prefers](Board::prefer); nothing at first.
+    #[must_use]
+    pub fn preferred(&self, place: u32) -> u32 {
+        self.places.preferred(self.segment.memory(), place)
+    }
+
     /// Says, before it begins anything that follows, that this member has still to write an entry: until it
     /// [owes no more](Board::owe_no_more) so many, nobody concludes from where it is that one will not come.
     pub fn owe(&self) {

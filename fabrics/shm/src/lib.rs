@@ -57,6 +57,8 @@ mod segment;
 mod shm;
 #[cfg(not(loom))]
 mod system;
+#[cfg(not(loom))]
+mod trial;
 
 #[cfg(all(test, not(loom)))]
 mod hostile_tests;
@@ -81,4 +83,5 @@ pub use crate::{
     shm::{Settings, Shm, ShmLane},
     system::{NoSignals, be_prompt, same_user},
     trays::Ring,
+    trial::Trial,
 };

@@ -10,7 +10,7 @@ use fabric::{Payload, crash};
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS,
     BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
-    BOARD_PLACES, BOARD_STANDS, BOARD_WAITING, LINE,
+    BOARD_PLACES, BOARD_PREFERS, BOARD_STANDS, BOARD_WAITING, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, light_barrier};
@@ -48,6 +48,7 @@ impl Places {
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
             places.say_elsewhere(memory, 0);
             places.owed(memory, here).store(0, Ordering::Relaxed);
+            places.prefer(memory, 0);
             for word in 0..BOARD_GIVEN_UP_WORDS {
                 // A number that belongs into another word.
                 places.given_up(memory, here, word).store(word.wrapping_add(1), Ordering::Relaxed);
@@ -218,6 +219,16 @@ impl Places {
     /// Whether the member at that place has said so of this operation, and of none since whose word is the same.
     pub fn has_given_up(&self, memory: &impl Memory, place: u32, begun: u32) -> bool {
         place < self.members && self.given_up(memory, place, begun).load(Ordering::Acquire) == begun
+    }
+
+    /// Says which of the others' data this member prefers to be written past the caches; no more than a hint.
+    pub fn prefer(&self, memory: &impl Memory, which: u32) {
+        memory.word(self.through_at(self.here) + BOARD_PREFERS).store(which, Ordering::Relaxed);
+    }
+
+    /// What the member at that place has said so.
+    pub fn preferred(&self, memory: &impl Memory, place: u32) -> u32 {
+        memory.word(self.through_at(place) + BOARD_PREFERS).load(Ordering::Relaxed)
     }
 
     /// Where a member says that it has given that operation up.

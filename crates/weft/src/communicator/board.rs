@@ -18,6 +18,7 @@ mod shares;
 mod swaps;
 #[cfg(test)]
 mod switches_tests;
+mod trials;
 mod turn;
 
 use std::sync::Arc;

@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use fabric::{Payload, UserMemory, write_abreast};
+use fabric::{Payload, Stores, UserMemory, write_abreast};
 use messaging::Rank;
 
-use super::pieces::{Cargo, GIVEN_UP, LINE, Lengths, PIECE_BYTES_MIN, Part, Taken, telling, told_pieces};
+use super::pieces::{
+    Cargo, GIVEN_UP, LINE, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, telling, told_pieces,
+};
+use super::trials::Timed;
 use super::{Visit, is_turn_due};
 use crate::error::{Error, Result};
 use crate::fabrics::{Board, Ring, is_before};
@@ -24,6 +27,11 @@ pub(super) struct Passage<'v, 'a> {
     /// How many pieces are given, and how many come.
     giving: u32,
     coming: u32,
+    /// How pieces are written that are given, and how the last one was that came.
+    stores: Stores,
+    came: Stores,
+    /// Since the first piece is taken.
+    timed: Option<Timed>,
     /// What came is not what was to come.
     failed: Option<Error>,
     /// Nothing more is given or taken.
@@ -35,6 +43,8 @@ impl<'v, 'a> Passage<'v, 'a> {
         let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
         visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
+        let stores =
+            if lengths.gets == 0 { visit.stores_for(other.0, lengths.gives) } else { Stores::Cached };
         Ok(Passage {
             visit,
             other,
@@ -46,6 +56,9 @@ impl<'v, 'a> Passage<'v, 'a> {
             taken: 0,
             giving,
             coming,
+            stores,
+            came: Stores::Cached,
+            timed: None,
             failed: None,
             is_over: false,
         })
@@ -62,6 +75,11 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// Gives the rest, and takes what comes.
     pub(super) fn finish(mut self, taken: Taken<'_>) -> Result<()> {
         self.go_on(self.lengths.gives, taken)?;
+        if self.lengths.gives == 0
+            && let Some((timed, taken)) = self.timed()
+        {
+            self.visit.has_taken(timed, taken, self.came);
+        }
         self.failed.take().map_or(Ok(()), Err)
     }
 
@@ -74,6 +92,10 @@ impl<'v, 'a> Passage<'v, 'a> {
         output: &mut UserMemory,
     ) -> Result<()> {
         let mut own = Kept::new(kept, self.coming);
+        let is_exchange = self.lengths.gives > 0 && own.is_left();
+        if is_exchange {
+            own.stores = self.visit.stores_beside(self.lengths.gets);
+        }
         while self.taken < self.coming {
             let is_beside = self.gives_beside();
             if self.may_give() && !is_beside {
@@ -88,12 +110,25 @@ impl<'v, 'a> Passage<'v, 'a> {
                 self.await_room()?;
             }
             self.take_beside(is_beside, &mut |_, at, data, given| {
-                let (to, kept) = own.next(own.step, output);
-                write_abreast([(output.part(place + at, data.bytes()), data), given, (to, kept)]);
+                let came = (output.part(place + at, data.bytes()), data);
+                let (kept, stores) = own.next(own.step, output);
+                write_abreast([kept, came, given], stores);
             })?;
         }
         own.write(usize::MAX, output);
+        if is_exchange && let Some((timed, taken)) = self.timed() {
+            self.visit.has_kept(timed, taken, own.stores);
+        }
         self.finish(&mut |_, _, _| {})
+    }
+
+    /// Since when this member has taken so many bytes, if it has taken all that was to come, and more than a few.
+    fn timed(&mut self) -> Option<(Timed, usize)> {
+        let first = self.cargo.gotten(0).1;
+        self.timed
+            .take()
+            .filter(|_| self.failed.is_none())
+            .map(|timed| (timed, self.lengths.gets - first.len()))
     }
 
     /// Whether the next piece is given while one is taken: of many pieces all but the first ones.
@@ -129,12 +164,16 @@ impl<'v, 'a> Passage<'v, 'a> {
             self.visit.of.process().progress();
         }
         self.await_room()?;
+        let (piece, give) = ((self.ring, number), self.cargo.given(self.given));
         let told = [told_bytes as u32, telling(self.ring, self.giving)];
-        self.visit.board().give_piece(
-            (self.ring, number),
-            told,
-            [self.cargo.given(self.given), Payload::EMPTY],
-        );
+        match self.stores {
+            Stores::Cached => self.visit.board().give_piece(piece, told, [give, Payload::EMPTY]),
+            Stores::Past => {
+                self.visit.board().make_piece(piece, [told[0], told[1] | PAST], give.bytes(), |tray| {
+                    write_abreast([(tray.part(0, give.bytes()), give)], Stores::Past);
+                });
+            }
+        }
         self.visit.board().wake();
         self.given += 1;
         Ok(())
@@ -206,6 +245,9 @@ impl<'v, 'a> Passage<'v, 'a> {
             self.visit.turn.course.heard_before(before);
         }
         self.visit.bulletin.leave(number);
+        if self.taken == 1 {
+            self.timed = Timed::begin(self.lengths.gets);
+        }
         Ok(())
     }
 
@@ -222,7 +264,8 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn compare(&mut self, number: u32) {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        if sent_bytes == expected_bytes && pieces == telling(self.ring, self.coming) {
+        self.came = if pieces & PAST != 0 { Stores::Past } else { Stores::Cached };
+        if sent_bytes == expected_bytes && pieces & !PAST == telling(self.ring, self.coming) {
             return;
         }
         self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
@@ -249,31 +292,34 @@ struct Kept {
     done: usize,
     /// So much goes with each piece that comes.
     step: usize,
+    /// How it is written.
+    stores: Stores,
 }
 
 impl Kept {
     fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32) -> Kept {
         let (place, own) = kept.unwrap_or((0, Payload::EMPTY));
         let step = own.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
-        Kept { own, place, done: 0, step }
+        Kept { own, place, done: 0, step, stores: Stores::Cached }
     }
 
     fn is_left(&self) -> bool {
         self.done < self.own.bytes()
     }
 
-    /// So much more of it, and where it belongs; it is to be written there.
-    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> (UserMemory, Payload<'static>) {
+    /// So much more of it, with where it belongs, and how it is to be written there.
+    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> ((UserMemory, Payload<'static>), Stores) {
         let next = self.own.part(self.done, bytes);
         let place = output.part(self.place + self.done, next.bytes());
         self.done += next.bytes();
-        (place, next)
+        // What is written of nothing is another row.
+        ((place, next), if next.bytes() > 0 { self.stores } else { Stores::Cached })
     }
 
     /// Writes so much more of it.
     fn write(&mut self, bytes: usize, output: &mut UserMemory) {
-        let (mut place, next) = self.next(bytes, output);
-        place.write_at(0, next);
+        let (row, stores) = self.next(bytes, output);
+        write_abreast([row], stores);
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
 
 /// How many pieces an entry tells of, through whichever trays.
 pub(super) fn told_pieces(announced: u32) -> u32 {
-    (announced & !(LONG | NOTHING)).min(PIECES_MAX)
+    (announced & !(LONG | NOTHING | PAST)).min(PIECES_MAX)
 }
 
 /// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
@@ -541,6 +541,8 @@ pub(super) const LONG_FROM: usize = 256 << 10;
 const LONG: u32 = 1 << 31;
 /// Told beside it by one of several who gives nothing this time.
 pub(super) const NOTHING: u32 = 1 << 30;
+/// Told beside it where the piece was written past the caches.
+pub(super) const PAST: u32 = 1 << 29;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The same where what members give does not fit together.

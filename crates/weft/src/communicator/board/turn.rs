@@ -3,6 +3,7 @@
 
 use fabric::Heap;
 
+use super::trials::Trials;
 use crate::fabrics::Course;
 
 /// What is a matter of the one thread that is in an operation.
@@ -17,6 +18,8 @@ pub(super) struct Turn {
     pub(super) owes_renewal: bool,
     /// The board is not this communicator's any more.
     pub(super) has_left: bool,
+    /// How long data of two is written.
+    pub(super) trials: Option<Box<Trials>>,
     /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
     pub(super) last: Flow,
 }
