@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
-use fabric::{Payload, UserMemory};
+use fabric::{Payload, Stores, UserMemory};
 use messaging::Rank;
 
 use super::pieces::{HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part};
+use super::trials::TRIED_FROM;
 use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
@@ -512,6 +513,69 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
                 assert!(all == sum.of(0, 2), "behind {lengths:?} from {root}");
             }
         }
+    });
+}
+
+/// What is given, what comes and what is kept are copied beside each other, and each is where it belongs: in place what comes is
+/// written over what is given.
+#[test]
+fn what_goes_abreast_is_where_it_belongs() {
+    where_copies_are_quick(|world| {
+        let here = world.rank().0 as usize;
+        // What one gives the other with that number.
+        let block = |from: usize, to: usize, number: usize, bytes: usize| -> Vec<u8> {
+            (0..bytes).map(|at| (at / 64 * 5 + at + 64 * from + 32 * to + 3 * number) as u8).collect()
+        };
+        let lengths = [40_000, 98_304, 98_305, 262_144, 262_145, 400_001, TRIED_FROM, 1_200_001];
+        for (number, bytes) in lengths.into_iter().enumerate() {
+            // So often that stores past the caches are tried where there are any.
+            for number in (number..).take(6) {
+                let sends = [0, 1].map(|to| block(here, to, number, bytes)).concat();
+                let comes = [0, 1].map(|from| block(from, here, number, bytes)).concat();
+                for in_place in [false, true] {
+                    let mut output = if in_place { sends.clone() } else { vec![0; 2 * bytes] };
+                    let input = if in_place { &[][..] } else { &sends[..] };
+                    let all = Collective::Alltoall(Each { bytes, in_place });
+                    world.perform(all, reading(input), writing(&mut output), &mut |_, _, _| {}).unwrap();
+                    assert!(output == comes, "{bytes} bytes exchanged, in place {in_place}, at {here}");
+                    let own = block(here, 0, number, bytes);
+                    let mut output = vec![0; 2 * bytes];
+                    output[here * bytes..][..bytes].copy_from_slice(if in_place {
+                        &own
+                    } else {
+                        &sends[..bytes]
+                    });
+                    let input = if in_place { &[][..] } else { &own[..] };
+                    let all = Collective::Allgather(Each { bytes, in_place });
+                    world.perform(all, reading(input), writing(&mut output), &mut |_, _, _| {}).unwrap();
+                    let gathered = [0, 1].map(|from| block(from, 0, number, bytes)).concat();
+                    assert!(output == gathered, "{bytes} bytes gathered, in place {in_place}, at {here}");
+                }
+            }
+        }
+    });
+}
+
+/// Who takes has what is written past the caches tried in time, and what comes is the same.
+#[test]
+fn who_takes_says_how_it_wants_to_be_given() {
+    where_copies_are_quick(|world| {
+        let (root, bytes) = (Rank(0), TRIED_FROM + 1000);
+        let nothing = || |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
+        let mut told = [0, 0];
+        for number in 0..12usize {
+            let byte = |at: usize| (at / 64 * 3 + at + number) as u8;
+            let mut buffer: Vec<u8> =
+                (0..bytes).map(|at| if world.rank() == root { byte(at) } else { 0 }).collect();
+            let bcast = Collective::Bcast { root, bytes };
+            world.perform(bcast, Payload::EMPTY, writing(&mut buffer), &mut nothing()).unwrap();
+            let wrong = buffer.iter().enumerate().find(|&(at, came)| *came != byte(at));
+            assert_eq!(wrong, None, "broadcast {number}");
+            world.barrier().unwrap();
+            let board = &world.bulletin().expect("there is one").board;
+            (0..2).for_each(|place| told[place as usize] |= board.preferred(place));
+        }
+        assert_eq!(told, [0, u32::from(Stores::ARE_TWO)], "who gives has tried nothing");
     });
 }
 

@@ -25,7 +25,7 @@ impl Default for Trials {
 
 /// Data of twice the length is in the next class; and the shortest.
 const CLASSES: usize = 8;
-const TRIED_FROM: usize = 512 << 10;
+pub(super) const TRIED_FROM: usize = 512 << 10;
 
 /// The class of so many bytes, `None` where they are few: these stay in caches.
 fn class(bytes: usize) -> Option<usize> {
