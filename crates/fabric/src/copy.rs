@@ -187,13 +187,13 @@ unsafe fn lines_abreast<const ROWS: usize, const PAST: bool>(
     };
     let last = bytes - LINE;
     step(0, false);
+    step(last, false);
     // The first row's target is whole lines from the second one on.
     let mut at = LINE - rows[0].1.addr() % LINE;
     while at < last {
         step(at, PAST);
         at += LINE;
     }
-    step(last, false);
     if PAST {
         // Such stores are in no order with others; whoever learns of them is to find them.
         _mm_sfence();

@@ -179,6 +179,13 @@ impl UserMemory {
         bytes
     }
 
+    /// As [`UserMemory::write_at`] from the beginning, as `stores` says.
+    pub fn write_by(&mut self, data: Payload<'_>, stores: Stores) {
+        let bytes = data.bytes.min(self.bytes);
+        // SAFETY: both claims cover `bytes`.
+        unsafe { copy_abreast([(data.start(), self.start)], bytes, stores) };
+    }
+
     /// The part from `offset` on, `bytes` long, cut to the room there is. The original must not be written
     /// through while the part is in use; whoever splits keeps them disjoint in time.
     #[inline]
@@ -272,30 +279,28 @@ fn somewhere(start: *mut u8) -> NonNull<u8> {
     NonNull::new(start).unwrap_or(NonNull::dangling())
 }
 
-/// Writes each of some rows to its memory, cut to the room there is: some of each at a time, which takes less time than one after the
-/// other where some are far from this core. The first one that is no empty row is written as `stores` says. No row may be written
-/// where one is read.
-pub fn write_abreast<const ROWS: usize>(rows: [(UserMemory, Payload<'_>); ROWS], stores: Stores) {
-    let each = rows.each_ref().map(|(to, from)| (from.start(), to.start, to.bytes.min(from.bytes)));
-    let mut rows = each.into_iter().filter(|&(_, _, bytes)| bytes > 0);
-    let (one, other, third, more) = (rows.next(), rows.next(), rows.next(), rows.next());
-    assert!(more.is_none(), "no more than three rows go abreast");
-    let common = each.into_iter().filter_map(|(_, _, bytes)| (bytes > 0).then_some(bytes)).min().unwrap_or(0);
-    let place = |(from, to, _): (*const u8, *mut u8, usize)| (from, to);
-    // SAFETY: each row has `common` bytes at least on both sides, as their claims say.
-    unsafe {
-        match (one, other, third) {
-            (Some(one), Some(other), Some(third)) => {
-                copy_abreast([place(one), place(other), place(third)], common, stores);
+/// Writes each of three rows to its memory, cut to the room there is: a line of each at a time, which takes less time than one row after
+/// the other where some are far from this core. Any of them may be empty. The first one is written as `stores` says. No row may be
+/// written where one is read.
+pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3], stores: Stores) {
+    let mut left = rows.each_ref().map(|(to, from)| (from.start(), to.start, to.bytes.min(from.bytes)));
+    while let Some(common) = left.iter().map(|row| row.2).filter(|&bytes| bytes > 0).min() {
+        let stores = if left[0].2 > 0 { stores } else { Stores::Cached };
+        let mut rows = left.iter().filter(|row| row.2 > 0).map(|&(from, to, _)| (from, to));
+        // SAFETY: each row has `common` bytes at least on both sides, as their claims say.
+        unsafe {
+            match (rows.next(), rows.next(), rows.next()) {
+                (Some(one), Some(other), Some(third)) => copy_abreast([one, other, third], common, stores),
+                (Some(one), Some(other), None) => copy_abreast([one, other], common, stores),
+                (Some(one), ..) => copy_abreast([one], common, stores),
+                (None, ..) => return,
             }
-            (Some(one), Some(other), None) => copy_abreast([place(one), place(other)], common, stores),
-            (Some(one), None, None) => copy_abreast([place(one)], common, stores),
-            _ => {}
         }
-    }
-    for (from, to, bytes) in each.into_iter().filter(|&(_, _, bytes)| bytes > common) {
-        // SAFETY: as above; `common < bytes`.
-        unsafe { copy(from.add(common), to.add(common), bytes - common) };
+        for (from, to, bytes) in left.iter_mut().filter(|row| row.2 > 0) {
+            // SAFETY: as above.
+            (*from, *to) = unsafe { (from.add(common), to.add(common)) };
+            *bytes -= common;
+        }
     }
 }
 

@@ -92,10 +92,8 @@ impl<'v, 'a> Passage<'v, 'a> {
         output: &mut UserMemory,
     ) -> Result<()> {
         let mut own = Kept::new(kept, self.coming);
-        let is_exchange = self.lengths.gives > 0 && own.is_left();
-        if is_exchange {
-            own.stores = self.visit.stores_beside(self.lengths.gets);
-        }
+        let mut tried = self.visit.stores_beside(own.own.bytes(), self.lengths);
+        own.stores = tried.unwrap_or_default();
         while self.taken < self.coming {
             let is_beside = self.gives_beside();
             if self.may_give() && !is_beside {
@@ -106,6 +104,8 @@ impl<'v, 'a> Passage<'v, 'a> {
             while own.is_left() && !self.visit.board().has(self.other.0, number) {
                 own.write(PIECE_BYTES_MIN, output);
             }
+            // The time counts from the first piece on: what is written by then is not in it.
+            tried = tried.filter(|_| self.taken > 0 || own.done <= own.own.bytes() / 2);
             if is_beside {
                 self.await_room()?;
             }
@@ -116,8 +116,10 @@ impl<'v, 'a> Passage<'v, 'a> {
             })?;
         }
         own.write(usize::MAX, output);
-        if is_exchange && let Some((timed, taken)) = self.timed() {
-            self.visit.has_kept(timed, taken, own.stores);
+        if let Some(stores) = tried
+            && let Some((timed, taken)) = self.timed()
+        {
+            self.visit.has_kept(timed, taken, stores);
         }
         self.finish(&mut |_, _, _| {})
     }
@@ -131,7 +133,8 @@ impl<'v, 'a> Passage<'v, 'a> {
             .map(|timed| (timed, self.lengths.gets - first.len()))
     }
 
-    /// Whether the next piece is given while one is taken: of many pieces all but the first ones.
+    /// Whether the next piece is given while one is taken: of many pieces all but the first ones. There are some of these, since more than
+    /// one may be given ahead.
     fn gives_beside(&self) -> bool {
         let ahead = self.ring.ahead();
         self.giving > ahead && self.given < self.giving && self.given + 1 == self.taken + ahead
@@ -170,7 +173,7 @@ impl<'v, 'a> Passage<'v, 'a> {
             Stores::Cached => self.visit.board().give_piece(piece, told, [give, Payload::EMPTY]),
             Stores::Past => {
                 self.visit.board().make_piece(piece, [told[0], told[1] | PAST], give.bytes(), |tray| {
-                    write_abreast([(tray.part(0, give.bytes()), give)], Stores::Past);
+                    tray.write_by(give, Stores::Past);
                 });
             }
         }
@@ -318,8 +321,8 @@ impl Kept {
 
     /// Writes so much more of it.
     fn write(&mut self, bytes: usize, output: &mut UserMemory) {
-        let (row, stores) = self.next(bytes, output);
-        write_abreast([row], stores);
+        let ((mut place, next), stores) = self.next(bytes, output);
+        place.write_by(next, stores);
     }
 }
 

@@ -2,7 +2,7 @@
 //! (decisions/0059). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
 //! the caches. Of two members here; of more in [`several`](super::several).
 //!
-//! A member gives up to [`Ring::ahead`] pieces before it takes the first one. How long the data is, and in how many pieces
+//! A member gives up to [`Ring::ahead`] pieces before it takes the first one; of an exchange of more, the last of these beside it. How long the data is, and in how many pieces
 //! it comes, stands in each entry: where that is not what the other expects, both go on to the last piece, so that they are at the
 //! same number afterwards, and the data is lost.
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use fabric::Stores;
 
 use super::Visit;
+use super::pieces::Lengths;
 use crate::fabrics::Trial;
 
 /// What one of two members knows, by how long data is.
@@ -27,9 +28,9 @@ impl Default for Trials {
 const CLASSES: usize = 8;
 pub(super) const TRIED_FROM: usize = 512 << 10;
 
-/// The class of so many bytes, `None` where they are few: these stay in caches.
+/// The class of so many bytes, `None` where they are few, which stay in caches, and where there is one way to write.
 fn class(bytes: usize) -> Option<usize> {
-    (TRIED_FROM <= bytes).then(|| ((bytes / TRIED_FROM).ilog2() as usize).min(CLASSES - 1))
+    (TRIED_FROM <= bytes && Stores::ARE_TWO).then(|| ((bytes / TRIED_FROM).ilog2() as usize).min(CLASSES - 1))
 }
 
 /// An operation, from when the time counts.
@@ -76,12 +77,18 @@ impl Visit<'_> {
         }
     }
 
-    /// How this member writes what it keeps of an exchange, in which it takes so many bytes.
-    pub(super) fn stores_beside(&mut self, bytes: usize) -> Stores {
-        class(bytes).map_or(Stores::Cached, |class| self.trials().kept[class].choose())
+    /// How this member writes so many bytes that it keeps of an exchange, where both ways are tried: not where they are few beside what
+    /// comes, or many. Members of one exchange count alike, and so try the same.
+    pub(super) fn stores_beside(
+        &mut self,
+        kept_bytes: usize,
+        Lengths { gives, gets, .. }: Lengths,
+    ) -> Option<Stores> {
+        let is_alike = gives > 0 && kept_bytes / 2 <= gets && gets / 2 <= kept_bytes;
+        class(gets).filter(|_| is_alike).map(|class| self.trials().kept[class].choose())
     }
 
-    /// It has, and has taken so many bytes since.
+    /// It has, and has taken so many bytes since then.
     pub(super) fn has_kept(&mut self, timed: Timed, bytes: usize, stores: Stores) {
         let byte_ns = timed.byte_ns(bytes);
         self.trials().kept[timed.class].took(stores, byte_ns);

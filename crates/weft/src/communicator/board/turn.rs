@@ -18,7 +18,7 @@ pub(super) struct Turn {
     pub(super) owes_renewal: bool,
     /// The board is not this communicator's any more.
     pub(super) has_left: bool,
-    /// How long data of two is written.
+    /// How data of two is written that is long.
     pub(super) trials: Option<Box<Trials>>,
     /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
     pub(super) last: Flow,
