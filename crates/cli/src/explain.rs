@@ -126,8 +126,10 @@ fn describe(accounts: &BTreeMap<(u32, u32), String>) -> String {
     for (pair, story) in accounts {
         pairs_of.entry(story).or_default().push(*pair);
     }
+    let mut told: Vec<(&str, Vec<(u32, u32)>)> = pairs_of.into_iter().collect();
+    told.sort_by_key(|(_, pairs)| pairs[0]);
     let mut text = String::new();
-    for (story, pairs) in &pairs_of {
+    for (story, pairs) in &told {
         let who = if pairs.len() == accounts.len() { "all pairs".to_owned() } else { listed(pairs) };
         let (fabric, rest) = story.split_once('\n').unwrap_or((story, ""));
         let _ = writeln!(text, "{fabric}: {who}\n{rest}");
@@ -313,6 +315,14 @@ mod tests {
         assert!(text.contains("shm: rank 0 to 1; 1 to 0\n  up to 8192 B"), "{text}");
         assert!(text.contains("CMA refused: the kernel says: EPERM"), "{text}");
         assert!(text.contains("tcp: rank 0 to 2; 1 to 2; 2 to 0, 1\n"), "{text}");
+        // What a rank finds out about reads may differ from what the other one does.
+        let quick = account("shm", Large::Pulled { at_once_bytes_max: 9000, shared_bytes_min: 1 });
+        let each = BTreeMap::from([((0, 1), quick), ((1, 0), shm.clone())]);
+        assert!(
+            describe(&each).starts_with("shm: rank 0 to 1\n"),
+            "in the order of ranks: {}",
+            describe(&each)
+        );
         let one_way: BTreeMap<_, _> = accounts.into_keys().map(|pair| (pair, tcp.clone())).collect();
         assert!(describe(&one_way).starts_with("tcp: all pairs\n"));
     }
