@@ -297,6 +297,7 @@ impl Board {
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) {
+        debug_assert!(bytes <= Board::piece_bytes_max(self.members()));
         self.trays.make(self.segment.memory(), (ring, number), bytes, write);
         self.places.announce(self.segment.memory(), number, told);
     }

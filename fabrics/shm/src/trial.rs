@@ -66,7 +66,8 @@ impl Trial {
     }
 }
 
-/// What a byte takes as a rule, in ns: operations that were interrupted, or waited for the other, say little, and quick ones much.
+/// What a byte takes as a rule, in ns: operations that were interrupted, or waited for the other, say little, and quick ones much. Slower to
+/// rise than a [`Mean`](crate::pace::Mean) of copies, since these wait for nobody.
 #[derive(Clone, Copy)]
 struct Usual {
     ns: f32,

@@ -92,7 +92,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         output: &mut UserMemory,
     ) -> Result<()> {
         let mut own = Kept::new(kept, self.coming);
-        let mut tried = self.visit.stores_beside(own.own.bytes(), self.lengths);
+        let mut tried = self.visit.stores_beside(own.data.bytes(), self.lengths);
         own.stores = tried.unwrap_or_default();
         while self.taken < self.coming {
             let is_beside = self.gives_beside();
@@ -105,14 +105,13 @@ impl<'v, 'a> Passage<'v, 'a> {
                 own.write(PIECE_BYTES_MIN, output);
             }
             // The time counts from the first piece on: what is written by then is not in it.
-            tried = tried.filter(|_| self.taken > 0 || own.done <= own.own.bytes() / 2);
+            tried = tried.filter(|_| self.taken > 0 || own.done <= own.data.bytes() / 2);
             if is_beside {
                 self.await_room()?;
             }
             self.take_beside(is_beside, &mut |_, at, data, given| {
                 let came = (output.part(place + at, data.bytes()), data);
-                let (kept, stores) = own.next(own.step, output);
-                write_abreast([kept, came, given], stores);
+                write_abreast([own.next(own.step, output), came, given], own.stores);
             })?;
         }
         own.write(usize::MAX, output);
@@ -167,19 +166,20 @@ impl<'v, 'a> Passage<'v, 'a> {
             self.visit.of.process().progress();
         }
         self.await_room()?;
-        let (piece, give) = ((self.ring, number), self.cargo.given(self.given));
-        let told = [told_bytes as u32, telling(self.ring, self.giving)];
-        match self.stores {
-            Stores::Cached => self.visit.board().give_piece(piece, told, [give, Payload::EMPTY]),
-            Stores::Past => {
-                self.visit.board().make_piece(piece, [told[0], told[1] | PAST], give.bytes(), |tray| {
-                    tray.write_by(give, Stores::Past);
-                });
-            }
-        }
+        let (give, stores) = (self.cargo.given(self.given), self.stores);
+        let told = self.told(told_bytes);
+        self.visit.board().make_piece((self.ring, number), told, give.bytes(), |tray| {
+            tray.write_by(give, stores);
+        });
         self.visit.board().wake();
         self.given += 1;
         Ok(())
+    }
+
+    /// What each entry says, where there are so many bytes in all.
+    fn told(&self, bytes: usize) -> [u32; 2] {
+        let past = if self.stores == Stores::Past { PAST } else { 0 };
+        [bytes as u32, telling(self.ring, self.giving) | past]
     }
 
     /// Waits until there is room for the next piece.
@@ -215,7 +215,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         self.take_beside(false, &mut |part, at, data, _| taken(part, at, data))
     }
 
-    /// Takes the next piece, and may give one beside it: then that is a row as well, and nothing else has one.
+    /// Takes the next piece. If it `gives`, the next one to be given is a row for `taken` to write beside it; else that row is empty.
     fn take_beside(&mut self, gives: bool, taken: TakenBeside<'_>) -> Result<()> {
         let number = self.first.wrapping_add(self.taken);
         self.await_piece(number).inspect_err(|_| self.is_over = true)?;
@@ -233,8 +233,7 @@ impl<'v, 'a> Passage<'v, 'a> {
             let board = self.visit.board();
             if gives {
                 let (own, give) = (self.first.wrapping_add(self.given), self.cargo.given(self.given));
-                let told = [self.lengths.gives as u32, telling(self.ring, self.giving)];
-                board.make_piece((self.ring, own), told, give.bytes(), |tray| {
+                board.make_piece((self.ring, own), self.told(self.lengths.gives), give.bytes(), |tray| {
                     read(board, (tray.part(0, give.bytes()), give));
                 });
                 board.wake();
@@ -290,7 +289,7 @@ impl Drop for Passage<'_, '_> {
 
 /// What this member keeps, and how much of it is where it belongs.
 struct Kept {
-    own: Payload<'static>,
+    data: Payload<'static>,
     place: usize,
     done: usize,
     /// So much goes with each piece that comes.
@@ -301,28 +300,27 @@ struct Kept {
 
 impl Kept {
     fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32) -> Kept {
-        let (place, own) = kept.unwrap_or((0, Payload::EMPTY));
-        let step = own.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
-        Kept { own, place, done: 0, step, stores: Stores::Cached }
+        let (place, data) = kept.unwrap_or((0, Payload::EMPTY));
+        let step = data.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
+        Kept { data, place, done: 0, step, stores: Stores::Cached }
     }
 
     fn is_left(&self) -> bool {
-        self.done < self.own.bytes()
+        self.done < self.data.bytes()
     }
 
-    /// So much more of it, with where it belongs, and how it is to be written there.
-    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> ((UserMemory, Payload<'static>), Stores) {
-        let next = self.own.part(self.done, bytes);
+    /// So much more of it, with where it is to be written.
+    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> (UserMemory, Payload<'static>) {
+        let next = self.data.part(self.done, bytes);
         let place = output.part(self.place + self.done, next.bytes());
         self.done += next.bytes();
-        // What is written of nothing is another row.
-        ((place, next), if next.bytes() > 0 { self.stores } else { Stores::Cached })
+        (place, next)
     }
 
     /// Writes so much more of it.
     fn write(&mut self, bytes: usize, output: &mut UserMemory) {
-        let ((mut place, next), stores) = self.next(bytes, output);
-        place.write_by(next, stores);
+        let (mut place, next) = self.next(bytes, output);
+        place.write_by(next, self.stores);
     }
 }
 
