@@ -38,8 +38,8 @@ pub(crate) use memory::{
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
 pub(crate) use shm::{
-    Board, Boards, Common, Course, Ledger, NoSignals, Pair, Pulse, Ring, Trial, Ways, is_before, is_room,
-    same_user,
+    Board, Boards, Common, Course, Ledger, NoSignals, Pair, Pulse, Ring, Trial, Way, Ways, is_before,
+    is_room, same_user, second_cache_bytes,
 };
 pub use shm::{Effort, LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
 use tcp::{Lookout as TcpLookout, Tcp};

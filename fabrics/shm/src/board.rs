@@ -8,6 +8,8 @@
 //! the place of the one [`DEPTH`](crate::layout::BOARD_DEPTH) before, so it is written only when all members are
 //! [through](Board::through) with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
 
+mod reads;
+
 use std::sync::Arc;
 
 use fabric::{Payload, Peer, UserMemory, crash};
@@ -30,6 +32,8 @@ pub struct Boards {
     segment: Segment,
     /// The peers of this node, by seat.
     peers: Arc<[Peer]>,
+    /// Whether processes may read each other's memory, as far as this one has a say in it.
+    pull: bool,
 }
 
 /// A board, as one of its members has it. Dropping it leaves it; with the last member it is free for others.
@@ -47,6 +51,9 @@ pub struct Board {
     /// Whether this member has left it.
     has_left: Word,
     pair: Option<Pair>,
+    pull: bool,
+    /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED` where it may not.
+    read_from: Word,
 }
 
 /// A board of two members, as one of them has it: what is done there all the time, in as few steps as it takes. Everything is as the
@@ -98,8 +105,8 @@ impl Pair {
 }
 
 impl Boards {
-    pub(crate) fn new(segment: Segment, peers: &[Peer]) -> Boards {
-        Boards { segment, peers: peers.into() }
+    pub(crate) fn new(segment: Segment, peers: &[Peer], pull: bool) -> Boards {
+        Boards { segment, peers: peers.into(), pull }
     }
 
     /// Takes a free board for so many members and makes it ready: its number is for all of them, who must then
@@ -137,7 +144,8 @@ impl Boards {
             let trays = Trays::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
             let (has_left, has_trays) = (Word::new(0), [Word::new(0), Word::new(0)]);
             let pair = (seats.len() == 2).then(|| Pair::new(&self.segment, at, &places));
-            Board { segment: self.segment.clone(), number, places, trays, has_trays, seats, has_left, pair }
+            let (segment, pull, read_from) = (self.segment.clone(), self.pull, Word::new(reads::UNTRIED));
+            Board { segment, number, places, trays, has_trays, seats, has_left, pair, pull, read_from }
         })
     }
 
@@ -392,6 +400,19 @@ impl Board {
         self.places.preferred(self.segment.memory(), place)
     }
 
+    /// Says by which ways operations go from that number on, by whatever bits members agree on, as the one that decides of it, in an
+    /// operation with a lower number in which all others hear from it and it hears from them, and before it gives anything in that. Slots 0 and 1 are to be used in turn.
+    pub fn say_ways(&self, slot: usize, from_ways: (u32, u32)) {
+        self.places.say_ways(self.segment.memory(), slot & 1, from_ways);
+    }
+
+    /// By which ways the operation of that number goes, as the member at that place [has said](Board::say_ways): the same at all that have been in all
+    /// operations before; 0 at first.
+    #[must_use]
+    pub fn ways(&self, place: u32, number: u32) -> u32 {
+        self.places.ways(self.segment.memory(), place, number)
+    }
+
     /// Says, before it begins anything that follows, that this member has still to write an entry: until it
     /// [owes no more](Board::owe_no_more) so many, nobody concludes from where it is that one will not come.
     pub fn owe(&self) {
@@ -471,7 +492,7 @@ impl Board {
         // A peer may write any number there; the board is then lost, or shared by members who do not know of each other and
         // get nonsense from it. Nothing else comes of it.
         if self.places.leave(self.segment.memory(), dead) {
-            Boards { segment: self.segment.clone(), peers: Arc::new([]) }.give_back(self.number);
+            Boards { segment: self.segment.clone(), peers: Arc::new([]), pull: false }.give_back(self.number);
         }
     }
 }
@@ -489,7 +510,7 @@ mod tests {
 
     fn boards(seats: u32) -> Boards {
         let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
-        Boards::new(segment, &(10..10 + seats).map(Peer).collect::<Vec<_>>())
+        Boards::new(segment, &(10..10 + seats).map(Peer).collect::<Vec<_>>(), false)
     }
 
     fn all(boards: &Boards, members: u32) -> Vec<Board> {
@@ -708,7 +729,7 @@ mod tests {
     #[test]
     fn without_memory_there_is_none_and_none_is_lost() {
         let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap().on_a_full_machine();
-        let boards = Boards::new(segment, &[10, 11].map(Peer));
+        let boards = Boards::new(segment, &[10, 11].map(Peer), false);
         assert!((0..2 * BOARDS).all(|_| boards.found(2).is_none()));
         assert!(boards.take(0), "it was given back");
     }

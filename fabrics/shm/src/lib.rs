@@ -81,7 +81,7 @@ pub use crate::{
     segment::{Segment, SegmentError, anew},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
-    system::{NoSignals, be_prompt, same_user},
+    system::{NoSignals, be_prompt, same_user, second_cache_bytes},
     trays::Ring,
-    trial::Trial,
+    trial::{Trial, Way},
 };

@@ -10,10 +10,10 @@ use fabric::{Payload, crash};
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS,
     BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
-    BOARD_PLACES, BOARD_PREFERS, BOARD_STANDS, BOARD_WAITING, LINE,
+    BOARD_PLACES, BOARD_PREFERS, BOARD_READS, BOARD_STANDS, BOARD_WAITING, BOARD_WAYS, LINE,
 };
 use crate::memory::Memory;
-use crate::sync::{Ordering, Word, light_barrier};
+use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
 
 /// The places of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -49,6 +49,8 @@ impl Places {
             places.say_elsewhere(memory, 0);
             places.owed(memory, here).store(0, Ordering::Relaxed);
             places.prefer(memory, 0);
+            memory.word(places.through_at(here) + BOARD_READS).store(0, Ordering::Relaxed);
+            (0..2).for_each(|slot| places.say_ways(memory, slot, (BEFORE_ALL.wrapping_sub(slot as u32), 0)));
             for word in 0..BOARD_GIVEN_UP_WORDS {
                 // A number that belongs into another word.
                 places.given_up(memory, here, word).store(word.wrapping_add(1), Ordering::Relaxed);
@@ -231,6 +233,42 @@ impl Places {
         memory.word(self.through_at(place) + BOARD_PREFERS).load(Ordering::Relaxed)
     }
 
+    /// Says by which ways operations go from a number on, whatever its bits mean. Both slots are written in turn, the second one first, and only by
+    /// who has heard from all others in the operation for which that was said that stands in the other one: so nobody goes by what is written over.
+    pub fn say_ways(&self, memory: &impl Memory, slot: usize, (from, ways): (u32, u32)) {
+        let at = self.through_at(self.here) + BOARD_WAYS + 8 * slot;
+        memory.word(at + 4).store(ways, Ordering::Relaxed);
+        memory.word(at).store(from, Ordering::Release);
+    }
+
+    /// What the member at that place has said so for that number.
+    pub fn ways(&self, memory: &impl Memory, place: u32, number: u32) -> u32 {
+        let so_far = self.said_ways(memory, place).into_iter().filter(|&(from, _)| !is_before(number, from));
+        so_far
+            .reduce(|one, other| if is_before(one.0, other.0) { other } else { one })
+            .map_or(0, |(_, ways)| ways)
+    }
+
+    /// Both that it has said, one of which may be being written over.
+    fn said_ways(&self, memory: &impl Memory, place: u32) -> [(u32, u32); 2] {
+        let at = self.through_at(place) + BOARD_WAYS;
+        [0, 8].map(|slot| {
+            let from = memory.word(at + slot).load(Ordering::Acquire);
+            (from, memory.word(at + slot + 4).load(Ordering::Relaxed))
+        })
+    }
+
+    /// Says something of reads of memory. Whatever this member writes afterwards anywhere, others see behind this.
+    pub fn say_of_reads(&self, memory: &impl Memory, word: u32) {
+        memory.word(self.through_at(self.here) + BOARD_READS).store(word, Ordering::Release);
+        heavy_barrier();
+    }
+
+    /// What the member at that place has said so.
+    pub fn said_of_reads(&self, memory: &impl Memory, place: u32) -> u32 {
+        memory.word(self.through_at(place) + BOARD_READS).load(Ordering::Acquire)
+    }
+
     /// Where a member says that it has given that operation up.
     fn given_up<'a>(&self, memory: &'a impl Memory, place: u32, begun: u32) -> &'a Word {
         let word = (begun % BOARD_GIVEN_UP_WORDS) as usize;
@@ -276,6 +314,12 @@ impl Places {
     /// Gives all of this member's entries the numbers before `number`, as if they had been written and read.
     pub fn renew(&self, memory: &impl Memory, number: u32) {
         self.stand(memory, number.wrapping_sub(1));
+        // What was said long ago would be of a number to come.
+        let ways = self.ways(memory, self.here, number);
+        let [first, second] = self.said_ways(memory, self.here).map(|(from, _)| from);
+        let older = usize::from(is_before(second, first));
+        self.say_ways(memory, 1 - older, (number, ways));
+        self.say_ways(memory, older, (number.wrapping_sub(1), ways));
         for before in (1..=BOARD_DEPTH).map(|back| number.wrapping_sub(back)) {
             memory.word(self.entry_at(self.here, before)).store(before, Ordering::Relaxed);
         }
@@ -498,6 +542,28 @@ mod tests {
         let memory = Mapped::heap(2 * PAGE + members as usize * BOARD_PLACE_BYTES);
         Places::found(&memory, PAGE, members);
         (memory, (0..members).map(|here| Places::new(PAGE, here, members)).collect())
+    }
+
+    #[test]
+    fn ways_hold_from_a_number_on_until_others_do() {
+        let (memory, members) = founded(2);
+        let first = Course::default().next();
+        let ways = |behind: u32| members[1].ways(&memory, 0, first.wrapping_add(behind));
+        assert_eq!([0, 1, 1 << 30].map(ways), [0; 3]);
+        members[0].say_ways(&memory, 1, (first.wrapping_add(200), 5));
+        assert_eq!([0, 199, 200, 1 << 30].map(ways), [0, 0, 5, 5], "also where numbers come round");
+        members[0].say_ways(&memory, 0, (first.wrapping_add(300), 6));
+        assert_eq!([200, 299, 300].map(ways), [5, 5, 6]);
+        let later = first.wrapping_add(RENEWAL_INTERVAL);
+        members[0].renew(&memory, later);
+        assert_eq!(ways(RENEWAL_INTERVAL), 6);
+        let much_later = later.wrapping_add(RENEWAL_INTERVAL);
+        members[0].renew(&memory, much_later);
+        assert_eq!(
+            [0, RENEWAL_INTERVAL].map(|more| members[1].ways(&memory, 0, much_later.wrapping_add(more))),
+            [6; 2]
+        );
+        assert_eq!(members[0].ways(&memory, 1, much_later), 0, "the other has said nothing");
     }
 
     /// Waits for another thread.

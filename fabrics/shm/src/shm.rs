@@ -189,7 +189,7 @@ impl Shm {
     /// The boards of this node.
     #[must_use]
     pub fn boards(&self) -> Boards {
-        Boards::new(self.segment.clone(), &self.peers)
+        Boards::new(self.segment.clone(), &self.peers, self.settings.pull)
     }
 
     /// The address of a process of this node, without asking it: it differs from our own by the seat alone.

@@ -38,6 +38,19 @@ fn call(file: BorrowedFd<'_>, operation: libc::c_int, lock: &mut libc::flock) ->
     unsafe { libc::fcntl(file.as_raw_fd(), operation, std::ptr::from_mut(lock)) == 0 }
 }
 
+/// How large this core's second-level cache is, as far as the C library knows.
+#[must_use]
+pub fn second_cache_bytes() -> Option<usize> {
+    #[cfg(all(target_env = "gnu", not(miri)))]
+    {
+        // SAFETY: it takes a number and gives one.
+        let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL2_CACHE_SIZE) };
+        usize::try_from(bytes).ok().filter(|&bytes| bytes > 0)
+    }
+    #[cfg(not(all(target_env = "gnu", not(miri))))]
+    None
+}
+
 /// Whether the other end of a connection within this machine runs as this user. (rustix refuses to answer where the
 /// other end is in another name space of processes, and so has no number here.)
 pub fn same_user(socket: impl AsFd) -> bool {

@@ -1,17 +1,25 @@
-//! Which of two ways to write is quicker, found out by taking both.
+//! Which of two ways to bring data to another process is quicker, found out by taking both.
 //!
-//! What stores past the caches are worth depends on what lies between two cores, on how much of the last cache is one's own, and on what
-//! others do there meanwhile: a virtual machine's cpus have changed it within seconds. So nothing is taken from what a machine says of
-//! itself. The way that was quicker is taken most of the time, and the other one now and then (docs/decisions/0074).
+//! What stores past the caches are worth, or reads of the other's memory, depends on what lies between two cores, on how much of the last
+//! cache is one's own, on what the program does with its data, and on what others do there meanwhile: a virtual machine's cpus have changed
+//! it within seconds. So nothing is taken from what a machine says of itself. The way that was quicker is taken most of the time, and the
+//! other one now and then (docs/decisions/0074, 0075).
 
-use fabric::Stores;
+/// One of two ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Taken before anything is known.
+    First,
+    /// The other one.
+    Second,
+}
 
 /// What is known of operations of one kind, of about one length.
 #[derive(Clone, Copy)]
 pub struct Trial {
-    cached: Usual,
-    past: Usual,
-    /// What stores past the caches must gain for each byte, in ns.
+    first: Usual,
+    second: Usual,
+    /// What the second way must gain for each byte, in ns.
     least_gain_ns: f32,
     /// Operations since the other way was taken.
     since: u8,
@@ -24,11 +32,11 @@ impl Trial {
     pub const LEFT: Trial = Trial::new(0.08);
 
     const fn new(least_gain_ns: f32) -> Trial {
-        Trial { cached: Usual::UNKNOWN, past: Usual::UNKNOWN, least_gain_ns, since: 0 }
+        Trial { first: Usual::UNKNOWN, second: Usual::UNKNOWN, least_gain_ns, since: 0 }
     }
 
-    /// How the next operation writes. It is asked once for each, and only where there [are two](Stores::ARE_TWO) ways.
-    pub fn choose(&mut self) -> Stores {
+    /// How the next operation goes. It is asked once for each, and only where there are two ways.
+    pub fn choose(&mut self) -> Way {
         let (better, every) = self.standing();
         self.since = self.since.saturating_add(1);
         if self.since < every {
@@ -36,32 +44,32 @@ impl Trial {
         }
         self.since = 0;
         match better {
-            Stores::Cached => Stores::Past,
-            Stores::Past => Stores::Cached,
+            Way::First => Way::Second,
+            Way::Second => Way::First,
         }
     }
 
     /// The better way, and of how many operations one takes the other.
-    fn standing(&self) -> (Stores, u8) {
-        let [Usual { ns: cached, times }, Usual { ns: past, times: past_times }] = [self.cached, self.past];
-        if past_times == 0 {
-            return (Stores::Cached, FIRST_OF);
+    fn standing(&self) -> (Way, u8) {
+        let [Usual { ns: first, times }, Usual { ns: second, times: second_times }] =
+            [self.first, self.second];
+        if second_times == 0 {
+            return (Way::First, FIRST_OF);
         }
-        let better =
-            if past + self.least_gain_ns < WORTH_IT * cached { Stores::Past } else { Stores::Cached };
-        let apart = cached.max(past) / cached.min(past);
-        let (_, every) = match times.min(past_times) {
+        let better = if second + self.least_gain_ns < WORTH_IT * first { Way::Second } else { Way::First };
+        let apart = first.max(second) / first.min(second);
+        let (_, every) = match times.min(second_times) {
             FIRST.. => TRIED_OF.into_iter().find(|&(most, _)| apart <= most).unwrap_or((apart, FAR_OF)),
             _ => (apart, FIRST_OF),
         };
         (better, every)
     }
 
-    /// An operation that has written so took so long for each byte.
-    pub fn took(&mut self, stores: Stores, byte_ns: f32) {
-        match stores {
-            Stores::Cached => self.cached.took(byte_ns),
-            Stores::Past => self.past.took(byte_ns),
+    /// An operation that went so took so long for each byte.
+    pub fn took(&mut self, way: Way, byte_ns: f32) {
+        match way {
+            Way::First => self.first.took(byte_ns),
+            Way::Second => self.second.took(byte_ns),
         }
     }
 }
@@ -108,13 +116,13 @@ const LEAST_NS: f32 = 1e-4;
 mod tests {
     use super::*;
 
-    /// So many operations, which take so long for each byte by the caches, and past them; how many went past.
-    fn operations(trial: &mut Trial, count: u32, [cached, past]: [f32; 2]) -> u32 {
+    /// So many operations, which take so long for each byte one way, and the other one; how many went that.
+    fn operations(trial: &mut Trial, count: u32, [first, second]: [f32; 2]) -> u32 {
         (0..count)
             .filter(|_| {
-                let stores = trial.choose();
-                trial.took(stores, if stores == Stores::Past { past } else { cached });
-                stores == Stores::Past
+                let way = trial.choose();
+                trial.took(way, if way == Way::Second { second } else { first });
+                way == Way::Second
             })
             .count() as u32
     }
@@ -122,7 +130,7 @@ mod tests {
     #[test]
     fn the_quicker_way_is_found_and_kept() {
         let mut trial = Trial::READ;
-        assert_eq!(operations(&mut trial, 4, [0.1, 0.05]), 0, "by the caches at first");
+        assert_eq!(operations(&mut trial, 4, [0.1, 0.05]), 0, "the first one at first");
         operations(&mut trial, 11, [0.1, 0.05]);
         assert!(operations(&mut trial, 1005, [0.1, 0.05]) >= 995);
         let mut trial = Trial::READ;
@@ -151,21 +159,21 @@ mod tests {
     #[test]
     fn both_of_two_kinds_are_tried() {
         let mut trial = Trial::READ;
-        let went_past = (0..2000)
+        let went_other = (0..2000)
             .filter(|number| {
-                let stores = trial.choose();
+                let way = trial.choose();
                 let times = if number % 2 == 0 { 1.0 } else { 2.0 };
-                trial.took(stores, times * if stores == Stores::Past { 0.05 } else { 0.1 });
-                stores == Stores::Past
+                trial.took(way, times * if way == Way::Second { 0.05 } else { 0.1 });
+                way == Way::Second
             })
             .count();
-        assert!(went_past > 1800, "{went_past}");
+        assert!(went_other > 1800, "{went_other}");
     }
 
     #[test]
     fn a_clock_that_stands_still_decides_nothing_for_good() {
         let mut trial = Trial::READ;
-        (0..3).for_each(|_| trial.took(Stores::Past, 0.0));
+        (0..3).for_each(|_| trial.took(Way::Second, 0.0));
         operations(&mut trial, 400, [0.1, 0.2]);
         assert!(operations(&mut trial, 400, [0.1, 0.2]) <= 4);
     }
@@ -175,11 +183,11 @@ mod tests {
         let mut trial = Trial::READ;
         operations(&mut trial, 100, [0.1, 0.15]);
         for _ in 0..3 {
-            trial.took(Stores::Cached, 1e6);
+            trial.took(Way::First, 1e6);
         }
         assert!(operations(&mut trial, 64, [0.1, 0.15]) <= 1);
         let mut trial = Trial::READ;
-        trial.took(Stores::Past, 1e6);
+        trial.took(Way::Second, 1e6);
         operations(&mut trial, 20, [0.1, 0.05]);
         assert!(operations(&mut trial, 201, [0.1, 0.05]) >= 200, "the first time may be such a one");
     }

@@ -13,6 +13,8 @@ mod pieces;
 #[cfg(test)]
 mod pieces_tests;
 mod plan;
+#[cfg(test)]
+mod reads_tests;
 mod several;
 mod shares;
 mod swaps;

@@ -225,6 +225,34 @@ fn leave(places: Places, memory: &Arc<Lines>) -> bool {
     last
 }
 
+/// By which ways operations go is the same at both: the one says it in the operation before, and the other has heard it then.
+#[test]
+fn both_members_go_the_same_ways() {
+    model(|| {
+        let (memory, members) = founded(2);
+        let (theirs, other) = (memory.clone(), members[1]);
+        let listening = thread::spawn(move || go_by_ways(other, &theirs));
+        go_by_ways(members[0], &memory);
+        listening.join().unwrap();
+    });
+}
+
+/// A few exchanges, of which each says how the next one goes.
+fn go_by_ways(places: Places, memory: &Arc<Lines>) {
+    let (here, mut course) = (places.here(), Course::default());
+    for ways in 0..4 {
+        let number = course.begin();
+        assert_eq!(places.ways(&**memory, 0, number), ways);
+        if here == 0 {
+            places.say_ways(&**memory, 1 - ways as usize % 2, (number.wrapping_add(1), ways + 1));
+        }
+        give(places, memory, &mut course);
+        hear(places, memory, (1 - here, number));
+        course.heard_all();
+        places.pass(&**memory, number);
+    }
+}
+
 /// All members do these, by the rules of the caller above.
 fn operations(members: u32, steps: &'static [Step]) {
     model(move || {

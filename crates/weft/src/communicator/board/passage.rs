@@ -1,14 +1,16 @@
 //! How the pieces of one operation go between two members: who gives how far ahead, and what is taken when.
 
+mod reads;
+
 use std::ops::Range;
 
 use fabric::{Payload, Stores, UserMemory, write_abreast};
 use messaging::Rank;
 
 use super::pieces::{
-    Cargo, GIVEN_UP, LINE, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, telling, told_pieces,
+    Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, READ, Taken, telling, told_pieces,
 };
-use super::trials::Timed;
+use super::trials::{Route, Timed};
 use super::{Visit, is_turn_due};
 use crate::error::{Error, Result};
 use crate::fabrics::{Board, Ring, is_before};
@@ -32,6 +34,10 @@ pub(super) struct Passage<'v, 'a> {
     came: Stores,
     /// Since the first piece is taken.
     timed: Option<Timed>,
+    /// Which way it goes of the two by which an exchange may.
+    route: Option<Route>,
+    /// The last pieces go first.
+    is_back: bool,
     /// What came is not what was to come.
     failed: Option<Error>,
     /// Nothing more is given or taken.
@@ -39,10 +45,19 @@ pub(super) struct Passage<'v, 'a> {
 }
 
 impl<'v, 'a> Passage<'v, 'a> {
-    pub(super) fn begin(visit: &'v mut Visit<'a>, lengths: Lengths, cargo: Cargo) -> Result<Passage<'v, 'a>> {
+    pub(super) fn begin(
+        visit: &'v mut Visit<'a>,
+        lengths: Lengths,
+        mut cargo: Cargo,
+    ) -> Result<Passage<'v, 'a>> {
         let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
         visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
+        // Operations of one length go there and back in turn: both members know alike.
+        let is_back = LONG_FROM <= lengths.gives.max(lengths.gets) && first / giving.max(coming) % 2 == 1;
+        if is_back {
+            cargo.turn_back();
+        }
         let stores =
             if lengths.gets == 0 { visit.stores_for(other.0, lengths.gives) } else { Stores::Cached };
         Ok(Passage {
@@ -59,9 +74,20 @@ impl<'v, 'a> Passage<'v, 'a> {
             stores,
             came: Stores::Cached,
             timed: None,
+            route: None,
+            is_back,
             failed: None,
             is_over: false,
         })
+    }
+
+    /// Goes that way, which counts as tried if all goes well. Before anything is given.
+    pub(super) fn by(mut self, route: Option<Route>) -> Self {
+        if let Some(route) = &route {
+            self.visit.decide_next(route, self.first.wrapping_add(self.giving.max(self.coming)));
+        }
+        self.route = route;
+        self
     }
 
     /// Gives what can be given before anything is taken.
@@ -80,6 +106,9 @@ impl<'v, 'a> Passage<'v, 'a> {
         {
             self.visit.has_taken(timed, taken, self.came);
         }
+        if let Some(route) = self.route.take().filter(|_| self.failed.is_none()) {
+            self.visit.has_gone(route);
+        }
         self.failed.take().map_or(Ok(()), Err)
     }
 
@@ -91,7 +120,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         place: usize,
         output: &mut UserMemory,
     ) -> Result<()> {
-        let mut own = Kept::new(kept, self.coming);
+        let mut own = Kept::new(kept, self.coming, self.is_back);
         let mut tried = self.visit.stores_beside(own.data.bytes(), self.lengths);
         own.stores = tried.unwrap_or_default();
         while self.taken < self.coming {
@@ -114,7 +143,7 @@ impl<'v, 'a> Passage<'v, 'a> {
                 write_abreast([own.next(own.step, output), came, given], own.stores);
             })?;
         }
-        own.write(usize::MAX, output);
+        own.write_rest(output);
         if let Some(stores) = tried
             && let Some((timed, taken)) = self.timed()
         {
@@ -160,13 +189,18 @@ impl<'v, 'a> Passage<'v, 'a> {
     }
 
     fn give(&mut self, told_bytes: usize) -> Result<()> {
+        self.give_this(told_bytes, self.cargo.given(self.given))
+    }
+
+    /// Gives that as the next piece.
+    fn give_this(&mut self, told_bytes: usize, give: Payload<'_>) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
         // Who only gives may never have to wait.
         if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
             self.visit.of.process().progress();
         }
         self.await_room()?;
-        let (give, stores) = (self.cargo.given(self.given), self.stores);
+        let stores = self.stores;
         let told = self.told(told_bytes);
         self.visit.board().make_piece((self.ring, number), told, give.bytes(), |tray| {
             tray.write_by(give, stores);
@@ -179,7 +213,12 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// What each entry says, where there are so many bytes in all.
     fn told(&self, bytes: usize) -> [u32; 2] {
         let past = if self.stores == Stores::Past { PAST } else { 0 };
-        [bytes as u32, telling(self.ring, self.giving) | past]
+        [bytes as u32, telling(self.ring, self.giving) | self.read_mark() | past]
+    }
+
+    /// What entries say, here and there, where members read.
+    fn read_mark(&self) -> u32 {
+        if matches!(self.cargo, Cargo::Read) { READ } else { 0 }
     }
 
     /// Waits until there is room for the next piece.
@@ -259,7 +298,14 @@ impl<'v, 'a> Passage<'v, 'a> {
         if is_turn_due(number) && number != self.first {
             self.visit.of.process().progress();
         }
-        self.visit.until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))
+        let waits = self.taken == 0 && !self.visit.board().has(other.0, number);
+        let since = self.route.as_ref().filter(|_| waits).and_then(Route::now);
+        self.visit
+            .until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))?;
+        if let (Some(route), Some(since)) = (&mut self.route, since) {
+            route.has_waited(since);
+        }
+        Ok(())
     }
 
     /// Whether what comes is what was to come.
@@ -267,7 +313,8 @@ impl<'v, 'a> Passage<'v, 'a> {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
         self.came = if pieces & PAST != 0 { Stores::Past } else { Stores::Cached };
-        if sent_bytes == expected_bytes && pieces & !PAST == telling(self.ring, self.coming) {
+        let expected = telling(self.ring, self.coming) | self.read_mark();
+        if sent_bytes == expected_bytes && pieces & !PAST == expected {
             return;
         }
         self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
@@ -296,13 +343,15 @@ struct Kept {
     step: usize,
     /// How it is written.
     stores: Stores,
+    /// From the end to the beginning.
+    is_back: bool,
 }
 
 impl Kept {
-    fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32) -> Kept {
+    fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32, is_back: bool) -> Kept {
         let (place, data) = kept.unwrap_or((0, Payload::EMPTY));
         let step = data.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
-        Kept { data, place, done: 0, step, stores: Stores::Cached }
+        Kept { data, place, done: 0, step, stores: Stores::Cached, is_back }
     }
 
     fn is_left(&self) -> bool {
@@ -311,10 +360,19 @@ impl Kept {
 
     /// So much more of it, with where it is to be written.
     fn next(&mut self, bytes: usize, output: &mut UserMemory) -> (UserMemory, Payload<'static>) {
-        let next = self.data.part(self.done, bytes);
-        let place = output.part(self.place + self.done, next.bytes());
-        self.done += next.bytes();
+        let bytes = bytes.min(self.data.bytes() - self.done);
+        let at = if self.is_back { self.data.bytes() - self.done - bytes } else { self.done };
+        let next = self.data.part(at, bytes);
+        let place = output.part(self.place + at, next.bytes());
+        self.done += bytes;
         (place, next)
+    }
+
+    /// Writes what is left, in pieces, so that it goes back where it does.
+    fn write_rest(&mut self, output: &mut UserMemory) {
+        while self.is_left() {
+            self.write(Board::piece_bytes_max(2), output);
+        }
     }
 
     /// Writes so much more of it.

@@ -14,7 +14,8 @@ use messaging::Rank;
 
 use super::pairs::Pairs;
 use super::passage::Passage;
-use super::plan::{Hears, Plan, ROOM_BYTES, Then};
+use super::plan::{Hears, Holds, Plan, ROOM_BYTES, Then};
+use super::trials::Route;
 use super::{Communicator, Reduce, Visit, others};
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Course, Ring, is_before};
@@ -47,7 +48,19 @@ pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
 
 /// How many pieces an entry tells of, through whichever trays.
 pub(super) fn told_pieces(announced: u32) -> u32 {
-    (announced & !(LONG | NOTHING | PAST)).min(PIECES_MAX)
+    (announced & !(LONG | NOTHING | PAST | READ)).min(PIECES_MAX)
+}
+
+/// What one of two members does in an operation in which nothing is combined.
+pub(super) struct Exchange {
+    pub lengths: Lengths,
+    pub give: Payload<'static>,
+    /// What it has for itself, with the place in its output where that belongs.
+    pub kept: Option<(usize, Payload<'static>)>,
+    /// Where what comes belongs.
+    pub place: usize,
+    /// Whether that is where what it gives stands; the same at both.
+    pub is_written_over: bool,
 }
 
 /// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
@@ -73,8 +86,10 @@ pub(super) struct Carried {
 }
 
 impl Lot {
-    /// Both give and get, and keep what they get.
-    pub(super) const EXCHANGE: Lot = Lot {
+    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory (decisions/0075).
+    pub(super) const EXCHANGE: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
+    /// Both give and get, and each combines what it gets with what it has of it.
+    pub(super) const SCATTERED: Lot = Lot {
         where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
         ..Lot::anywhere(ENTRY_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
@@ -106,6 +121,8 @@ impl Lot {
 pub(super) struct Cut {
     bytes: usize,
     piece_bytes: usize,
+    /// From the last one to the first.
+    is_back: bool,
 }
 
 impl Lengths {
@@ -134,6 +151,10 @@ impl Lengths {
 }
 
 impl Cut {
+    fn new(bytes: usize, piece_bytes: usize) -> Cut {
+        Cut { bytes, piece_bytes, is_back: false }
+    }
+
     /// What is given and what is gotten: two pieces at least, so that one is taken while the other is given, and as many each way
     /// as the longer one has, so that trays are swapped with each.
     fn both(lengths: Lengths) -> [Cut; 2] {
@@ -141,13 +162,12 @@ impl Cut {
         let longest = gives.max(gets);
         let half = longest.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
         let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::piece_bytes_max(2));
-        let longest =
-            Cut { bytes: longest, piece_bytes: whole(piece_bytes.max(element_bytes), element_bytes) };
+        let longest = Cut::new(longest, whole(piece_bytes.max(element_bytes), element_bytes));
         let pieces = longest.pieces().max(1) as usize;
         [gives, gets].map(|bytes| {
             let least = bytes.div_ceil(pieces).next_multiple_of(element_bytes);
             let lines = whole(least.next_multiple_of(LINE), element_bytes).max(least);
-            Cut { bytes, piece_bytes: lines.clamp(element_bytes, longest.piece_bytes) }
+            Cut::new(bytes, lines.clamp(element_bytes, longest.piece_bytes))
         })
     }
 
@@ -156,7 +176,8 @@ impl Cut {
     }
 
     fn piece(self, number: u32) -> Range<usize> {
-        let at = number as usize * self.piece_bytes;
+        let place = if self.is_back { self.pieces().checked_sub(number + 1) } else { Some(number) };
+        let at = place.map_or(self.bytes, |place| place as usize * self.piece_bytes);
         at.min(self.bytes)..self.bytes.min(at + self.piece_bytes)
     }
 }
@@ -195,7 +216,7 @@ impl Halves {
             starts.reverse();
             cuts.reverse();
         }
-        Halves { starts, cuts: cuts.map(|bytes| Cut { bytes, piece_bytes }), rounds, ring }
+        Halves { starts, cuts: cuts.map(|bytes| Cut::new(bytes, piece_bytes)), rounds, ring }
     }
 
     /// How many numbers it takes.
@@ -240,15 +261,25 @@ pub(super) type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>);
 #[derive(Clone, Copy)]
 pub(super) enum Cargo {
     /// Each gives something.
-    Each { give: Payload<'static>, gives: Cut, gets: Cut },
+    Each { give: Payload<'static>, gives: Cut, gets: Cut, ring: Ring },
     /// Each gives half of what it has, and of what both have combined.
     Halves { contribution: Payload<'static>, result: Payload<'static>, halves: Halves },
+    /// Each reads the other's memory: it is told where, and then that the other has done so.
+    Read,
 }
 
 impl Cargo {
     pub(super) fn each(lengths: Lengths, give: Payload<'static>) -> Cargo {
         let [gives, gets] = Cut::both(lengths);
-        Cargo::Each { give, gives, gets }
+        Cargo::Each { give, gives, gets, ring: ring_for(lengths.gives.max(lengths.gets)) }
+    }
+
+    /// The same through those trays.
+    fn through(mut self, other: Ring) -> Cargo {
+        if let Cargo::Each { ring, .. } = &mut self {
+            *ring = other;
+        }
+        self
     }
 
     /// In how many pieces it goes each way.
@@ -256,14 +287,25 @@ impl Cargo {
         match self {
             Cargo::Each { gives, gets, .. } => [gives.pieces(), gets.pieces()],
             Cargo::Halves { halves, .. } => [halves.pieces(); 2],
+            Cargo::Read => [READ_PIECES; 2],
         }
     }
 
     /// Which trays it goes through.
     pub(super) fn ring(&self) -> Ring {
         match self {
-            Cargo::Each { gives, gets, .. } => ring_for(gives.bytes.max(gets.bytes)),
+            Cargo::Each { ring, .. } => *ring,
             Cargo::Halves { halves, .. } => halves.ring,
+            Cargo::Read => Ring::Short,
+        }
+    }
+
+    /// The last pieces go first: what was written or read last is still in the caches (decisions/0075).
+    pub(super) fn turn_back(&mut self) {
+        match self {
+            Cargo::Each { gives, gets, .. } => [gives.is_back, gets.is_back] = [true; 2],
+            Cargo::Halves { halves, .. } => halves.cuts.iter_mut().for_each(|cut| cut.is_back = true),
+            Cargo::Read => {}
         }
     }
 
@@ -275,6 +317,8 @@ impl Cargo {
                 (Part::Contribution, piece) => (contribution, piece),
                 (Part::Result, piece) => (result, piece),
             },
+            // It is made when it is given.
+            Cargo::Read => return Payload::EMPTY,
         };
         all.part(start, end - start)
     }
@@ -284,6 +328,7 @@ impl Cargo {
         match self {
             Cargo::Each { gets, .. } => (Part::Contribution, gets.piece(number)),
             Cargo::Halves { halves, .. } => halves.gets(number),
+            Cargo::Read => (Part::Contribution, 0..size_of::<u64>()),
         }
     }
 }
@@ -347,7 +392,9 @@ impl Visit<'_> {
         let Then::Combined(sum) = plan.then else {
             let kept = plan.kept().map(|place| (place, own));
             let place = plan.place(Rank(1 - plan.here.0));
-            return self.hand_over(lengths, give, kept, place, output);
+            let is_written_over = plan.is_loaded && plan.holds == Holds::ForEach;
+            let what = Exchange { lengths, give, kept, place, is_written_over };
+            return self.hand_over(&what, output);
         };
         let is_shared_out = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
         let cargo = if is_shared_out {
@@ -388,18 +435,12 @@ impl Visit<'_> {
         let give = pairs.given_to(other).map_or(Payload::EMPTY, part);
         let kept = pairs.kept().map(|[own, place]| (place.offset, part(own)));
         let place = pairs.gotten_from(other).unwrap_or(Block::NOTHING).offset;
-        self.hand_over(lengths, give, kept, place, output)
+        self.hand_over(&Exchange { lengths, give, kept, place, is_written_over: pairs.is_loaded() }, output)
     }
 
-    /// Gives that, keeps what this member has for itself at its place, and gets the other's to `place`.
-    fn hand_over(
-        &mut self,
-        lengths: Lengths,
-        give: Payload<'static>,
-        kept: Option<(usize, Payload<'static>)>,
-        place: usize,
-        output: &mut UserMemory,
-    ) -> Result<()> {
+    /// Gives what there is to give, keeps what this member has for itself, and gets the other's.
+    fn hand_over(&mut self, what: &Exchange, output: &mut UserMemory) -> Result<()> {
+        let Exchange { lengths, give, kept, .. } = *what;
         // The other takes meanwhile.
         if lengths.gets == 0 {
             self.pass(lengths, give, &mut |_, _| {})?;
@@ -408,7 +449,25 @@ impl Visit<'_> {
             }
             return Ok(());
         }
-        Passage::begin(self, lengths, Cargo::each(lengths, give))?.keep_and_finish(kept, place, output)
+        let route = self.route_for(what);
+        if !route.as_ref().is_some_and(Route::reads) {
+            let cargo = Cargo::each(lengths, give);
+            let ring = route.as_ref().and_then(Route::ring).unwrap_or(cargo.ring());
+            let passage = Passage::begin(self, lengths, cargo.through(ring))?;
+            return passage.by(route).keep_and_finish(kept, what.place, output);
+        }
+        let passage = Passage::begin(self, lengths, Cargo::Read)?.by(route);
+        let rest = passage.read_and_finish(what, output)?;
+        if rest.gives.max(rest.gets) == 0 {
+            return Ok(());
+        }
+        // What could not be read is given.
+        self.number = self.turn.course.begin();
+        let give = give.part(0, rest.gives);
+        if rest.gets == 0 {
+            return self.pass(rest, give, &mut |_, _| {});
+        }
+        Passage::begin(self, rest, Cargo::each(rest, give))?.keep_and_finish(None, what.place, output)
     }
 
     /// Gives that, and hands over what comes.
@@ -440,6 +499,17 @@ impl Communicator {
             other.0
         );
         Error::new(Class::Truncated, what).remedy("all ranks must give as much as the others expect of them")
+    }
+
+    /// The other of two members has left an exchange in which this one reads its memory.
+    #[cold]
+    pub(super) fn has_withdrawn(&self, other: Rank) -> Error {
+        let context = self.collective_context();
+        if let Some(failure) = self.process().act(|engine| engine.closed(context)) {
+            return self.nothing_comes(&failure);
+        }
+        let what = format!("{}: rank {} has left the operation before its end", self.place(), other.0);
+        Error::new(Class::Other, what).remedy("see what that rank has told of it")
     }
 
     /// What one member tells of its pieces is not what was to come.
@@ -543,6 +613,10 @@ const LONG: u32 = 1 << 31;
 pub(super) const NOTHING: u32 = 1 << 30;
 /// Told beside it where the piece was written past the caches.
 pub(super) const PAST: u32 = 1 << 29;
+/// Told where each of two reads the other's memory.
+pub(super) const READ: u32 = 1 << 28;
+/// So many numbers that takes.
+const READ_PIECES: u32 = 2;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The same where what members give does not fit together.

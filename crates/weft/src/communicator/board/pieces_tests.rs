@@ -18,13 +18,13 @@ use crate::{Config, run_threads};
 
 /// Elements begin with the first rank that has contributed and how many have, then with what tells them apart.
 #[derive(Clone, Copy, Debug)]
-struct Elements {
-    bytes: usize,
-    count: usize,
+pub(super) struct Elements {
+    pub bytes: usize,
+    pub count: usize,
 }
 
 impl Elements {
-    fn of(self, first: u32, ranks: u32) -> Vec<u8> {
+    pub(super) fn of(self, first: u32, ranks: u32) -> Vec<u8> {
         let byte = |at: usize| match at % self.bytes {
             0 => first as u8,
             1 => ranks as u8,
@@ -47,13 +47,13 @@ impl Elements {
         out.write_at(0, Payload::from(&right[..]));
     }
 
-    fn reduction(self, in_place: bool) -> Reduction {
+    pub(super) fn reduction(self, in_place: bool) -> Reduction {
         let operator = Operator { element_bytes: self.bytes, commutative: false };
         Reduction { count: self.count, operator, in_place }
     }
 
     /// Does it with what this rank has; what stands in its output then.
-    fn perform(self, world: &Communicator, collective: Collective, in_place: bool) -> Vec<u8> {
+    pub(super) fn perform(self, world: &Communicator, collective: Collective, in_place: bool) -> Vec<u8> {
         let own = self.of(world.rank().0, 1);
         let mut output = if in_place { own.clone() } else { vec![0xa5; own.len()] };
         let input = if in_place { &[][..] } else { &own[..] };
@@ -85,7 +85,7 @@ impl Elements {
 }
 
 /// Two threads that are told to have cores, on a board; and then two that are told to have one core in all.
-fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+pub(super) fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let each = Arc::new(each);
     for cpus in [CpuTime::UNLIMITED, ONE_CORE] {
         let each = Arc::clone(&each);
@@ -94,7 +94,7 @@ fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
 }
 
 /// The same where copies take no longer than reads, so that long data goes in pieces as well.
-fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+pub(super) fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let costs = CostsFrom::of(Some(QUICK_COPIES));
     of_several(2, CpuTime::UNLIMITED, costs, move |world| {
         assert!(world.process().guide().costs.copies_are_quick());

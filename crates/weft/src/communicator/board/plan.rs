@@ -24,7 +24,7 @@ pub(super) struct Plan<'a> {
     /// Whose entries it reads.
     pub hears: Hears,
     /// What an entry holds.
-    holds: Holds,
+    pub(super) holds: Holds,
     /// How the data is divided among the members.
     blocks: Blocks<'a>,
     /// Whether this member's contribution stands in its output.
@@ -51,7 +51,7 @@ pub(super) enum Hears {
 
 /// What an entry holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+pub(super) enum Holds {
     /// Its writer's block, for all who read it.
     Own,
     /// A block for each other member, in the order in which they come behind the writer.
@@ -187,7 +187,7 @@ impl<'a> Plan<'a> {
                 Plan { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Sum::OfAll) }
             }
             Collective::ReduceScatterBlock(of) if size == 2 => {
-                Plan { holds: Holds::ForEach, in_pieces: Lot::EXCHANGE, ..sum(of, Sum::OfAll) }
+                Plan { holds: Holds::ForEach, in_pieces: Lot::SCATTERED, ..sum(of, Sum::OfAll) }
             }
             Collective::Scan(of) => {
                 let (gives, in_pieces) = (here.0 + 1 < size, Lot::SCANNED);
@@ -251,7 +251,11 @@ impl<'a> Plan<'a> {
             then,
             element_bytes,
             // Whether what is gotten is written over what is given is known to each for itself alone.
-            in_pieces: if may_be_over { Lot::EXCHANGE_OVER } else { Lot::EXCHANGE },
+            in_pieces: match then {
+                Then::Placed => Lot::EXCHANGE,
+                _ if may_be_over => Lot::EXCHANGE_OVER,
+                _ => Lot::SCATTERED,
+            },
         })
     }
 

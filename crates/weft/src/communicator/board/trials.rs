@@ -1,12 +1,13 @@
-//! How two members write long data: to the caches or past them, whichever has turned out to be quicker (decisions/0074).
+//! How two members write long data, to the caches or past them (decisions/0074), and whether what they exchange is given, or read from the
+//! other's memory (decisions/0075): whichever has turned out to be quicker.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fabric::Stores;
 
 use super::Visit;
-use super::pieces::Lengths;
-use crate::fabrics::Trial;
+use super::pieces::{Exchange, Lengths};
+use crate::fabrics::{Ring, Trial, Way, second_cache_bytes};
 
 /// What one of two members knows, by how long data is.
 pub(super) struct Trials {
@@ -16,11 +17,29 @@ pub(super) struct Trials {
     kept: [Trial; CLASSES],
     /// What it has told: a bit for each class of what it takes.
     told: u32,
+    /// What it exchanges, as the first one of two, which decides for both.
+    exchanged: [Trial; EXCHANGED_CLASSES],
+    /// What it has said of that: a bit for each class that is read, and how often it has said anything.
+    said: u32,
+    /// What it says in any case.
+    always: Option<u32>,
+    times_said: usize,
+    /// A read was refused.
+    is_refused: bool,
 }
 
 impl Default for Trials {
     fn default() -> Trials {
-        Trials { taken: [Trial::READ; CLASSES], kept: [Trial::LEFT; CLASSES], told: 0 }
+        Trials {
+            taken: [Trial::READ; CLASSES],
+            kept: [Trial::LEFT; CLASSES],
+            told: 0,
+            exchanged: [Trial::READ; EXCHANGED_CLASSES],
+            said: 0,
+            always: None,
+            times_said: 0,
+            is_refused: false,
+        }
     }
 }
 
@@ -31,6 +50,64 @@ pub(super) const TRIED_FROM: usize = 512 << 10;
 /// The class of so many bytes, `None` where they are few, which stay in caches, and where there is one way to write.
 fn class(bytes: usize) -> Option<usize> {
     (TRIED_FROM <= bytes && Stores::ARE_TWO).then(|| ((bytes / TRIED_FROM).ilog2() as usize).min(CLASSES - 1))
+}
+
+/// Exchanged data so long may be read. Data of twice the length is in the next class.
+pub(super) const READ_FROM: usize = 32 << 10;
+const EXCHANGED_CLASSES: usize = 16;
+
+/// Said beside the classes that are read: that no pieces go through the long ring.
+const SHORT: u32 = 1 << 31;
+const _: () = assert!(EXCHANGED_CLASSES < 31);
+/// The long ring has trays that have left the other core's second-level cache when they are read. Of a cache that holds both rings many times
+/// over they never do, and then there is less room in it for the data (decisions/0075).
+const SHORT_FROM: usize = 1 << 20;
+
+/// What the first of two says in any case.
+fn ways_always() -> u32 {
+    if second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
+}
+
+/// Which way an exchange goes of the two by which it may.
+pub(super) struct Route {
+    class: usize,
+    /// How many bytes the longer way has.
+    bytes: usize,
+    way: Way,
+    /// Pieces go through the short ring, however long all are.
+    is_short: bool,
+    /// The next one of that class, as the first of two decides, which also looks at the time.
+    next: Option<Way>,
+    since: Option<Instant>,
+    waited: Duration,
+    /// A read was refused, here or there.
+    is_refused: bool,
+}
+
+impl Route {
+    /// Whether each of the two reads what the other has.
+    pub(super) fn reads(&self) -> bool {
+        self.way == Way::Second
+    }
+
+    /// Through which trays pieces go, where that is not a matter of their length.
+    pub(super) fn ring(&self) -> Option<Ring> {
+        self.is_short.then_some(Ring::Short)
+    }
+
+    /// The time, where it counts.
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.since.map(|_| Instant::now())
+    }
+
+    /// The other one came later: that is no matter of the way.
+    pub(super) fn has_waited(&mut self, since: Instant) {
+        self.waited += since.elapsed();
+    }
+
+    pub(super) fn is_refused(&mut self) {
+        self.is_refused = true;
+    }
 }
 
 /// An operation, from when the time counts.
@@ -51,9 +128,82 @@ impl Timed {
     }
 }
 
+/// Of the two ways to write.
+fn way(stores: Stores) -> Way {
+    match stores {
+        Stores::Cached => Way::First,
+        Stores::Past => Way::Second,
+    }
+}
+
+fn stores(way: Way) -> Stores {
+    match way {
+        Way::First => Stores::Cached,
+        Way::Second => Stores::Past,
+    }
+}
+
+#[cfg(test)]
+impl Trials {
+    /// As if exchanges of any length had turned out to be quicker that way.
+    pub(super) fn turned_out(&mut self, quicker: Way) {
+        let slower = if quicker == Way::First { Way::Second } else { Way::First };
+        for trial in &mut self.exchanged {
+            *trial = Trial::READ;
+            for _ in 0..3 {
+                trial.took(quicker, 1e-4);
+                trial.took(slower, 1e4);
+            }
+        }
+    }
+}
+
 impl Visit<'_> {
     fn trials(&mut self) -> &mut Trials {
         self.turn.trials.get_or_insert_default()
+    }
+
+    /// Which way an exchange goes; `None` where there is only one.
+    pub(super) fn route_for(&mut self, what: &Exchange) -> Option<Route> {
+        let Lengths { gives, gets, .. } = what.lengths;
+        let bytes = gives.max(gets);
+        if bytes < READ_FROM || gives.min(gets) == 0 || what.is_written_over {
+            return None;
+        }
+        let class = ((bytes / READ_FROM).ilog2() as usize).min(EXCHANGED_CLASSES - 1);
+        let ways = self.board().ways(0, self.number);
+        let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };
+        let both_read = self.board().both_read();
+        let decides = self.of.rank().0 == 0;
+        let trials = self.trials();
+        let next = (decides && both_read && !trials.is_refused).then(|| trials.exchanged[class].choose());
+        let next = if decides { Some(next.unwrap_or(Way::First)) } else { None };
+        let since = decides.then(Instant::now);
+        let (is_short, waited) = (ways & SHORT != 0, Duration::ZERO);
+        Some(Route { class, bytes, way, is_short, next, since, waited, is_refused: false })
+    }
+
+    /// Says what the first of two has decided for the next exchange of this class, which has that number at least.
+    pub(super) fn decide_next(&mut self, route: &Route, from: u32) {
+        let Some(next) = route.next else { return };
+        let trials = self.trials();
+        let always = *trials.always.get_or_insert_with(ways_always);
+        let said = trials.said & !(1 << route.class) | u32::from(next == Way::Second) << route.class | always;
+        if said != trials.said {
+            (trials.said, trials.times_said) = (said, trials.times_said + 1);
+            let slot = trials.times_said;
+            self.board().say_ways(slot, (from, said));
+        }
+    }
+
+    /// An exchange has gone well.
+    pub(super) fn has_gone(&mut self, route: Route) {
+        let trials = self.trials();
+        trials.is_refused |= route.is_refused;
+        if let Some(since) = route.since.filter(|_| !route.is_refused) {
+            let took = since.elapsed().saturating_sub(route.waited);
+            trials.exchanged[route.class].took(route.way, took.as_nanos() as f32 / route.bytes as f32);
+        }
     }
 
     /// How the other of two members is to be given so many bytes, which gives nothing itself, as it has said.
@@ -68,8 +218,8 @@ impl Visit<'_> {
     pub(super) fn has_taken(&mut self, timed: Timed, bytes: usize, stores: Stores) {
         let (class, byte_ns) = (timed.class, timed.byte_ns(bytes));
         let trials = self.trials();
-        trials.taken[class].took(stores, byte_ns);
-        let bit = u32::from(trials.taken[class].choose() == Stores::Past) << class;
+        trials.taken[class].took(way(stores), byte_ns);
+        let bit = u32::from(trials.taken[class].choose() == Way::Second) << class;
         let told = trials.told & !(1 << class) | bit;
         if told != trials.told {
             trials.told = told;
@@ -85,12 +235,12 @@ impl Visit<'_> {
         Lengths { gives, gets, .. }: Lengths,
     ) -> Option<Stores> {
         let is_alike = gives > 0 && kept_bytes / 2 <= gets && gets / 2 <= kept_bytes;
-        class(gets).filter(|_| is_alike).map(|class| self.trials().kept[class].choose())
+        class(gets).filter(|_| is_alike).map(|class| stores(self.trials().kept[class].choose()))
     }
 
     /// It has, and has taken so many bytes since then.
     pub(super) fn has_kept(&mut self, timed: Timed, bytes: usize, stores: Stores) {
         let byte_ns = timed.byte_ns(bytes);
-        self.trials().kept[timed.class].took(stores, byte_ns);
+        self.trials().kept[timed.class].took(way(stores), byte_ns);
     }
 }
