@@ -17,8 +17,7 @@ impl Passage<'_, '_> {
     ) -> Result<Lengths> {
         let Exchange { lengths, give, kept, place, .. } = *what;
         self.tell(self.visit.board().lend(give))?;
-        let done = self.read_theirs(kept, place, output);
-        match done {
+        match self.read_theirs(kept, place, output) {
             Ok([has_read, is_read]) => {
                 let gives = if is_read { 0 } else { lengths.gives };
                 let gets = if has_read { 0 } else { lengths.gets };
@@ -83,9 +82,12 @@ impl Passage<'_, '_> {
         self.give_this(told_bytes, Payload::from(&word.to_ne_bytes()[..]))
     }
 
-    /// Takes the word that is the next piece; `None` where what comes is not what was to come.
+    /// Takes the word that is the next piece; `None` where what comes is not what was to come, and has no such piece perhaps.
     fn hear(&mut self) -> Result<Option<u64>> {
         let mut word = None;
+        if self.taken == self.coming {
+            return Ok(word);
+        }
         self.take(&mut |_, _, data| word = data.split_first().map(|(head, _)| u64::from_ne_bytes(head)))?;
         Ok(word)
     }
