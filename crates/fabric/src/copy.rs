@@ -36,45 +36,85 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline(never)]
 unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if STRINGS.contains(&bytes) && are_strings_slow() {
+    if OWN.contains(&bytes) && Habit::of_this_processor() != Habit::Library {
         let ahead = to.addr().wrapping_sub(from.addr());
         if bytes <= ahead && bytes <= ahead.wrapping_neg() {
+            let is_string = bytes >= STRINGS_FROM && Habit::of_this_processor() == Habit::LongStrings;
             // SAFETY: the caller's promise is handed on; the two do not overlap, and the processor has AVX.
-            return unsafe { copy_by_vectors(from, to, bytes) };
+            return unsafe {
+                if is_string { copy_as_string(from, to, bytes) } else { copy_by_vectors(from, to, bytes) }
+            };
         }
     }
     // SAFETY: the caller's promise is handed on.
     unsafe { from.copy_to(to, bytes) }
 }
 
-/// Whether C libraries may copy by an instruction for strings of bytes where vectors are quicker (decisions/0069), and there are some.
+/// How this processor copies most quickly (decisions/0069, 0076).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-fn are_strings_slow() -> bool {
-    use std::sync::atomic::{AtomicU8, Ordering};
-    const UNKNOWN: u8 = 0;
-    const NO: u8 = 1;
-    const YES: u8 = 2;
-    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Habit {
+    /// As its C library does, which may use the instruction for strings of bytes.
+    Library,
+    /// By vectors: that instruction is slow at times.
+    Vectors,
+    /// By vectors what is short, and by that instruction what is long.
+    LongStrings,
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+impl Habit {
+    #[inline]
+    fn of_this_processor() -> Habit {
+        use std::sync::atomic::{AtomicU8, Ordering};
+        const UNKNOWN: u8 = u8::MAX;
+        static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+        const VECTORS: u8 = Habit::Vectors as u8;
+        const LONG_STRINGS: u8 = Habit::LongStrings as u8;
+        match KNOWN.load(Ordering::Relaxed) {
+            VECTORS => Habit::Vectors,
+            LONG_STRINGS => Habit::LongStrings,
+            UNKNOWN => {
+                let found = Habit::find_out();
+                KNOWN.store(found as u8, Ordering::Relaxed);
+                found
+            }
+            _ => Habit::Library,
+        }
+    }
+
     #[cold]
-    fn find_out() -> u8 {
+    fn find_out() -> Habit {
         let vendor = std::arch::x86_64::__cpuid(0);
         let is_amd =
             [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD";
-        let found = if is_amd && std::arch::is_x86_feature_detected!("avx") { YES } else { NO };
-        KNOWN.store(found, Ordering::Relaxed);
-        found
+        if !is_amd || !std::arch::is_x86_feature_detected!("avx") {
+            return Habit::Library;
+        }
+        let signature = std::arch::x86_64::__cpuid(1).eax;
+        let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+        if ZEN_5_FAMILY <= family { Habit::LongStrings } else { Habit::Vectors }
     }
-    match KNOWN.load(Ordering::Relaxed) {
-        UNKNOWN => find_out() == YES,
-        known => known == YES,
+}
+
+/// Copies by the instruction for strings of bytes.
+///
+/// # Safety
+/// As for [`copy`], and the two do not overlap.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_as_string(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise is handed on; the direction flag is clear, as it is between functions.
+    unsafe {
+        std::arch::asm!("rep movsb", inout("rcx") bytes => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags));
     }
 }
 
 /// Copies by vectors of 32 bytes.
 ///
 /// # Safety
-/// As for [`copy`]; there are as many bytes as in [`STRINGS`], the two do not overlap, and the processor has AVX.
+/// As for [`copy`]; there are as many bytes as in [`OWN`], the two do not overlap, and the processor has AVX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx")]
 unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
@@ -112,7 +152,7 @@ impl Stores {
 }
 
 /// Copies `bytes` bytes in each of up to three rows, from the first address to the second, a line of each row at a time where the
-/// processor has vectors for it. A core waits for lines that another one has written, and meanwhile copies what it has itself. The first
+/// processor has vectors for it, and is not quicker without. A core waits for lines that another one has written, and meanwhile copies what it has itself. The first
 /// row is written as `stores` says.
 ///
 /// # Safety
@@ -124,7 +164,10 @@ pub unsafe fn copy_abreast<const ROWS: usize>(
     stores: Stores,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if (ROWS > 1 || stores == Stores::Past) && bytes >= LINE && std::arch::is_x86_feature_detected!("avx") {
+    if (ROWS > 1 && Habit::of_this_processor() != Habit::LongStrings || stores == Stores::Past)
+        && bytes >= LINE
+        && std::arch::is_x86_feature_detected!("avx")
+    {
         // SAFETY: the caller's promise is handed on, the processor has AVX, and there is a line.
         return unsafe {
             match stores {
@@ -204,9 +247,15 @@ unsafe fn lines_abreast<const ROWS: usize, const PAST: bool>(
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE: usize = 64;
 
-/// How much C libraries copy by that instruction: from some length on, and up to where it exceeds a cache.
+/// How much C libraries may copy by that instruction: from some length on, and up to where it exceeds a cache.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const STRINGS: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
+const OWN: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
+/// From here on that instruction is quicker than vectors, where it always is as quick as it can be.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const STRINGS_FROM: usize = 8192;
+/// What AMD's processors of the fifth generation say of themselves; those before have 0x17 and 0x19.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const ZEN_5_FAMILY: u32 = 0x1a;
 
 /// Moves the first and the last P bytes of `bytes`; reads both before it writes either.
 ///

@@ -120,7 +120,7 @@ impl Process {
         }
         let looks = match self.policy {
             _ if self.is_busy_beside() => 0,
-            Policy::OwnCore => LOOKS_AT_LINE * LOOKS_BEFORE_TURN,
+            Policy::OwnCore => LOOKS_BEFORE_STANDING,
             Policy::SharedCore | Policy::Crowd => LOOKS_BEFORE_TURN,
         };
         (0..looks).any(|_| {
@@ -329,8 +329,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// So often is looked for what comes by memory before messages have a turn.
+/// So often is looked for what comes by memory, where cores are shared, before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
+/// The same where this process has a core, with short rests: some microseconds, as long as it takes to copy what one piece of a collective
+/// operation holds. Who waits longer says so in lines that the others read and write (decisions/0076).
+const LOOKS_BEFORE_STANDING: u32 = 192;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;
 /// Looks of whoever does not wait.

@@ -45,6 +45,9 @@ pub(super) struct Passage<'v, 'a> {
 }
 
 impl<'v, 'a> Passage<'v, 'a> {
+    /// Made where the caller keeps it, and used there: to move so much that was written just before takes longer than to do all the rest
+    /// of what a piece needs beside its copy.
+    #[inline(always)]
     pub(super) fn begin(
         visit: &'v mut Visit<'a>,
         lengths: Lengths,
@@ -82,12 +85,11 @@ impl<'v, 'a> Passage<'v, 'a> {
     }
 
     /// Goes that way, which counts as tried if all goes well. Before anything is given.
-    pub(super) fn by(mut self, route: Option<Route>) -> Self {
+    pub(super) fn go_by(&mut self, route: Option<Route>) {
         if let Some(route) = &route {
             self.visit.decide_next(route, self.first.wrapping_add(self.giving.max(self.coming)));
         }
         self.route = route;
-        self
     }
 
     /// Gives what can be given before anything is taken.
@@ -99,7 +101,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     }
 
     /// Gives the rest, and takes what comes.
-    pub(super) fn finish(mut self, taken: Taken<'_>) -> Result<()> {
+    pub(super) fn finish(&mut self, taken: Taken<'_>) -> Result<()> {
         self.go_on(self.lengths.gives, taken)?;
         if self.lengths.gives == 0
             && let Some((timed, taken)) = self.timed()
@@ -115,7 +117,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
     /// time beside lines that come from another core, for which it waits (decisions/0074).
     pub(super) fn keep_and_finish(
-        mut self,
+        &mut self,
         kept: Option<(usize, Payload<'static>)>,
         place: usize,
         output: &mut UserMemory,

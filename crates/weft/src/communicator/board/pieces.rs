@@ -417,6 +417,7 @@ impl Visit<'_> {
             Part::Contribution => strips.combine(at, data, output, &mut *reduce),
             Part::Result => _ = output.write_at(at, data),
         });
+        drop(passage);
         self.turn.room = Some(room);
         finished
     }
@@ -453,11 +454,15 @@ impl Visit<'_> {
         if !route.as_ref().is_some_and(Route::reads) {
             let cargo = Cargo::each(lengths, give);
             let ring = route.as_ref().and_then(Route::ring).unwrap_or(cargo.ring());
-            let passage = Passage::begin(self, lengths, cargo.through(ring))?;
-            return passage.by(route).keep_and_finish(kept, what.place, output);
+            let mut passage = Passage::begin(self, lengths, cargo.through(ring))?;
+            passage.go_by(route);
+            return passage.keep_and_finish(kept, what.place, output);
         }
-        let passage = Passage::begin(self, lengths, Cargo::Read)?.by(route);
-        let rest = passage.read_and_finish(what, output)?;
+        let rest = {
+            let mut passage = Passage::begin(self, lengths, Cargo::Read)?;
+            passage.go_by(route);
+            passage.read_and_finish(what, output)?
+        };
         if rest.gives.max(rest.gets) == 0 {
             return Ok(());
         }
@@ -467,7 +472,8 @@ impl Visit<'_> {
         if rest.gets == 0 {
             return self.pass(rest, give, &mut |_, _| {});
         }
-        Passage::begin(self, rest, Cargo::each(rest, give))?.keep_and_finish(None, what.place, output)
+        let mut passage = Passage::begin(self, rest, Cargo::each(rest, give))?;
+        passage.keep_and_finish(None, what.place, output)
     }
 
     /// Gives that, and hands over what comes.
@@ -477,7 +483,7 @@ impl Visit<'_> {
         give: Payload<'static>,
         taken: &mut dyn FnMut(usize, Payload<'_>),
     ) -> Result<()> {
-        let passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
+        let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
         passage.finish(&mut |_, at, data| taken(at, data))
     }
 }

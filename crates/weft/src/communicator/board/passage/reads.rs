@@ -11,7 +11,7 @@ impl Passage<'_, '_> {
     /// Reads what is to be gotten, and keeps what this member has for itself. The answer is what is left to be given and to be gotten, since reads
     /// were refused: the same at both, as seen from each.
     pub(in super::super) fn read_and_finish(
-        mut self,
+        &mut self,
         what: &Exchange,
         output: &mut UserMemory,
     ) -> Result<Lengths> {
