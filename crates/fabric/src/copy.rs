@@ -151,8 +151,18 @@ impl Stores {
     pub const ARE_TWO: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 }
 
+/// Whether rows that are written together take less time a line of each at a time than one after the other: not on processors on which
+/// the instruction for strings of bytes is quicker than lines (decisions/0076).
+#[inline]
+pub fn are_rows_abreast() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return Habit::of_this_processor() != Habit::LongStrings;
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    true
+}
+
 /// Copies `bytes` bytes in each of up to three rows, from the first address to the second, a line of each row at a time where the
-/// processor has vectors for it, and is not quicker without. A core waits for lines that another one has written, and meanwhile copies what it has itself. The first
+/// processor has vectors for it. A core waits for lines that another one has written, and meanwhile copies what it has itself. The first
 /// row is written as `stores` says.
 ///
 /// # Safety
@@ -164,10 +174,7 @@ pub unsafe fn copy_abreast<const ROWS: usize>(
     stores: Stores,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if (ROWS > 1 && Habit::of_this_processor() != Habit::LongStrings || stores == Stores::Past)
-        && bytes >= LINE
-        && std::arch::is_x86_feature_detected!("avx")
-    {
+    if (ROWS > 1 || stores == Stores::Past) && bytes >= LINE && std::arch::is_x86_feature_detected!("avx") {
         // SAFETY: the caller's promise is handed on, the processor has AVX, and there is a line.
         return unsafe {
             match stores {

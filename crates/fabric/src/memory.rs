@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::{Stores, copy, copy_abreast};
+use crate::copy::{Stores, are_rows_abreast, copy, copy_abreast};
 
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
@@ -279,10 +279,18 @@ fn somewhere(start: *mut u8) -> NonNull<u8> {
     NonNull::new(start).unwrap_or(NonNull::dangling())
 }
 
-/// Writes each of three rows to its memory, cut to the room there is: a line of each at a time, which takes less time than one row after
-/// the other where some are far from this core. Any of them may be empty. The first one is written as `stores` says. No row may be
-/// written where one is read.
+/// Writes each of three rows to its memory, cut to the room there is: a line of each at a time where that is quicker when
+/// some are far from this core. Any of them may be empty. The first one is written as `stores` says. No row may be written where
+/// one is read.
 pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3], stores: Stores) {
+    if !are_rows_abreast() {
+        let [(mut first, data), others @ ..] = rows;
+        first.write_by(data, stores);
+        for (mut to, from) in others {
+            to.write_at(0, from);
+        }
+        return;
+    }
     let mut left = rows.each_ref().map(|(to, from)| (from.start(), to.start, to.bytes.min(from.bytes)));
     while let Some(common) = left.iter().map(|row| row.2).filter(|&bytes| bytes > 0).min() {
         let stores = if left[0].2 > 0 { stores } else { Stores::Cached };

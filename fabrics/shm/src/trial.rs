@@ -21,6 +21,8 @@ pub struct Trial {
     second: Usual,
     /// What the second way must gain for each byte, in ns.
     least_gain_ns: f32,
+    /// The better way, and of how many operations one takes the other.
+    standing: (Way, u8),
     /// Operations since the other way was taken.
     since: u8,
 }
@@ -32,12 +34,13 @@ impl Trial {
     pub const LEFT: Trial = Trial::new(0.08);
 
     const fn new(least_gain_ns: f32) -> Trial {
-        Trial { first: Usual::UNKNOWN, second: Usual::UNKNOWN, least_gain_ns, since: 0 }
+        let standing = (Way::First, FIRST_OF);
+        Trial { first: Usual::UNKNOWN, second: Usual::UNKNOWN, least_gain_ns, standing, since: 0 }
     }
 
     /// How the next operation goes. It is asked once for each, and only where there are two ways.
     pub fn choose(&mut self) -> Way {
-        let (better, every) = self.standing();
+        let (better, every) = self.standing;
         self.since = self.since.saturating_add(1);
         if self.since < every {
             return better;
@@ -49,8 +52,14 @@ impl Trial {
         }
     }
 
-    /// The better way, and of how many operations one takes the other.
-    fn standing(&self) -> (Way, u8) {
+    /// Whether an operation that goes that way is worth two looks at the clock: not each of those that go as most do.
+    #[must_use]
+    pub fn is_timed(&self, way: Way) -> bool {
+        let (better, every) = self.standing;
+        every == FIRST_OF || way != better || self.since.is_multiple_of(TIMED_OF)
+    }
+
+    fn found(&self) -> (Way, u8) {
         let [Usual { ns: first, times }, Usual { ns: second, times: second_times }] =
             [self.first, self.second];
         if second_times == 0 {
@@ -71,6 +80,7 @@ impl Trial {
             Way::First => self.first.took(byte_ns),
             Way::Second => self.second.took(byte_ns),
         }
+        self.standing = self.found();
     }
 }
 
@@ -106,6 +116,8 @@ const FIRST: u8 = 3;
 const FIRST_OF: u8 = 5;
 const TRIED_OF: [(f32, u8); 2] = [(1.15, 17), (1.4, 65)];
 const FAR_OF: u8 = 201;
+/// Of so many that go the better way one is timed.
+const TIMED_OF: u8 = 7;
 /// Both are not the same.
 const WORTH_IT: f32 = 0.95;
 /// How slowly what is usual becomes longer.
@@ -144,6 +156,29 @@ mod tests {
         assert!(operations(&mut trial, 650, [0.2, 0.14]) <= 10, "it would take longer to be read");
         operations(&mut trial, 300, [0.4, 0.25]);
         assert!(operations(&mut trial, 650, [0.4, 0.25]) >= 630);
+    }
+
+    /// Where only those are timed that are to be.
+    #[test]
+    fn few_of_those_that_go_the_better_way_are_timed() {
+        let mut trial = Trial::READ;
+        let mut run = |count: u32, [first, second]: [f32; 2]| {
+            let mut went = [0; 3];
+            for _ in 0..count {
+                let way = trial.choose();
+                went[way as usize] += 1;
+                if trial.is_timed(way) {
+                    went[2] += 1;
+                    trial.took(way, if way == Way::Second { second } else { first });
+                }
+            }
+            went
+        };
+        assert_eq!(run(7, [0.1, 0.05])[2], 7, "all, as long as one is not known");
+        let [first, _, timed] = run(2010, [0.1, 0.05]);
+        assert!(first <= 11 && (280..=310).contains(&timed), "{first} {timed}");
+        let [_, second, _] = run(400, [0.1, 0.3]);
+        assert!(second <= 60, "{second}: what is taken most of the time has become slow");
     }
 
     #[test]

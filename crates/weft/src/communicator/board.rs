@@ -17,6 +17,8 @@ mod plan;
 mod reads_tests;
 mod several;
 mod shares;
+#[cfg(test)]
+mod sums_tests;
 mod swaps;
 #[cfg(test)]
 mod switches_tests;

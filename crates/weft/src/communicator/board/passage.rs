@@ -122,6 +122,9 @@ impl<'v, 'a> Passage<'v, 'a> {
         place: usize,
         output: &mut UserMemory,
     ) -> Result<()> {
+        if self.giving == 0 && kept.is_none() {
+            return self.finish(&mut |_, at, data| _ = output.write_at(place + at, data));
+        }
         let mut own = Kept::new(kept, self.coming, self.is_back);
         let mut tried = self.visit.stores_beside(own.data.bytes(), self.lengths);
         own.stores = tried.unwrap_or_default();

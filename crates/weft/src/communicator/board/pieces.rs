@@ -165,14 +165,19 @@ impl Cut {
         let longest = Cut::new(longest, whole(piece_bytes.max(element_bytes), element_bytes));
         let pieces = longest.pieces().max(1) as usize;
         [gives, gets].map(|bytes| {
-            let least = bytes.div_ceil(pieces).next_multiple_of(element_bytes);
+            let least = whole(bytes.div_ceil(pieces) + element_bytes - 1, element_bytes);
             let lines = whole(least.next_multiple_of(LINE), element_bytes).max(least);
             Cut::new(bytes, lines.clamp(element_bytes, longest.piece_bytes))
         })
     }
 
     fn pieces(self) -> u32 {
-        self.bytes.div_ceil(self.piece_bytes) as u32
+        let Cut { bytes, piece_bytes, .. } = self;
+        // A division takes longer than all of the rest.
+        match bytes.div_ceil(2) <= piece_bytes {
+            true => u32::from(bytes > 0) + u32::from(bytes > piece_bytes),
+            false => bytes.div_ceil(piece_bytes) as u32,
+        }
     }
 
     fn piece(self, number: u32) -> Range<usize> {
@@ -251,6 +256,10 @@ impl Halves {
 
 /// As many whole elements as fit.
 pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
+    // Most elements are such, and a division takes a while.
+    if element_bytes.is_power_of_two() {
+        return bytes & element_bytes.wrapping_neg();
+    }
     bytes / element_bytes * element_bytes
 }
 
@@ -396,14 +405,16 @@ impl Visit<'_> {
             let what = Exchange { lengths, give, kept, place, is_written_over };
             return self.hand_over(&what, output);
         };
-        let is_shared_out = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
-        let cargo = if is_shared_out {
+        let may_share = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
+        let route = may_share.then(|| self.route_for_sum(lengths.gives));
+        let cargo = if route.as_ref().is_some_and(|route| !route.is_second()) {
             let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes);
             Cargo::Halves { contribution: give, result: giving(output), halves }
         } else {
             Cargo::each(lengths, give)
         };
         let mut passage = Passage::begin(self, lengths, cargo)?;
+        passage.go_by(route);
         passage.give_ahead()?;
         if plan.hears == Hears::Lower && lengths.gets == 0 {
             output.write_at(0, own);
@@ -451,7 +462,7 @@ impl Visit<'_> {
             return Ok(());
         }
         let route = self.route_for(what);
-        if !route.as_ref().is_some_and(Route::reads) {
+        if !route.as_ref().is_some_and(Route::is_second) {
             let cargo = Cargo::each(lengths, give);
             let ring = route.as_ref().and_then(Route::ring).unwrap_or(cargo.ring());
             let mut passage = Passage::begin(self, lengths, cargo.through(ring))?;

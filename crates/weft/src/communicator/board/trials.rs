@@ -1,12 +1,13 @@
-//! How two members write long data, to the caches or past them (decisions/0074), and whether what they exchange is given, or read from the
-//! other's memory (decisions/0075): whichever has turned out to be quicker.
+//! How two members write long data, to the caches or past them (decisions/0074), whether what they exchange is given, or read from the
+//! other's memory (decisions/0075), and whether each combines half of a sum or all of it (decisions/0076): whichever has turned out to be
+//! quicker.
 
 use std::time::{Duration, Instant};
 
 use fabric::Stores;
 
 use super::Visit;
-use super::pieces::{Exchange, Lengths};
+use super::pieces::{Exchange, HALVES_FROM, Lengths};
 use crate::fabrics::{Ring, Trial, Way, second_cache_bytes};
 
 /// What one of two members knows, by how long data is.
@@ -17,9 +18,9 @@ pub(super) struct Trials {
     kept: [Trial; CLASSES],
     /// What it has told: a bit for each class of what it takes.
     told: u32,
-    /// What it exchanges, as the first one of two, which decides for both.
-    exchanged: [Trial; EXCHANGED_CLASSES],
-    /// What it has said of that: a bit for each class that is read, and how often it has said anything.
+    /// What both do, as the first one of two decides for both: exchanges, and then sums.
+    decided: [Trial; DECIDED_CLASSES],
+    /// What it has said of that: a bit for each class that goes the second way, and how often it has said anything.
     said: u32,
     /// What it says in any case.
     always: Option<u32>,
@@ -34,7 +35,7 @@ impl Default for Trials {
             taken: [Trial::READ; CLASSES],
             kept: [Trial::LEFT; CLASSES],
             told: 0,
-            exchanged: [Trial::READ; EXCHANGED_CLASSES],
+            decided: [Trial::READ; DECIDED_CLASSES],
             said: 0,
             always: None,
             times_said: 0,
@@ -55,10 +56,13 @@ fn class(bytes: usize) -> Option<usize> {
 /// Exchanged data so long may be read. Data of twice the length is in the next class.
 pub(super) const READ_FROM: usize = 32 << 10;
 const EXCHANGED_CLASSES: usize = 16;
+/// Their classes stand behind those of exchanges.
+const SUMMED_CLASSES: usize = 12;
+const DECIDED_CLASSES: usize = EXCHANGED_CLASSES + SUMMED_CLASSES;
 
-/// Said beside the classes that are read: that no pieces go through the long ring.
+/// Said beside the classes that go the second way: that no pieces go through the long ring.
 const SHORT: u32 = 1 << 31;
-const _: () = assert!(EXCHANGED_CLASSES < 31);
+const _: () = assert!(DECIDED_CLASSES < 31);
 /// The long ring has trays that have left the other core's second-level cache when they are read. Of a cache that holds both rings many times
 /// over they never do, and then there is less room in it for the data (decisions/0075).
 const SHORT_FROM: usize = 1 << 20;
@@ -68,7 +72,7 @@ fn ways_always() -> u32 {
     if second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
 }
 
-/// Which way an exchange goes of the two by which it may.
+/// Which way an operation goes of the two by which it may: an exchange through trays or by reads, a sum by halves or as a whole.
 pub(super) struct Route {
     class: usize,
     /// How many bytes the longer way has.
@@ -85,8 +89,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Whether each of the two reads what the other has.
-    pub(super) fn reads(&self) -> bool {
+    /// Whether each of the two reads what the other has, or combines all of it.
+    pub(super) fn is_second(&self) -> bool {
         self.way == Way::Second
     }
 
@@ -145,10 +149,10 @@ fn stores(way: Way) -> Stores {
 
 #[cfg(test)]
 impl Trials {
-    /// As if exchanges of any length had turned out to be quicker that way.
+    /// As if operations of any length had turned out to be quicker that way.
     pub(super) fn turned_out(&mut self, quicker: Way) {
         let slower = if quicker == Way::First { Way::Second } else { Way::First };
-        for trial in &mut self.exchanged {
+        for trial in &mut self.decided {
             *trial = Trial::READ;
             for _ in 0..3 {
                 trial.took(quicker, 1e-4);
@@ -171,19 +175,28 @@ impl Visit<'_> {
             return None;
         }
         let class = ((bytes / READ_FROM).ilog2() as usize).min(EXCHANGED_CLASSES - 1);
-        let ways = self.board().ways(0, self.number);
-        let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };
-        let both_read = self.board().both_read();
-        let decides = self.of.rank().0 == 0;
-        let trials = self.trials();
-        let next = (decides && both_read && !trials.is_refused).then(|| trials.exchanged[class].choose());
-        let next = if decides { Some(next.unwrap_or(Way::First)) } else { None };
-        let since = decides.then(Instant::now);
-        let (is_short, waited) = (ways & SHORT != 0, Duration::ZERO);
-        Some(Route { class, bytes, way, is_short, next, since, waited, is_refused: false })
+        let is_tried = self.board().both_read() && !self.trials().is_refused;
+        Some(self.route(class, bytes, is_tried))
     }
 
-    /// Says what the first of two has decided for the next exchange of this class, which has that number at least.
+    /// Which way so many bytes go that both combine.
+    pub(super) fn route_for_sum(&mut self, bytes: usize) -> Route {
+        let class = ((bytes / HALVES_FROM).max(1).ilog2() as usize).min(SUMMED_CLASSES - 1);
+        self.route(EXCHANGED_CLASSES + class, bytes, true)
+    }
+
+    fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> Route {
+        let ways = self.board().ways(0, self.number);
+        let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };
+        let decides = self.of.rank().0 == 0;
+        let trial = &mut self.trials().decided[class];
+        let since = (decides && is_tried && trial.is_timed(way)).then(Instant::now);
+        let next = decides.then(|| if is_tried { trial.choose() } else { Way::First });
+        let (is_short, waited) = (ways & SHORT != 0, Duration::ZERO);
+        Route { class, bytes, way, is_short, next, since, waited, is_refused: false }
+    }
+
+    /// Says what the first of two has decided for the next operation of this class, which has that number at least.
     pub(super) fn decide_next(&mut self, route: &Route, from: u32) {
         let Some(next) = route.next else { return };
         let trials = self.trials();
@@ -196,13 +209,13 @@ impl Visit<'_> {
         }
     }
 
-    /// An exchange has gone well.
+    /// An operation has gone well.
     pub(super) fn has_gone(&mut self, route: Route) {
         let trials = self.trials();
         trials.is_refused |= route.is_refused;
         if let Some(since) = route.since.filter(|_| !route.is_refused) {
             let took = since.elapsed().saturating_sub(route.waited);
-            trials.exchanged[route.class].took(route.way, took.as_nanos() as f32 / route.bytes as f32);
+            trials.decided[route.class].took(route.way, took.as_nanos() as f32 / route.bytes as f32);
         }
     }
 

@@ -1,0 +1,55 @@
+//! Long sums of two that go by halves or as a whole, whichever has turned out to be quicker.
+
+use collectives::Collective;
+
+use super::Communicator;
+use super::pieces::{HALVES_FROM, Halves, LONG_FROM};
+use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
+use crate::fabrics::Way;
+
+/// Sums up elements of so many bytes, so many in all; whether that went by halves.
+fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_place: bool) -> bool {
+    let next = || world.bulletin().unwrap().turn.try_hold().unwrap().course.next();
+    let elements = Elements { bytes: element_bytes, count: bytes / element_bytes };
+    let first = next();
+    let sum = elements.perform(world, Collective::Allreduce(elements.reduction(in_place)), in_place);
+    assert!(sum == elements.of(0, 2), "{bytes} bytes of elements of {element_bytes}, in place {in_place}");
+    let halves = Halves::of(world.rank(), elements.count * element_bytes, element_bytes).pieces();
+    next().wrapping_sub(first) == halves
+}
+
+/// Both try it; from then on they go that way, but for a few that try the other one.
+fn go(world: &Communicator, way: Way) {
+    for _ in 0..3 {
+        is_by_halves(world, 8, HALVES_FROM, false);
+    }
+    world.bulletin().unwrap().turn.try_hold().unwrap().trials.get_or_insert_default().turned_out(way);
+    for bytes in [1, 2, 4, 8, 16, 32].map(|times| times * HALVES_FROM) {
+        is_by_halves(world, 8, bytes, false);
+    }
+}
+
+/// There and back, in place and not, elements that fit lines and that do not.
+#[test]
+fn either_way_has_the_same_sum() {
+    on_a_board(|world| {
+        for (way, is_halves) in [(Way::First, true), (Way::Second, false), (Way::First, true)] {
+            go(world, way);
+            for bytes in [HALVES_FROM, HALVES_FROM + 8, 100_008, LONG_FROM - 8, LONG_FROM, 600_000] {
+                assert_eq!(is_by_halves(world, 8, bytes, false), is_halves, "{bytes} bytes");
+                for (element_bytes, in_place) in [(8, true), (24, false), (1000, true), (8, false)] {
+                    is_by_halves(world, element_bytes, bytes, in_place);
+                }
+            }
+        }
+    });
+}
+
+/// Who decides finds it out, and the other one goes the same way from the same operation on.
+#[test]
+fn both_ways_are_tried() {
+    where_copies_are_quick(|world| {
+        let halves = (0..60).filter(|_| is_by_halves(world, 8, 2 * HALVES_FROM, false)).count();
+        assert!((1..60).contains(&halves), "{halves} of 60 went by halves, and both ways were to be tried");
+    });
+}
