@@ -172,6 +172,9 @@ pub fn reduce_apart(
         return Err(ReduceError::UnequalBuffers { incoming, inout: out.bytes(), predefined });
     }
     let (left, right) = (left.part(0, bytes), Some(right.part(0, bytes)));
+    if out.bytes() == bytes {
+        return combine(operator, predefined, Operands { left, right, out });
+    }
     combine(operator, predefined, Operands { left, right, out: &mut out.part(0, bytes) })
 }
 

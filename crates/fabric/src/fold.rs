@@ -52,7 +52,7 @@ pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl 
 }
 
 /// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold. `out` is best apart
-/// from both.
+/// from both. If these are all that it holds, an [offer](UserMemory::offer) to write over an operand, too, is taken.
 #[inline]
 pub fn fold_into<B: Bytes>(
     left: Payload<'_>,
@@ -61,7 +61,32 @@ pub fn fold_into<B: Bytes>(
     with: impl Fn(B, B) -> B,
 ) {
     let (one, to, count) = elements(left, out);
-    let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
+    let (other, count): (*const B, _) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if count * size_of::<B>() == out.bytes()
+        && let vectors @ (Vectors::Of64 | Vectors::Of32) = vectors_for(out.bytes())
+    {
+        let is_long = matches!(vectors, Vectors::Of64);
+        if let Some(over) = out.take_offer(right.start()) {
+            // SAFETY: all claims cover `count` elements, also where the offer begins, and the processor has what the function needs.
+            return unsafe {
+                match is_long {
+                    true => each_over_by_64_bytes(one, over.cast(), to, count, with),
+                    false => each_over_by_32_bytes(one, over.cast(), to, count, with),
+                }
+            };
+        }
+        if let Some(over) = out.take_offer(left.start()) {
+            let with = |right, left| with(left, right);
+            // SAFETY: as above.
+            return unsafe {
+                match is_long {
+                    true => each_over_by_64_bytes(other, over.cast(), to, count, with),
+                    false => each_over_by_32_bytes(other, over.cast(), to, count, with),
+                }
+            };
+        }
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     match vectors_for(count * size_of::<B>()) {
         // SAFETY: all claims cover `count` elements, and the processor has what the function needs.
@@ -225,6 +250,63 @@ unsafe fn each_apart<B: Bytes>(
     }
 }
 
+/// [`each_over`], in the instructions of processors with vectors of 64 bytes.
+///
+/// # Safety
+/// As for `each_over`, and the processor has AVX-512 with its BW, DQ and VL.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn each_over_by_64_bytes<B: Bytes>(
+    from: *const B,
+    over: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each_over(from, over, to, count, with) }
+}
+
+/// [`each_over`], in the instructions of processors with vectors of 32 bytes.
+///
+/// # Safety
+/// As for `each_over`, and the processor has AVX2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+unsafe fn each_over_by_32_bytes<B: Bytes>(
+    from: *const B,
+    over: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { each_over(from, over, to, count, with) }
+}
+
+/// The loop whose results stand in two places, of which one held an operand.
+///
+/// # Safety
+/// `from` is readable, and `over` and `to` are writable for `count` elements; otherwise as for [`each`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+unsafe fn each_over<B: Bytes>(
+    from: *const B,
+    over: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    for at in 0..count {
+        // SAFETY: `at < count`; bytes need no alignment.
+        unsafe {
+            let result = with(from.add(at).read(), over.add(at).read());
+            to.add(at).write(result);
+            over.add(at).write(result);
+        }
+    }
+}
+
 /// Shorter memory is not worth the question what the processor can do.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE_BYTES_MIN: usize = 64;
@@ -272,6 +354,35 @@ mod tests {
             let (one, other) = (Payload::from(&left[..lefts]), Payload::from(&right[..rights]));
             fold_into(one, other, &mut out.memory(), with);
             assert_eq!(out.payload().to_vec(), expected, "{lefts}, {rights}, {outs}");
+        }
+    }
+
+    /// Whether or not it is taken, all is there: what takes it says so.
+    #[test]
+    fn results_stand_in_both_places_where_that_is_offered() {
+        let with = |[a]: [u8; 1], [b]: [u8; 1]| [a.wrapping_mul(3).wrapping_sub(b)];
+        for bytes in [0, 1, 63, 64, 100, 1000] {
+            let [left, right] = [3, 7].map(|by| (0..bytes).map(|at| (at * by) as u8).collect::<Vec<_>>());
+            let expected: Vec<u8> = (0..bytes).map(|at| with([left[at]], [right[at]])[0]).collect();
+            for (is_left, room) in [(true, bytes), (false, bytes), (true, bytes + 1), (false, bytes + 1)] {
+                let (operands, out) = ([memory(&left), memory(&right)], memory(&vec![9; room]));
+                let offered = &operands[usize::from(!is_left)];
+                let mut claim = out.memory();
+                claim.offer(&mut offered.memory());
+                let is_offered = claim.has_offer();
+                assert_eq!(is_offered, room == bytes);
+                fold_into(operands[0].payload(), operands[1].payload(), &mut claim, with);
+                assert_eq!(out.payload().to_vec()[..bytes], expected);
+                let is_taken = is_offered && !claim.has_offer();
+                let stands = if is_taken { &expected } else { [&left, &right][usize::from(!is_left)] };
+                assert_eq!(&offered.payload().to_vec(), stands, "{bytes} bytes, {is_left}");
+            }
+            let (operand, elsewhere) = (memory(&left), memory(&left));
+            let out = memory(&vec![9; bytes]);
+            let mut claim = out.memory();
+            claim.offer(&mut elsewhere.memory());
+            fold_into(operand.payload(), Payload::from(&right[..]), &mut claim, with);
+            assert!(elsewhere.payload().to_vec() == left, "no operand");
         }
     }
 

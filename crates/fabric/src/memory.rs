@@ -124,6 +124,8 @@ pub struct UserMemory {
     bytes: usize,
     /// What keeps the memory allocated, where it is the library's own.
     keeps: Option<Arc<HeapBytes>>,
+    /// Where an operand stands that may be written over: see [`UserMemory::offer`].
+    offered: Option<NonNull<u8>>,
 }
 
 // SAFETY: as for `Payload`; `claim` promises that nobody else uses the memory until the claim is given back.
@@ -131,7 +133,8 @@ unsafe impl Send for UserMemory {}
 
 impl UserMemory {
     /// No room at all.
-    pub const EMPTY: UserMemory = UserMemory { start: NonNull::dangling().as_ptr(), bytes: 0, keeps: None };
+    pub const EMPTY: UserMemory =
+        UserMemory { start: NonNull::dangling().as_ptr(), bytes: 0, keeps: None, offered: None };
 
     /// Claims `bytes` bytes from `start` on.
     ///
@@ -140,7 +143,7 @@ impl UserMemory {
     /// of it (the request that holds it) is gone.
     #[inline]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
-        UserMemory { start, bytes, keeps: None }
+        UserMemory { start, bytes, keeps: None, offered: None }
     }
 
     /// Room in bytes.
@@ -194,7 +197,29 @@ impl UserMemory {
         let offset = offset.min(self.bytes);
         let bytes = bytes.min(self.bytes - offset);
         // SAFETY: `offset <= self.bytes`.
-        UserMemory { start: unsafe { self.start.add(offset) }, bytes, keeps: self.keeps.clone() }
+        UserMemory {
+            start: unsafe { self.start.add(offset) },
+            bytes,
+            keeps: self.keeps.clone(),
+            offered: None,
+        }
+    }
+
+    /// Whoever combines an operand that begins where `over` does into this memory may write the result over that operand, too, and
+    /// [takes](UserMemory::take_offer) this offer then; nobody has to. That spares one who needs the result there as well to read it again.
+    pub fn offer(&mut self, over: &mut UserMemory) {
+        self.offered = (self.bytes <= over.bytes).then(|| somewhere(over.start));
+    }
+
+    /// Whether there is an offer still: the operand is as it was.
+    #[must_use]
+    pub fn has_offer(&self) -> bool {
+        self.offered.is_some()
+    }
+
+    /// Takes the offer, if it is of the operand that begins there; all of this memory and of that is to be written then.
+    pub(crate) fn take_offer(&mut self, operand: *const u8) -> Option<*mut u8> {
+        self.offered.take_if(|offered| offered.as_ptr().cast_const() == operand).map(NonNull::as_ptr)
     }
 
     /// What stands in the memory now, to be sent on or copied out.
@@ -253,7 +278,7 @@ impl Room {
     #[inline(always)]
     #[must_use]
     pub fn memory(self) -> UserMemory {
-        UserMemory { start: self.start.as_ptr(), bytes: self.bytes, keeps: None }
+        UserMemory { start: self.start.as_ptr(), bytes: self.bytes, keeps: None, offered: None }
     }
 
     /// Writes `data` if there is room for all of it.
@@ -358,6 +383,7 @@ impl Heap {
             start: self.bytes.slice.as_ptr().cast(),
             bytes: self.bytes(),
             keeps: Some(Arc::clone(&self.bytes)),
+            offered: None,
         }
     }
 

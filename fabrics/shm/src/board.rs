@@ -305,8 +305,20 @@ impl Board {
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) {
+        self.fill_piece((ring, number), bytes, write);
+        self.announce_piece(number, told);
+    }
+
+    /// As [`Board::make_piece`], but that the piece is [given](Board::announce_piece) later.
+    #[inline]
+    pub fn fill_piece(&self, (ring, number): (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
         debug_assert!(bytes <= Board::piece_bytes_max(self.members()));
         self.trays.make(self.segment.memory(), (ring, number), bytes, write);
+    }
+
+    /// Gives the piece of that number, which stands in its tray.
+    #[inline]
+    pub fn announce_piece(&self, number: u32, told: [u32; 2]) {
         self.places.announce(self.segment.memory(), number, told);
     }
 

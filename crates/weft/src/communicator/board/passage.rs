@@ -26,6 +26,8 @@ pub(super) struct Passage<'v, 'a> {
     first: u32,
     given: u32,
     taken: u32,
+    /// So many behind the first one is a piece that stands in its tray before it is given.
+    filled: Option<u32>,
     /// How many pieces are given, and how many come.
     giving: u32,
     coming: u32,
@@ -72,6 +74,7 @@ impl<'v, 'a> Passage<'v, 'a> {
             first,
             given: 0,
             taken: 0,
+            filled: None,
             giving,
             coming,
             stores,
@@ -112,6 +115,20 @@ impl<'v, 'a> Passage<'v, 'a> {
             self.visit.has_gone(route);
         }
         self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Gives the rest of what both combine by halves, and takes what comes. What comes of a contribution is put, by `taken`, into the tray in
+    /// which that stood, where it is given next.
+    pub(super) fn sum_and_finish(&mut self, taken: TakenBeside<'_>) -> Result<()> {
+        loop {
+            if self.may_give() {
+                self.give(self.lengths.gives)?;
+            } else if self.taken < self.coming {
+                self.take_beside(false, taken)?;
+            } else {
+                return self.finish(&mut |_, _, _| {});
+            }
+        }
     }
 
     /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
@@ -207,9 +224,12 @@ impl<'v, 'a> Passage<'v, 'a> {
         self.await_room()?;
         let stores = self.stores;
         let told = self.told(told_bytes);
-        self.visit.board().make_piece((self.ring, number), told, give.bytes(), |tray| {
-            tray.write_by(give, stores);
-        });
+        if self.filled != Some(self.given) {
+            self.visit.board().fill_piece((self.ring, number), give.bytes(), |tray| {
+                tray.write_by(give, stores);
+            });
+        }
+        self.visit.board().announce_piece(number, told);
         self.visit.board().wake();
         self.given += 1;
         Ok(())
@@ -282,6 +302,12 @@ impl<'v, 'a> Passage<'v, 'a> {
                 });
                 board.wake();
                 self.given += 1;
+            } else if part == Part::Contribution && matches!(self.cargo, Cargo::Halves { .. }) {
+                let ahead = self.ring.ahead();
+                board.fill_piece((self.ring, number.wrapping_add(ahead)), end - start, |tray| {
+                    read(board, (tray.part(0, end - start), Payload::EMPTY));
+                });
+                self.filled = Some(self.taken - 1 + ahead);
             } else {
                 read(board, (UserMemory::EMPTY, Payload::EMPTY));
             }
@@ -387,5 +413,5 @@ impl Kept {
     }
 }
 
-/// As [`Taken`], and what is given beside it.
+/// As [`Taken`], and what is given beside it; or, of a contribution to a sum by halves, the tray for what comes of it.
 type TakenBeside<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>, (UserMemory, Payload<'_>));

@@ -407,7 +407,8 @@ impl Visit<'_> {
         };
         let may_share = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
         let route = may_share.then(|| self.route_for_sum(lengths.gives));
-        let cargo = if route.as_ref().is_some_and(|route| !route.is_second()) {
+        let is_by_halves = route.as_ref().is_some_and(|route| !route.is_second());
+        let cargo = if is_by_halves {
             let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes);
             Cargo::Halves { contribution: give, result: giving(output), halves }
         } else {
@@ -424,10 +425,16 @@ impl Visit<'_> {
             if sum.of(plan.size).count() == 1 { Operands::TheirsAlone } else { Operands::of(plan.here) };
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded: plan.is_loaded, operands, room: &room, strip_bytes };
-        let finished = passage.finish(&mut |part, at, data| match part {
-            Part::Contribution => strips.combine(at, data, output, &mut *reduce),
-            Part::Result => _ = output.write_at(at, data),
-        });
+        let finished = if is_by_halves {
+            passage.sum_and_finish(&mut |part, at, data, (mut tray, _)| match part {
+                Part::Contribution => strips.combine_for_both(at, data, &mut tray, output, &mut *reduce),
+                Part::Result => _ = output.write_at(at, data),
+            })
+        } else {
+            passage.finish(&mut |_, at, data| {
+                strips.combine(data, &mut output.part(at, data.bytes()), at, &mut *reduce);
+            })
+        };
         drop(passage);
         self.turn.room = Some(room);
         finished
@@ -574,17 +581,34 @@ struct Strips<'a> {
 }
 
 impl Strips<'_> {
-    fn combine(&self, at: usize, theirs: Payload<'_>, output: &mut UserMemory, reduce: Reduce<'_>) {
-        let is_in_place = self.own.start() == output.start().cast_const();
+    /// What comes of it is to stand in the output, and over what has come, which is in the tray: at once, where whoever combines can do that.
+    fn combine_for_both(
+        &self,
+        at: usize,
+        theirs: Payload<'_>,
+        tray: &mut UserMemory,
+        output: &mut UserMemory,
+        reduce: Reduce<'_>,
+    ) {
         let mut out = output.part(at, theirs.bytes());
+        out.offer(tray);
+        self.combine(theirs, &mut out, at, reduce);
+        if out.has_offer() {
+            tray.write_at(0, out.payload());
+        }
+    }
+
+    /// Into that part of the output, which begins there.
+    fn combine(&self, theirs: Payload<'_>, out: &mut UserMemory, at: usize, reduce: Reduce<'_>) {
         let own = self.own.part(at, theirs.bytes());
+        let is_in_place = own.start() == out.start().cast_const();
         match self.operands {
             Operands::TheirsAlone => {
                 out.write_at(0, theirs);
             }
-            Operands::TheirsBeforeOwn if is_in_place => reduce(theirs, None, &mut out),
-            Operands::OwnBeforeTheirs if !self.is_loaded => reduce(own, Some(theirs), &mut out),
-            Operands::TheirsBeforeOwn if !self.is_loaded => reduce(theirs, Some(own), &mut out),
+            Operands::TheirsBeforeOwn if is_in_place => reduce(theirs, None, out),
+            Operands::OwnBeforeTheirs if !self.is_loaded => reduce(own, Some(theirs), out),
+            Operands::TheirsBeforeOwn if !self.is_loaded => reduce(theirs, Some(own), out),
             // What this member has is read before it is written over, a strip at a time.
             operands => {
                 for begin in (0..theirs.bytes()).step_by(self.strip_bytes) {
