@@ -209,10 +209,11 @@ pub(super) enum Part {
 }
 
 impl Halves {
-    pub(super) fn of(here: Rank, bytes: usize, element_bytes: usize) -> Halves {
+    /// Through that ring, or through the one for a half so long.
+    pub(super) fn of(here: Rank, bytes: usize, element_bytes: usize, ring: Option<Ring>) -> Halves {
         let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
         let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
-        let ring = ring_for(lower);
+        let ring = ring.unwrap_or(ring_for(lower));
         let round_bytes = ring.ahead() as usize * whole(HALF_PIECE_BYTES, unit);
         let rounds = lower.div_ceil(round_bytes).max(1) as u32;
         let piece_bytes = lower.div_ceil((rounds * ring.ahead()) as usize).next_multiple_of(unit);
@@ -409,7 +410,8 @@ impl Visit<'_> {
         let route = may_share.then(|| self.route_for_sum(lengths.gives));
         let is_by_halves = route.as_ref().is_some_and(|route| !route.is_second());
         let cargo = if is_by_halves {
-            let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes);
+            let ring = route.as_ref().and_then(Route::ring);
+            let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes, ring);
             Cargo::Halves { contribution: give, result: giving(output), halves }
         } else {
             Cargo::each(lengths, give)
@@ -642,7 +644,7 @@ const PASSED_BYTES_MAX: usize = 16 << 10;
 /// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
 pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
-pub(super) const HALVES_FROM: usize = 32 << 10;
+pub(super) const HALVES_FROM: usize = 64 << 10;
 /// The longest pieces then: what was combined is still in the nearest caches when it is given.
 pub(super) const HALF_PIECE_BYTES: usize = 16 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));

@@ -12,6 +12,7 @@ use super::trials::TRIED_FROM;
 use super::{Communicator, several};
 use crate::config::CpuTime;
 use crate::error::Class;
+use crate::fabrics::Ring;
 use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
@@ -386,20 +387,26 @@ fn halves_fit_together() {
     for (bytes, element_bytes) in
         [1, 2, 8, 12, 24, 1000, 4096].into_iter().flat_map(|of| lengths(of).map(move |all| (all, of)))
     {
-        let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes));
-        assert_eq!(one.pieces(), other.pieces());
-        let mut seen = [vec![0; bytes], vec![0; bytes]];
-        for number in 0..one.pieces() {
-            assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
-            for (part, piece) in [one.gives(number), other.gives(number)] {
-                assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
-                let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };
-                assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
-                piece.for_each(|at| seen[now][at] += 1);
-            }
+        for ring in [None, Some(Ring::Short)] {
+            fit_together(bytes, element_bytes, ring);
         }
-        assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");
     }
+}
+
+fn fit_together(bytes: usize, element_bytes: usize, ring: Option<Ring>) {
+    let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes, ring));
+    assert_eq!(one.pieces(), other.pieces());
+    let mut seen = [vec![0; bytes], vec![0; bytes]];
+    for number in 0..one.pieces() {
+        assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
+        for (part, piece) in [one.gives(number), other.gives(number)] {
+            assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
+            let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };
+            assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
+            piece.for_each(|at| seen[now][at] += 1);
+        }
+    }
+    assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");
 }
 
 /// One side may have much to give and the other little, or nothing.
