@@ -29,6 +29,21 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// As [`copy`], to memory that another core reads next, and has read before: its caches hold what is written over. The two do not overlap.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub unsafe fn hand_over(from: *const u8, to: *mut u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if GIVEN_STRINGS.contains(&bytes) && Habit::of_this_processor() == Habit::LongStrings {
+        // SAFETY: the caller's promise is handed on.
+        return unsafe { copy_as_string(from, to, bytes) };
+    }
+    // SAFETY: the caller's promise is handed on.
+    unsafe { copy(from, to, bytes) }
+}
+
 /// Apart, so that what calls [`copy`] needs to keep nothing in memory for it.
 ///
 /// # Safety
@@ -260,6 +275,9 @@ const OWN: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
 /// From here on that instruction is quicker than vectors, where it always is as quick as it can be.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRINGS_FROM: usize = 8192;
+/// The same of what is written over in another core's caches, up to where the other limit begins.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const GIVEN_STRINGS: std::ops::Range<usize> = 2048..STRINGS_FROM;
 /// What AMD's processors of the fifth generation say of themselves; those before have 0x17 and 0x19.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const ZEN_5_FAMILY: u32 = 0x1a;

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::{Stores, are_rows_abreast, copy, copy_abreast};
+use crate::copy::{Stores, are_rows_abreast, copy, copy_abreast, hand_over};
 
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
@@ -187,6 +187,15 @@ impl UserMemory {
         let bytes = data.bytes.min(self.bytes);
         // SAFETY: both claims cover `bytes`.
         unsafe { copy_abreast([(data.start(), self.start)], bytes, stores) };
+    }
+
+    /// The same to memory that another core reads next.
+    pub fn hand_over(&mut self, data: Payload<'_>, stores: Stores) {
+        match stores {
+            // SAFETY: both claims cover so many bytes.
+            Stores::Cached => unsafe { hand_over(data.start(), self.start, data.bytes.min(self.bytes)) },
+            Stores::Past => self.write_by(data, stores),
+        }
     }
 
     /// The part from `offset` on, `bytes` long, cut to the room there is. The original must not be written

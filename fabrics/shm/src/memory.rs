@@ -364,7 +364,7 @@ mod mapped {
         fn put(&self, offset: usize, payload: Payload<'_>) {
             let place = self.place(offset, payload.bytes());
             // SAFETY: `place` checked the bounds for `payload.bytes()`, and the payload claims as many.
-            unsafe { fabric::copy(payload.start(), place, payload.bytes()) }
+            unsafe { fabric::hand_over(payload.start(), place, payload.bytes()) }
         }
 
         #[inline(always)]

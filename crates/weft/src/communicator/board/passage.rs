@@ -226,7 +226,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         let told = self.told(told_bytes);
         if self.filled != Some(self.given) {
             self.visit.board().fill_piece((self.ring, number), give.bytes(), |tray| {
-                tray.write_by(give, stores);
+                tray.hand_over(give, stores);
             });
         }
         self.visit.board().announce_piece(number, told);
