@@ -184,8 +184,11 @@ impl Communicator {
         let (process, board) = (&self.inner.process, bulletin.board.pair()?);
         let mut turn = bulletin.turn.try_hold()?;
         let number = turn.course.next();
-        let has_room = give.is_none() || turn.course.has_room(number);
-        if turn.has_left || process.is_busy_beside() || !has_room {
+        if turn.has_left || process.is_busy_beside() {
+            return None;
+        }
+        if give.is_some() && !turn.course.has_room(number) && !self.soon_has_room(bulletin, &mut turn, number)
+        {
             return None;
         }
         if is_turn_due(number) && !self.makes_turn(&turn) {
@@ -224,6 +227,16 @@ impl Communicator {
         }
         *left = self.swapping(By::Board(number), Swapped::Awaited);
         Some(())
+    }
+
+    /// Whether the other of two members is through with the entry whose place that of this number takes. It takes what this one gives ahead of
+    /// it, and each look takes from it the line in which it says how far it is: so a few looks wait until half of all entries are free.
+    #[cold]
+    fn soon_has_room(&self, bulletin: &Bulletin, turn: &mut Turn, number: u32) -> bool {
+        let other = Rank(1 - self.inner.rank.0);
+        let mut has_room = |number| bulletin.finds_room(&mut turn.course, number, [other]);
+        let half = number.wrapping_add(Board::DEPTH / 2);
+        self.inner.process.is_at_once(|| has_room(half)) || has_room(number)
     }
 
     /// Makes the turn of progress that is due before the operation of that number; false where there is more to do.
