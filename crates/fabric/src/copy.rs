@@ -334,6 +334,31 @@ mod tests {
         }
     }
 
+    /// By each of the ways that some processor takes, whatever this one does.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn all_ways_copy_the_same() {
+        let before: Vec<u8> = (0..30_000u32).map(|at| (at % 251) as u8).collect();
+        for (bytes, from, to) in [(2048, 0, 0), (2049, 1, 63), (8192, 16, 8), (8191, 0, 31), (20_001, 7, 64)]
+        {
+            let (source, target) = (Heap::new(before.len()), Heap::new(before.len()));
+            source.memory().write_at(0, Payload::from(&before[..]));
+            let copied = |copy: unsafe fn(*const u8, *mut u8, usize)| {
+                target.memory().write_at(0, Payload::from(&vec![9; before.len()][..]));
+                // SAFETY: both have as many bytes behind those places, and nobody else uses them.
+                unsafe { copy(source.payload().start().add(from), target.memory().start().add(to), bytes) };
+                let mut expected = vec![9; before.len()];
+                expected[to..to + bytes].copy_from_slice(&before[from..from + bytes]);
+                assert!(target.payload().to_vec() == expected, "{bytes} bytes from {from} to {to}");
+            };
+            copied(super::copy_as_string);
+            copied(super::hand_over);
+            if std::arch::is_x86_feature_detected!("avx") {
+                copied(super::copy_by_vectors);
+            }
+        }
+    }
+
     /// Among others the places of which many C libraries' copies are slow, and overlaps of both kinds.
     #[test]
     fn copies_are_the_same_at_all_distances() {

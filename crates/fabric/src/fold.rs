@@ -61,30 +61,15 @@ pub fn fold_into<B: Bytes>(
     with: impl Fn(B, B) -> B,
 ) {
     let (one, to, count) = elements(left, out);
-    let (other, count): (*const B, _) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if count * size_of::<B>() == out.bytes()
-        && let vectors @ (Vectors::Of64 | Vectors::Of32) = vectors_for(out.bytes())
-    {
-        let is_long = matches!(vectors, Vectors::Of64);
+    let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
+    if count * size_of::<B>() == out.bytes() {
         if let Some(over) = out.take_offer(right.start()) {
-            // SAFETY: all claims cover `count` elements, also where the offer begins, and the processor has what the function needs.
-            return unsafe {
-                match is_long {
-                    true => each_over_by_64_bytes(one, over.cast(), to, count, with),
-                    false => each_over_by_32_bytes(one, over.cast(), to, count, with),
-                }
-            };
+            // SAFETY: all claims cover `count` elements, also where the offer begins.
+            return unsafe { over_one(one, over.cast(), to, count, with) };
         }
         if let Some(over) = out.take_offer(left.start()) {
-            let with = |right, left| with(left, right);
             // SAFETY: as above.
-            return unsafe {
-                match is_long {
-                    true => each_over_by_64_bytes(other, over.cast(), to, count, with),
-                    false => each_over_by_32_bytes(other, over.cast(), to, count, with),
-                }
-            };
+            return unsafe { over_one(other, over.cast(), to, count, |right, left| with(left, right)) };
         }
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -250,6 +235,30 @@ unsafe fn each_apart<B: Bytes>(
     }
 }
 
+/// [`each_over`], by the longest vectors that serve.
+///
+/// # Safety
+/// As for `each_over`.
+#[inline]
+unsafe fn over_one<B: Bytes>(
+    from: *const B,
+    over: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    // SAFETY: the caller's promise is handed on, and the processor has what the function needs.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        match vectors_for(count * size_of::<B>()) {
+            Vectors::Of64 => return each_over_by_64_bytes(from, over, to, count, with),
+            Vectors::Of32 => return each_over_by_32_bytes(from, over, to, count, with),
+            Vectors::Usual => {}
+        }
+        each_over(from, over, to, count, with);
+    }
+}
+
 /// [`each_over`], in the instructions of processors with vectors of 64 bytes.
 ///
 /// # Safety
@@ -288,7 +297,6 @@ unsafe fn each_over_by_32_bytes<B: Bytes>(
 ///
 /// # Safety
 /// `from` is readable, and `over` and `to` are writable for `count` elements; otherwise as for [`each`].
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 unsafe fn each_over<B: Bytes>(
     from: *const B,

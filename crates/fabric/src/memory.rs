@@ -205,8 +205,8 @@ impl UserMemory {
     pub fn part(&mut self, offset: usize, bytes: usize) -> UserMemory {
         let offset = offset.min(self.bytes);
         let bytes = bytes.min(self.bytes - offset);
-        // SAFETY: `offset <= self.bytes`.
         UserMemory {
+            // SAFETY: `offset <= self.bytes`.
             start: unsafe { self.start.add(offset) },
             bytes,
             keeps: self.keeps.clone(),

@@ -47,8 +47,14 @@ impl Communicator {
         let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
         let ahead = if is_piece { bulletin.board.pieces_round(Ring::Short) } else { Board::DEPTH };
         let can_give = || !is_piece || !turn.owes_renewal && bulletin.board.can_give_pieces(Ring::Short);
-        let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
-        if process.is_busy_beside() || !is_short || !has_room {
+        let mut has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
+        if process.is_busy_beside() || !is_short {
+            return None;
+        }
+        if !has_room && !is_piece {
+            has_room = self.soon_has_room(bulletin, &mut turn, number);
+        }
+        if !has_room {
             return None;
         }
         if is_turn_due(number) && !self.makes_turn(&turn) {
@@ -232,6 +238,7 @@ impl Communicator {
     /// Whether the other of two members is through with the entry whose place that of this number takes. It takes what this one gives ahead of
     /// it, and each look takes from it the line in which it says how far it is: so a few looks wait until half of all entries are free.
     #[cold]
+    #[inline(never)]
     fn soon_has_room(&self, bulletin: &Bulletin, turn: &mut Turn, number: u32) -> bool {
         let other = Rank(1 - self.inner.rank.0);
         let mut has_room = |number| bulletin.finds_room(&mut turn.course, number, [other]);
