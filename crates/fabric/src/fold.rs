@@ -322,7 +322,7 @@ const WIDE_BYTES_MIN: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Heap;
+    use crate::{Heap, made};
 
     fn memory(bytes: &[u8]) -> Heap {
         let heap = Heap::new(bytes.len());
@@ -373,25 +373,41 @@ mod tests {
             let [left, right] = [3, 7].map(|by| (0..bytes).map(|at| (at * by) as u8).collect::<Vec<_>>());
             let expected: Vec<u8> = (0..bytes).map(|at| with([left[at]], [right[at]])[0]).collect();
             for (is_left, room) in [(true, bytes), (false, bytes), (true, bytes + 1), (false, bytes + 1)] {
-                let (operands, out) = ([memory(&left), memory(&right)], memory(&vec![9; room]));
-                let offered = &operands[usize::from(!is_left)];
-                let mut claim = out.memory();
-                claim.offer(&mut offered.memory());
-                let is_offered = claim.has_offer();
-                assert_eq!(is_offered, room == bytes);
-                fold_into(operands[0].payload(), operands[1].payload(), &mut claim, with);
+                let (own, theirs) = if is_left { (&right, &left) } else { (&left, &right) };
+                let (out, mut place) = (memory(&vec![9; room]), theirs.clone());
+                let (mut is_offered, mut is_left_over) = (false, false);
+                made(&mut place, |over| {
+                    let mut claim = out.memory();
+                    claim.offer(over);
+                    is_offered = claim.has_offer();
+                    let (own, theirs) = (Payload::from(&own[..]), over.payload());
+                    let [left, right] = if is_left { [theirs, own] } else { [own, theirs] };
+                    fold_into(left, right, &mut claim, with);
+                    is_left_over = claim.has_offer();
+                });
+                assert_eq!((is_offered, is_left_over), (room == bytes, false), "{bytes} bytes for {room}");
                 assert_eq!(out.payload().to_vec()[..bytes], expected);
-                let is_taken = is_offered && !claim.has_offer();
-                let stands = if is_taken { &expected } else { [&left, &right][usize::from(!is_left)] };
-                assert_eq!(&offered.payload().to_vec(), stands, "{bytes} bytes, {is_left}");
+                assert_eq!(&place, if is_offered { &expected } else { theirs }, "{bytes} bytes, {is_left}");
             }
-            let (operand, elsewhere) = (memory(&left), memory(&left));
-            let out = memory(&vec![9; bytes]);
-            let mut claim = out.memory();
-            claim.offer(&mut elsewhere.memory());
-            fold_into(operand.payload(), Payload::from(&right[..]), &mut claim, with);
-            assert!(elsewhere.payload().to_vec() == left, "no operand");
         }
+    }
+
+    /// Where it is of something else, or of memory that is not claimed for long enough, it is not taken.
+    #[test]
+    fn nothing_else_is_written_over() {
+        let with = |[a]: [u8; 1], [b]: [u8; 1]| [a.wrapping_add(b)];
+        let (own, theirs) = (vec![1; 300], memory(&[2; 300]));
+        let mut elsewhere = vec![7; 300];
+        made(&mut elsewhere, |over| {
+            let out = memory(&[9; 300]);
+            let mut claim = out.memory();
+            claim.offer(over);
+            fold_into(Payload::from(&own[..]), theirs.payload(), &mut claim, with);
+            assert!(claim.has_offer() && out.payload().to_vec() == [3; 300]);
+            claim.offer(&mut theirs.memory());
+            assert!(!claim.has_offer(), "the library's own");
+        });
+        assert_eq!(elsewhere, [7; 300]);
     }
 
     #[test]

@@ -215,9 +215,11 @@ impl UserMemory {
     }
 
     /// Whoever combines an operand that begins where `over` does into this memory may write the result over that operand, too, and
-    /// [takes](UserMemory::take_offer) this offer then; nobody has to. That spares one who needs the result there as well to read it again.
+    /// takes this offer then; nobody has to. That spares one who needs the result there as well to read it again. There is none of too
+    /// little memory, nor of the library's own, which lasts only as long as a claim keeps it.
     pub fn offer(&mut self, over: &mut UserMemory) {
-        self.offered = (self.bytes <= over.bytes).then(|| somewhere(over.start));
+        let is_enough = self.bytes <= over.bytes && over.keeps.is_none();
+        self.offered = is_enough.then(|| somewhere(over.start));
     }
 
     /// Whether there is an offer still: the operand is as it was.
@@ -226,7 +228,8 @@ impl UserMemory {
         self.offered.is_some()
     }
 
-    /// Takes the offer, if it is of the operand that begins there; all of this memory and of that is to be written then.
+    /// Takes the offer, if it is of the operand that begins there; all of this memory and of that is to be written then. As many bytes as this
+    /// memory has are claimed there for as long as anything is that was made of that claim, as this offer was.
     pub(crate) fn take_offer(&mut self, operand: *const u8) -> Option<*mut u8> {
         self.offered.take_if(|offered| offered.as_ptr().cast_const() == operand).map(NonNull::as_ptr)
     }
