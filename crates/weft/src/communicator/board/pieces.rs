@@ -93,8 +93,6 @@ impl Lot {
         where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
         ..Lot::anywhere(ENTRY_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
-    /// The same, where what is gotten may be written over what is given, and they differ in length: all is given first.
-    pub(super) const EXCHANGE_OVER: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, AHEAD_BYTES);
     /// Both give, and combine what they get.
     pub(super) const COMBINED: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// One of them gives, and the other combines, each in its turn.
@@ -394,7 +392,19 @@ impl Visit<'_> {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        let contribution = if plan.is_loaded { giving(output) } else { input };
+        // So little is given before anything is taken.
+        let is_in_the_way = lengths.gives.max(lengths.gets) > AHEAD_BYTES && plan.is_in_the_way();
+        let aside = is_in_the_way.then(|| {
+            let aside = Heap::new(output.bytes());
+            aside.memory().write_at(0, output.payload());
+            aside
+        });
+        let is_loaded = plan.is_loaded && aside.is_none();
+        let contribution = match &aside {
+            Some(aside) => giving(&aside.memory()),
+            None if is_loaded => giving(output),
+            None => input,
+        };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let [front, back] = plan.entry();
         let give = if plan.gives { part(if front.bytes > 0 { front } else { back }) } else { Payload::EMPTY };
@@ -426,7 +436,7 @@ impl Visit<'_> {
         let operands =
             if sum.of(plan.size).count() == 1 { Operands::TheirsAlone } else { Operands::of(plan.here) };
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
-        let strips = Strips { own, is_loaded: plan.is_loaded, operands, room: &room, strip_bytes };
+        let strips = Strips { own, is_loaded, operands, room: &room, strip_bytes };
         let finished = if is_by_halves {
             passage.sum_and_finish(&mut |part, at, data, (mut tray, _)| match part {
                 Part::Contribution => strips.combine_for_both(at, data, &mut tray, output, &mut *reduce),

@@ -447,6 +447,42 @@ fn list(world: &Communicator, [one, other]: [usize; 2]) {
     assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
 }
 
+/// In place the result is written over what is given, or combined, and the blocks differ in length.
+#[test]
+fn sums_of_blocks_that_differ_are_scattered() {
+    let each = |world: &Communicator| {
+        let here = world.rank().0 as usize;
+        for [one, other] in
+            [[3, 1], [100, 200], [2000, 100], [1000, 1001], [3000, 9000], [40_000, 20_000], [0, 70_000]]
+        {
+            for in_place in [false, true] {
+                let elements = Elements { bytes: 8, count: one + other };
+                let blocks = packed([8 * one, 8 * other]);
+                let (own, sum) = (elements.of(world.rank().0, 1), elements.of(0, 2));
+                let mut output = if in_place { own.clone() } else { vec![0xa5; blocks[here].bytes] };
+                let input = if in_place { &[][..] } else { &own[..] };
+                let operator = elements.reduction(in_place).operator;
+                let listed = Listed {
+                    what: Uneven::ReduceScatter { in_place, operator },
+                    sends: &blocks,
+                    receives: &[],
+                };
+                let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+                    elements.combine(left, right, out);
+                };
+                world.perform_uneven(listed, reading(input), writing(&mut output), combine).unwrap();
+                let Block { offset, bytes } = blocks[here];
+                assert!(
+                    output[..bytes] == sum[offset..][..bytes],
+                    "{one} and {other}, in place {in_place}, at {here}"
+                );
+            }
+        }
+    };
+    on_a_board(each);
+    where_copies_are_quick(each);
+}
+
 /// One gives what the other expects, and expects more itself than the other gives: so it counts more pieces.
 #[test]
 fn who_expects_more_is_told_and_so_is_the_other() {

@@ -237,8 +237,6 @@ impl<'a> Plan<'a> {
             }
             _ => return None,
         };
-        let may_be_over =
-            then != Then::Placed && blocks.windows(2).any(|both| both[0].bytes != both[1].bytes);
         Some(Plan {
             here,
             size,
@@ -250,13 +248,15 @@ impl<'a> Plan<'a> {
             brings_own: then == Then::Placed && !in_place,
             then,
             element_bytes,
-            // Whether what is gotten is written over what is given is known to each for itself alone.
-            in_pieces: match then {
-                Then::Placed => Lot::EXCHANGE,
-                _ if may_be_over => Lot::EXCHANGE_OVER,
-                _ => Lot::SCATTERED,
-            },
+            in_pieces: if then == Then::Placed { Lot::EXCHANGE } else { Lot::SCATTERED },
         })
+    }
+
+    /// Whether what comes of a sum is written over what is still to be given, or combined: in place, and of another length.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        let Blocks::Listed(blocks) = self.blocks else { return false };
+        let is_uneven = || blocks.windows(2).any(|both| both[0].bytes != both[1].bytes);
+        self.is_loaded && self.then != Then::Placed && is_uneven()
     }
 
     /// Whether entries have room for it, and there is anything to put there; the same at all members.
