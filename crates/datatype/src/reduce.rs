@@ -172,10 +172,7 @@ pub fn reduce_apart(
         return Err(ReduceError::UnequalBuffers { incoming, inout: out.bytes(), predefined });
     }
     let (left, right) = (left.part(0, bytes), Some(right.part(0, bytes)));
-    if out.bytes() == bytes {
-        return combine(operator, predefined, Operands { left, right, out });
-    }
-    combine(operator, predefined, Operands { left, right, out: &mut out.part(0, bytes) })
+    combine(operator, predefined, Operands { left, right, out })
 }
 
 /// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that pairs

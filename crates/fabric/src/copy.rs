@@ -51,13 +51,15 @@ pub unsafe fn hand_over(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline(never)]
 unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if OWN.contains(&bytes) && Habit::of_this_processor() != Habit::Library {
-        let ahead = to.addr().wrapping_sub(from.addr());
-        if bytes <= ahead && bytes <= ahead.wrapping_neg() {
-            let is_string = bytes >= STRINGS_FROM && Habit::of_this_processor() == Habit::LongStrings;
+    if OWN.contains(&bytes) {
+        let (habit, ahead) = (Habit::of_this_processor(), to.addr().wrapping_sub(from.addr()));
+        if habit != Habit::Library && bytes <= ahead && bytes <= ahead.wrapping_neg() {
             // SAFETY: the caller's promise is handed on; the two do not overlap, and the processor has AVX.
             return unsafe {
-                if is_string { copy_as_string(from, to, bytes) } else { copy_by_vectors(from, to, bytes) }
+                match habit {
+                    Habit::LongStrings if STRINGS_FROM <= bytes => copy_as_string(from, to, bytes),
+                    _ => copy_by_vectors(from, to, bytes),
+                }
             };
         }
     }

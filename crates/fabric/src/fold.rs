@@ -39,16 +39,8 @@ pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
 #[inline]
 pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
     let (from, to, count) = elements(incoming, inout);
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match vectors_for(count * size_of::<B>()) {
-        // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
-        Vectors::Of64 => return unsafe { each_by_64_bytes(from, to, count, with) },
-        // SAFETY: as above.
-        Vectors::Of32 => return unsafe { each_by_32_bytes(from, to, count, with) },
-        Vectors::Usual => {}
-    }
     // SAFETY: both claims cover `count` elements.
-    unsafe { each(from, to, count, with) }
+    unsafe { each_by_longest_vectors::<B, true, false>(from, to, to, count, with) }
 }
 
 /// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold. `out` is best apart
@@ -61,27 +53,24 @@ pub fn fold_into<B: Bytes>(
     with: impl Fn(B, B) -> B,
 ) {
     let (one, to, count) = elements(left, out);
-    let (other, count) = (right.start().cast(), count.min(right.bytes() / size_of::<B>()));
+    let (other, count) = (right.start().cast::<B>(), count.min(right.bytes() / size_of::<B>()));
     if count * size_of::<B>() == out.bytes() {
         if let Some(over) = out.take_offer(right.start()) {
             // SAFETY: all claims cover `count` elements, also where the offer begins.
-            return unsafe { over_one(one, over.cast(), to, count, with) };
+            return unsafe {
+                each_by_longest_vectors::<B, true, true>(one, over.cast(), to, count, with);
+            };
         }
         if let Some(over) = out.take_offer(left.start()) {
+            let with = |right, left| with(left, right);
             // SAFETY: as above.
-            return unsafe { over_one(other, over.cast(), to, count, |right, left| with(left, right)) };
+            return unsafe {
+                each_by_longest_vectors::<B, true, true>(other, over.cast(), to, count, with);
+            };
         }
     }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match vectors_for(count * size_of::<B>()) {
-        // SAFETY: all claims cover `count` elements, and the processor has what the function needs.
-        Vectors::Of64 => return unsafe { each_apart_by_64_bytes((one, other), to, count, with) },
-        // SAFETY: as above.
-        Vectors::Of32 => return unsafe { each_apart_by_32_bytes((one, other), to, count, with) },
-        Vectors::Usual => {}
-    }
-    // SAFETY: all claims cover `count` elements.
-    unsafe { each_apart((one, other), to, count, with) }
+    // SAFETY: all claims cover `count` elements; nothing is written over the operands.
+    unsafe { each_by_longest_vectors::<B, false, true>(one, other.cast_mut(), to, count, with) }
 }
 
 /// As [`fold`], where `with` gives one of the two by a comparison.
@@ -94,11 +83,10 @@ pub fn fold_choosing<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, wi
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if WIDE_BYTES_MIN <= count * size_of::<B>() && std::arch::is_x86_feature_detected!("sse4.2") {
         // SAFETY: both claims cover `count` elements, and the processor has what the function needs.
-        unsafe { each_by_16_bytes(from, to, count, with) };
-        return;
+        return unsafe { each_by_16_bytes::<B, true, false>(from, to, to, count, with) };
     }
     // SAFETY: both claims cover `count` elements.
-    unsafe { each(from, to, count, with) }
+    unsafe { each::<B, true, false>(from, to, to, count, with) }
 }
 
 /// The longest vectors that serve.
@@ -140,15 +128,45 @@ fn elements<B: Bytes>(incoming: Payload<'_>, inout: &UserMemory) -> (*const B, *
     (incoming.start().cast(), inout.start().cast(), count)
 }
 
+/// [`each`], by the longest vectors that serve.
+///
+/// # Safety
+/// As for `each`.
+#[inline]
+unsafe fn each_by_longest_vectors<B: Bytes, const OVER: bool, const APART: bool>(
+    one: *const B,
+    other: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
+    // SAFETY: the caller's promise is handed on, and the processor has what each of these needs.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        match vectors_for(count * size_of::<B>()) {
+            Vectors::Of64 => return each_by_64_bytes::<B, OVER, APART>(one, other, to, count, with),
+            Vectors::Of32 => return each_by_32_bytes::<B, OVER, APART>(one, other, to, count, with),
+            Vectors::Usual => {}
+        }
+        each::<B, OVER, APART>(one, other, to, count, with);
+    }
+}
+
 /// [`each`], in the instructions of processors with vectors of 64 bytes.
 ///
 /// # Safety
 /// As for `each`, and the processor has AVX-512 with its BW, DQ and VL.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn each_by_64_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+unsafe fn each_by_64_bytes<B: Bytes, const OVER: bool, const APART: bool>(
+    one: *const B,
+    other: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
     // SAFETY: the caller's promise is handed on.
-    unsafe { each(from, to, count, with) }
+    unsafe { each::<B, OVER, APART>(one, other, to, count, with) }
 }
 
 /// [`each`], in the instructions of processors with vectors of 32 bytes.
@@ -157,9 +175,15 @@ unsafe fn each_by_64_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, w
 /// As for `each`, and the processor has AVX2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2")]
-unsafe fn each_by_32_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+unsafe fn each_by_32_bytes<B: Bytes, const OVER: bool, const APART: bool>(
+    one: *const B,
+    other: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
     // SAFETY: the caller's promise is handed on.
-    unsafe { each(from, to, count, with) }
+    unsafe { each::<B, OVER, APART>(one, other, to, count, with) }
 }
 
 /// [`each`], in the instructions of processors with all that there is for vectors of 16 bytes.
@@ -168,139 +192,27 @@ unsafe fn each_by_32_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, w
 /// As for `each`, and the processor has SSE 4.2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse4.2")]
-unsafe fn each_by_16_bytes<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
+unsafe fn each_by_16_bytes<B: Bytes, const OVER: bool, const APART: bool>(
+    one: *const B,
+    other: *mut B,
+    to: *mut B,
+    count: usize,
+    with: impl Fn(B, B) -> B,
+) {
     // SAFETY: the caller's promise is handed on.
-    unsafe { each(from, to, count, with) }
+    unsafe { each::<B, OVER, APART>(one, other, to, count, with) }
 }
 
-/// The loop.
+/// The loop: what comes of one operand and the other is written OVER the other, or to memory APART from both, or to both. Which of these is
+/// known when it is compiled, since a compiler that is told of one memory by two names takes an element at a time.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for `count` elements. Others may write there meanwhile; then results are made of
-/// any mixture of old and new bytes.
+/// Both operands are readable, and what is written is writable, for `count` elements. Others may write there meanwhile; then results are
+/// made of any mixture of old and new bytes.
 #[inline(always)]
-unsafe fn each<B: Bytes>(from: *const B, to: *mut B, count: usize, with: impl Fn(B, B) -> B) {
-    for at in 0..count {
-        // SAFETY: `at < count`; bytes need no alignment.
-        unsafe { to.add(at).write(with(from.add(at).read(), to.add(at).read())) };
-    }
-}
-
-/// [`each_apart`], in the instructions of processors with vectors of 64 bytes.
-///
-/// # Safety
-/// As for `each_apart`, and the processor has AVX-512 with its BW, DQ and VL.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn each_apart_by_64_bytes<B: Bytes>(
-    from: (*const B, *const B),
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { each_apart(from, to, count, with) }
-}
-
-/// [`each_apart`], in the instructions of processors with vectors of 32 bytes.
-///
-/// # Safety
-/// As for `each_apart`, and the processor has AVX2.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-unsafe fn each_apart_by_32_bytes<B: Bytes>(
-    from: (*const B, *const B),
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { each_apart(from, to, count, with) }
-}
-
-/// The loop over three memories.
-///
-/// # Safety
-/// Both of `from` are readable and `to` is writable for `count` elements; otherwise as for [`each`].
-#[inline(always)]
-unsafe fn each_apart<B: Bytes>(
-    (one, other): (*const B, *const B),
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    for at in 0..count {
-        // SAFETY: `at < count`; bytes need no alignment.
-        unsafe { to.add(at).write(with(one.add(at).read(), other.add(at).read())) };
-    }
-}
-
-/// [`each_over`], by the longest vectors that serve.
-///
-/// # Safety
-/// As for `each_over`.
-#[inline]
-unsafe fn over_one<B: Bytes>(
-    from: *const B,
-    over: *mut B,
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    // SAFETY: the caller's promise is handed on, and the processor has what the function needs.
-    unsafe {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        match vectors_for(count * size_of::<B>()) {
-            Vectors::Of64 => return each_over_by_64_bytes(from, over, to, count, with),
-            Vectors::Of32 => return each_over_by_32_bytes(from, over, to, count, with),
-            Vectors::Usual => {}
-        }
-        each_over(from, over, to, count, with);
-    }
-}
-
-/// [`each_over`], in the instructions of processors with vectors of 64 bytes.
-///
-/// # Safety
-/// As for `each_over`, and the processor has AVX-512 with its BW, DQ and VL.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn each_over_by_64_bytes<B: Bytes>(
-    from: *const B,
-    over: *mut B,
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { each_over(from, over, to, count, with) }
-}
-
-/// [`each_over`], in the instructions of processors with vectors of 32 bytes.
-///
-/// # Safety
-/// As for `each_over`, and the processor has AVX2.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-unsafe fn each_over_by_32_bytes<B: Bytes>(
-    from: *const B,
-    over: *mut B,
-    to: *mut B,
-    count: usize,
-    with: impl Fn(B, B) -> B,
-) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { each_over(from, over, to, count, with) }
-}
-
-/// The loop whose results stand in two places, of which one held an operand.
-///
-/// # Safety
-/// `from` is readable, and `over` and `to` are writable for `count` elements; otherwise as for [`each`].
-#[inline(always)]
-unsafe fn each_over<B: Bytes>(
-    from: *const B,
-    over: *mut B,
+unsafe fn each<B: Bytes, const OVER: bool, const APART: bool>(
+    one: *const B,
+    other: *mut B,
     to: *mut B,
     count: usize,
     with: impl Fn(B, B) -> B,
@@ -308,9 +220,13 @@ unsafe fn each_over<B: Bytes>(
     for at in 0..count {
         // SAFETY: `at < count`; bytes need no alignment.
         unsafe {
-            let result = with(from.add(at).read(), over.add(at).read());
-            to.add(at).write(result);
-            over.add(at).write(result);
+            let result = with(one.add(at).read(), other.add(at).read());
+            if APART {
+                to.add(at).write(result);
+            }
+            if OVER {
+                other.add(at).write(result);
+            }
         }
     }
 }
@@ -378,8 +294,7 @@ mod tests {
                 let (mut is_offered, mut is_left_over) = (false, false);
                 made(&mut place, |over| {
                     let mut claim = out.memory();
-                    claim.offer(over);
-                    is_offered = claim.has_offer();
+                    is_offered = claim.offer(over);
                     let (own, theirs) = (Payload::from(&own[..]), over.payload());
                     let [left, right] = if is_left { [theirs, own] } else { [own, theirs] };
                     fold_into(left, right, &mut claim, with);
@@ -401,11 +316,10 @@ mod tests {
         made(&mut elsewhere, |over| {
             let out = memory(&[9; 300]);
             let mut claim = out.memory();
-            claim.offer(over);
+            assert!(claim.offer(over));
             fold_into(Payload::from(&own[..]), theirs.payload(), &mut claim, with);
             assert!(claim.has_offer() && out.payload().to_vec() == [3; 300]);
-            claim.offer(&mut theirs.memory());
-            assert!(!claim.has_offer(), "the library's own");
+            assert!(!claim.offer(&mut theirs.memory()) && !claim.has_offer(), "the library's own");
         });
         assert_eq!(elsewhere, [7; 300]);
     }

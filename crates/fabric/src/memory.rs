@@ -216,10 +216,11 @@ impl UserMemory {
 
     /// Whoever combines an operand that begins where `over` does into this memory may write the result over that operand, too, and
     /// takes this offer then; nobody has to. That spares one who needs the result there as well to read it again. There is none of too
-    /// little memory, nor of the library's own, which lasts only as long as a claim keeps it.
-    pub fn offer(&mut self, over: &mut UserMemory) {
+    /// little memory, nor of the library's own, which lasts only as long as a claim keeps it; the answer is whether there is one.
+    pub fn offer(&mut self, over: &mut UserMemory) -> bool {
         let is_enough = self.bytes <= over.bytes && over.keeps.is_none();
         self.offered = is_enough.then(|| somewhere(over.start));
+        is_enough
     }
 
     /// Whether there is an offer still: the operand is as it was.

@@ -296,20 +296,8 @@ impl Board {
         self.places.announce(self.segment.memory(), number, told);
     }
 
-    /// As [`Board::give_piece`], of a piece of so many bytes that `write` puts there.
-    #[inline]
-    pub fn make_piece(
-        &self,
-        (ring, number): (Ring, u32),
-        told: [u32; 2],
-        bytes: usize,
-        write: impl FnOnce(&mut UserMemory),
-    ) {
-        self.fill_piece((ring, number), bytes, write);
-        self.announce_piece(number, told);
-    }
-
-    /// As [`Board::make_piece`], but that the piece is [given](Board::announce_piece) later.
+    /// Has `write` put so many bytes into the tray for the piece of that number, which is then to be [announced](Board::announce_piece): as
+    /// [`Board::give_piece`] in two steps.
     #[inline]
     pub fn fill_piece(&self, (ring, number): (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
         debug_assert!(bytes <= Board::piece_bytes_max(self.members()));

@@ -171,11 +171,11 @@ impl Cut {
 
     fn pieces(self) -> u32 {
         let Cut { bytes, piece_bytes, .. } = self;
-        // A division takes longer than all of the rest.
-        match bytes.div_ceil(2) <= piece_bytes {
-            true => u32::from(bytes > 0) + u32::from(bytes > piece_bytes),
-            false => bytes.div_ceil(piece_bytes) as u32,
+        // A division takes longer than all of the rest, and most of the time there are two.
+        if bytes.div_ceil(2) <= piece_bytes {
+            return u32::from(bytes > 0) + u32::from(bytes > piece_bytes);
         }
+        bytes.div_ceil(piece_bytes) as u32
     }
 
     fn piece(self, number: u32) -> Range<usize> {
@@ -262,8 +262,9 @@ pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
     bytes / element_bytes * element_bytes
 }
 
-/// What becomes of a piece that has come: it begins there in all that comes, or, of halves, in the whole.
-pub(super) type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>);
+/// What becomes of a piece that has come: it begins there in all that comes, or, of halves, in the whole. And what is to be written with it: the
+/// next piece that is given, to its tray; or, of a contribution to a sum by halves, what comes of it, to the tray in which that stands.
+pub(super) type Taken<'a> = &'a mut dyn FnMut(Part, usize, Payload<'_>, (UserMemory, Payload<'_>));
 
 /// What goes, piece by piece.
 #[derive(Clone, Copy)]
@@ -271,7 +272,7 @@ pub(super) enum Cargo {
     /// Each gives something.
     Each { give: Payload<'static>, gives: Cut, gets: Cut, ring: Ring },
     /// Each gives half of what it has, and of what both have combined.
-    Halves { contribution: Payload<'static>, result: Payload<'static>, halves: Halves },
+    Halves { contribution: Payload<'static>, halves: Halves },
     /// Each reads the other's memory: it is told where, and then that the other has done so.
     Read,
 }
@@ -317,18 +318,18 @@ impl Cargo {
         }
     }
 
-    /// The piece that is given so many numbers behind the first one.
-    pub(super) fn given(&self, number: u32) -> Payload<'static> {
+    /// The piece that is given so many numbers behind the first one; `None` where it stands in its tray, since it was made there.
+    pub(super) fn given(&self, number: u32) -> Option<Payload<'static>> {
         let (all, Range { start, end }) = match *self {
             Cargo::Each { give, gives, .. } => (give, gives.piece(number)),
-            Cargo::Halves { contribution, result, halves } => match halves.gives(number) {
+            Cargo::Halves { contribution, halves } => match halves.gives(number) {
                 (Part::Contribution, piece) => (contribution, piece),
-                (Part::Result, piece) => (result, piece),
+                (Part::Result, _) => return None,
             },
             // It is made when it is given.
-            Cargo::Read => return Payload::EMPTY,
+            Cargo::Read => return Some(Payload::EMPTY),
         };
-        all.part(start, end - start)
+        Some(all.part(start, end - start))
     }
 
     /// Where that belongs which is gotten.
@@ -392,7 +393,7 @@ impl Visit<'_> {
         output: &mut UserMemory,
         reduce: Reduce<'_>,
     ) -> Result<()> {
-        // So little is given before anything is taken.
+        // What is no longer than that is given before anything is taken.
         let is_in_the_way = lengths.gives.max(lengths.gets) > AHEAD_BYTES && plan.is_in_the_way();
         let aside = is_in_the_way.then(|| {
             let aside = Heap::new(output.bytes());
@@ -416,15 +417,13 @@ impl Visit<'_> {
             let what = Exchange { lengths, give, kept, place, is_written_over };
             return self.hand_over(&what, output);
         };
-        let may_share = HALVES_FROM <= lengths.gives && plan.is_same_for_all();
-        let route = may_share.then(|| self.route_for_sum(lengths.gives));
-        let is_by_halves = route.as_ref().is_some_and(|route| !route.is_second());
-        let cargo = if is_by_halves {
-            let ring = route.as_ref().and_then(Route::ring);
-            let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes, ring);
-            Cargo::Halves { contribution: give, result: giving(output), halves }
-        } else {
-            Cargo::each(lengths, give)
+        let route = if plan.is_same_for_all() { self.route_for_sum(lengths.gives) } else { None };
+        let cargo = match route.as_ref().filter(|route| !route.is_second()) {
+            Some(route) => {
+                let halves = Halves::of(plan.here, lengths.gives, lengths.element_bytes, route.ring());
+                Cargo::Halves { contribution: give, halves }
+            }
+            None => Cargo::each(lengths, give),
         };
         let mut passage = Passage::begin(self, lengths, cargo)?;
         passage.go_by(route);
@@ -437,16 +436,10 @@ impl Visit<'_> {
             if sum.of(plan.size).count() == 1 { Operands::TheirsAlone } else { Operands::of(plan.here) };
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded, operands, room: &room, strip_bytes };
-        let finished = if is_by_halves {
-            passage.sum_and_finish(&mut |part, at, data, (mut tray, _)| match part {
-                Part::Contribution => strips.combine_for_both(at, data, &mut tray, output, &mut *reduce),
-                Part::Result => _ = output.write_at(at, data),
-            })
-        } else {
-            passage.finish(&mut |_, at, data| {
-                strips.combine(data, &mut output.part(at, data.bytes()), at, &mut *reduce);
-            })
-        };
+        let finished = passage.finish(&mut |part, at, data, (mut tray, _)| match part {
+            Part::Contribution => strips.combine(at, data, &mut tray, output, &mut *reduce),
+            Part::Result => _ = output.write_at(at, data),
+        });
         drop(passage);
         self.turn.room = Some(room);
         finished
@@ -514,7 +507,7 @@ impl Visit<'_> {
         taken: &mut dyn FnMut(usize, Payload<'_>),
     ) -> Result<()> {
         let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
-        passage.finish(&mut |_, at, data| taken(at, data))
+        passage.finish(&mut |_, at, data, _| taken(at, data))
     }
 }
 
@@ -593,8 +586,9 @@ struct Strips<'a> {
 }
 
 impl Strips<'_> {
-    /// What comes of it is to stand in the output, and over what has come, which is in the tray: at once, where whoever combines can do that.
-    fn combine_for_both(
+    /// What comes of it is to stand in the output, and over what has come where that is in a tray in which it is given next: at once, where
+    /// whoever combines can do that.
+    fn combine(
         &self,
         at: usize,
         theirs: Payload<'_>,
@@ -603,15 +597,15 @@ impl Strips<'_> {
         reduce: Reduce<'_>,
     ) {
         let mut out = output.part(at, theirs.bytes());
-        out.offer(tray);
-        self.combine(theirs, &mut out, at, reduce);
-        if out.has_offer() {
+        let is_offered = out.offer(tray);
+        self.combine_into(&mut out, at, theirs, reduce);
+        if !is_offered || out.has_offer() {
             tray.write_at(0, out.payload());
         }
     }
 
     /// Into that part of the output, which begins there.
-    fn combine(&self, theirs: Payload<'_>, out: &mut UserMemory, at: usize, reduce: Reduce<'_>) {
+    fn combine_into(&self, out: &mut UserMemory, at: usize, theirs: Payload<'_>, reduce: Reduce<'_>) {
         let own = self.own.part(at, theirs.bytes());
         let is_in_place = own.start() == out.start().cast_const();
         match self.operands {

@@ -47,14 +47,11 @@ impl Communicator {
         let is_short = longest <= if is_piece { PIECE_BYTES_MIN } else { Board::PAYLOAD_BYTES_MAX };
         let ahead = if is_piece { bulletin.board.pieces_round(Ring::Short) } else { Board::DEPTH };
         let can_give = || !is_piece || !turn.owes_renewal && bulletin.board.can_give_pieces(Ring::Short);
-        let mut has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
+        let has_room = give.is_none() || can_give() && turn.course.has_room_behind(number, ahead);
         if process.is_busy_beside() || !is_short {
             return None;
         }
-        if !has_room && !is_piece {
-            has_room = self.soon_has_room(bulletin, &mut turn, number);
-        }
-        if !has_room {
+        if !has_room && (is_piece || !self.soon_has_room(bulletin, &mut turn, number)) {
             return None;
         }
         if is_turn_due(number) && !self.makes_turn(&turn) {

@@ -50,7 +50,12 @@ pub(super) const TRIED_FROM: usize = 512 << 10;
 
 /// The class of so many bytes, `None` where they are few, which stay in caches, and where there is one way to write.
 fn class(bytes: usize) -> Option<usize> {
-    (TRIED_FROM <= bytes && Stores::ARE_TWO).then(|| ((bytes / TRIED_FROM).ilog2() as usize).min(CLASSES - 1))
+    (TRIED_FROM <= bytes && Stores::ARE_TWO).then(|| class_from(TRIED_FROM, bytes, CLASSES))
+}
+
+/// The same of classes that begin with that length, which is no more than there are bytes.
+fn class_from(first: usize, bytes: usize, classes: usize) -> usize {
+    ((bytes / first).ilog2() as usize).min(classes - 1)
 }
 
 /// Exchanged data so long may be read. Data of twice the length is in the next class.
@@ -174,17 +179,18 @@ impl Visit<'_> {
         if bytes < READ_FROM || gives.min(gets) == 0 || what.is_written_over {
             return None;
         }
-        let class = ((bytes / READ_FROM).ilog2() as usize).min(EXCHANGED_CLASSES - 1);
+        let class = class_from(READ_FROM, bytes, EXCHANGED_CLASSES);
         let is_tried = self.board().both_read() && !self.trials().is_refused;
         Some(self.route(class, bytes, is_tried))
     }
 
-    /// Which way so many bytes go that both combine.
-    pub(super) fn route_for_sum(&mut self, bytes: usize) -> Route {
-        let class = ((bytes / HALVES_FROM).max(1).ilog2() as usize).min(SUMMED_CLASSES - 1);
-        self.route(EXCHANGED_CLASSES + class, bytes, true)
+    /// Which way so many bytes go that both combine; `None` where there is only one.
+    pub(super) fn route_for_sum(&mut self, bytes: usize) -> Option<Route> {
+        let class = || class_from(HALVES_FROM, bytes, SUMMED_CLASSES);
+        (HALVES_FROM <= bytes).then(|| self.route(EXCHANGED_CLASSES + class(), bytes, true))
     }
 
+    /// Which way an operation of that class goes, and whether the next one is to try another.
     fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> Route {
         let ways = self.board().ways(0, self.number);
         let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };

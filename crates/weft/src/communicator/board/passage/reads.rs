@@ -21,7 +21,7 @@ impl Passage<'_, '_> {
             Ok([has_read, is_read]) => {
                 let gives = if is_read { 0 } else { lengths.gives };
                 let gets = if has_read { 0 } else { lengths.gets };
-                self.finish(&mut |_, _, _| {}).map(|()| Lengths { gives, gets, ..lengths })
+                self.finish(&mut |_, _, _, _| {}).map(|()| Lengths { gives, gets, ..lengths })
             }
             Err(error) => {
                 let visit = &self.visit;
@@ -79,7 +79,7 @@ impl Passage<'_, '_> {
     /// give then.
     fn tell(&mut self, word: u64) -> Result<()> {
         let told_bytes = if self.failed.is_some() { MISFIT as usize } else { self.lengths.gives };
-        self.give_this(told_bytes, Payload::from(&word.to_ne_bytes()[..]))
+        self.give_this(told_bytes, Some(Payload::from(&word.to_ne_bytes()[..])))
     }
 
     /// Takes the word that is the next piece; `None` where what comes is not what was to come, and has no such piece perhaps.
@@ -88,7 +88,9 @@ impl Passage<'_, '_> {
         if self.taken == self.coming {
             return Ok(word);
         }
-        self.take(&mut |_, _, data| word = data.split_first().map(|(head, _)| u64::from_ne_bytes(head)))?;
+        self.take(false, &mut |_, _, data, _| {
+            word = data.split_first().map(|(head, _)| u64::from_ne_bytes(head));
+        })?;
         Ok(word)
     }
 }
