@@ -499,18 +499,24 @@ impl Visit<'_> {
     /// one is there.
     fn pass_pieces(&mut self, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         let (here, size) = (self.of.rank(), self.of.size());
-        let (mut passed, mut pieces) = (1, 1);
+        let (first, mut pieces, mut next) = (self.number, 1, 1);
         loop {
             for from in others(here, size).filter(|&from| owes(from).is_some()) {
                 self.until(Some(owes), |board| board.has(from.0, self.number))?;
                 let [_, theirs] = self.board().announced(from.0, self.number);
                 pieces = pieces.max(pieces::told_pieces(theirs));
+                next = pieces::following(theirs, self.number.wrapping_sub(first));
+            }
+            // Of a last round some numbers may have nothing.
+            let is_last = next >= pieces;
+            if is_last {
+                self.number = first.wrapping_add(pieces - 1);
             }
             self.bulletin.leave(self.number);
-            if passed == pieces {
+            if is_last {
                 return Ok(());
             }
-            (passed, self.number) = (passed + 1, self.number.wrapping_add(1));
+            self.number = first.wrapping_add(next);
             if size > 2 {
                 self.give([Payload::EMPTY; 2], false)?;
                 self.board().wake();

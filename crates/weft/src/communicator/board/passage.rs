@@ -8,7 +8,7 @@ use fabric::{Payload, Stores, UserMemory, write_abreast};
 use messaging::Rank;
 
 use super::pieces::{
-    Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, READ, Taken, telling, told_pieces,
+    Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, following, told_pieces,
 };
 use super::trials::{Route, Timed};
 use super::{Visit, is_turn_due};
@@ -29,6 +29,9 @@ pub(super) struct Passage<'v, 'a> {
     /// How many pieces are given, and how many come.
     giving: u32,
     coming: u32,
+    /// What entries say of that, here and there.
+    telling: u32,
+    told: u32,
     /// How pieces are written that are given, and how the last one was that came.
     stores: Stores,
     came: Stores,
@@ -68,6 +71,8 @@ impl<'v, 'a> Passage<'v, 'a> {
             other,
             lengths,
             ring,
+            telling: cargo.telling(giving),
+            told: cargo.telling(coming),
             cargo,
             first,
             given: 0,
@@ -215,19 +220,14 @@ impl<'v, 'a> Passage<'v, 'a> {
         }
         self.visit.board().announce_piece(number, told);
         self.visit.board().wake();
-        self.given += 1;
+        self.given = following(self.telling, self.given);
         Ok(())
     }
 
     /// What each entry says, where there are so many bytes in all.
     fn told(&self, bytes: usize) -> [u32; 2] {
         let past = if self.stores == Stores::Past { PAST } else { 0 };
-        [bytes as u32, telling(self.ring, self.giving) | self.read_mark() | past]
-    }
-
-    /// What entries say, here and there, where members read.
-    fn read_mark(&self) -> u32 {
-        if matches!(self.cargo, Cargo::Read) { READ } else { 0 }
+        [bytes as u32, self.telling | past]
     }
 
     /// Waits until there is room for the next piece.
@@ -267,7 +267,8 @@ impl<'v, 'a> Passage<'v, 'a> {
             self.compare(number);
         }
         let (part, Range { start, end }) = self.cargo.gotten(self.taken);
-        self.taken += 1;
+        let at = self.taken;
+        self.taken = following(self.told, at).min(self.coming);
         if self.failed.is_none() {
             let mut read = |board: &Board, row| {
                 board.read_piece((self.ring, self.other.0, number), end - start, |data| {
@@ -283,7 +284,7 @@ impl<'v, 'a> Passage<'v, 'a> {
                 });
                 board.announce_piece(own, self.told(self.lengths.gives));
                 board.wake();
-                self.given += 1;
+                self.given = following(self.telling, self.given);
             } else if part == Part::Contribution && matches!(self.cargo, Cargo::Halves { .. }) {
                 let ahead = self.ring.ahead();
                 board.fill_piece((self.ring, number.wrapping_add(ahead)), end - start, |tray| {
@@ -294,11 +295,11 @@ impl<'v, 'a> Passage<'v, 'a> {
             }
             // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
             // operation. Of who does something else nothing is known.
-            let before = number.wrapping_sub((self.ring.ahead() - 1).min(self.taken - 1));
+            let before = number.wrapping_sub((self.ring.ahead() - 1).min(at));
             self.visit.turn.course.heard_before(before);
         }
         self.visit.bulletin.leave(number);
-        if self.taken == 1 {
+        if at == 0 {
             self.timed = Timed::begin(self.lengths.gets);
         }
         Ok(())
@@ -325,12 +326,11 @@ impl<'v, 'a> Passage<'v, 'a> {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
         self.came = if pieces & PAST != 0 { Stores::Past } else { Stores::Cached };
-        let expected = telling(self.ring, self.coming) | self.read_mark();
-        if sent_bytes == expected_bytes && pieces & !PAST == expected {
+        if sent_bytes == expected_bytes && pieces & !PAST == self.told {
             return;
         }
         self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
-        self.coming = told_pieces(pieces).max(1);
+        (self.coming, self.told) = (told_pieces(pieces).max(1), pieces);
     }
 }
 

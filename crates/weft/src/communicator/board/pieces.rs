@@ -36,8 +36,18 @@ fn ring_for(bytes: usize) -> Ring {
 }
 
 /// What entries say of so many pieces, beside how long all are.
-pub(super) fn telling(ring: Ring, pieces: u32) -> u32 {
+fn telling(ring: Ring, pieces: u32) -> u32 {
     pieces | if ring == Ring::Long { LONG } else { 0 }
+}
+
+/// The number behind this one with which a piece comes, both counted from the first, as entries say that tell this.
+pub(super) fn following(announced: u32, number: u32) -> u32 {
+    let each = (announced >> EACH_BITS.start) & EACH_MAX;
+    if each == 0 {
+        return number + 1;
+    }
+    let round = if announced & LONG != 0 { Ring::Long } else { Ring::Short }.ahead();
+    if number % round + 1 == each { number + 1 + round - each } else { number + 1 }
 }
 
 /// Whether an entry that says this holds so many bytes, or stands for one piece of so many.
@@ -48,7 +58,7 @@ pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
 
 /// How many pieces an entry tells of, through whichever trays.
 pub(super) fn told_pieces(announced: u32) -> u32 {
-    (announced & !(LONG | NOTHING | PAST | READ)).min(PIECES_MAX)
+    (announced & ((1 << EACH_BITS.start) - 1)).min(PIECES_MAX)
 }
 
 /// What one of two members does in an operation in which nothing is combined.
@@ -195,7 +205,8 @@ pub(super) struct Halves {
     /// The same; both in as many pieces, of which the last ones may be empty.
     cuts: [Cut; 2],
     rounds: u32,
-    /// A round has as many contributions, and as many results, as may be given ahead.
+    /// A round has so many contributions, and as many results: no more than may be given ahead, of which each has a number.
+    each: u32,
     ring: Ring,
 }
 
@@ -212,15 +223,16 @@ impl Halves {
         let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
         let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
         let ring = ring.unwrap_or(ring_for(lower));
-        let round_bytes = ring.ahead() as usize * whole(HALF_PIECE_BYTES, unit);
-        let rounds = lower.div_ceil(round_bytes).max(1) as u32;
-        let piece_bytes = lower.div_ceil((rounds * ring.ahead()) as usize).next_multiple_of(unit);
+        let longest = whole(HALF_PIECE_BYTES, unit);
+        let rounds = lower.div_ceil(ring.ahead() as usize * longest).max(1) as u32;
+        let each = lower.div_ceil(rounds as usize * longest).max(1) as u32;
+        let piece_bytes = lower.div_ceil((rounds * each) as usize).next_multiple_of(unit);
         let [mut starts, mut cuts] = [[0, lower], [lower, bytes - lower]];
         if here != Rank(0) {
             starts.reverse();
             cuts.reverse();
         }
-        Halves { starts, cuts: cuts.map(|bytes| Cut::new(bytes, piece_bytes)), rounds, ring }
+        Halves { starts, cuts: cuts.map(|bytes| Cut::new(bytes, piece_bytes)), rounds, each, ring }
     }
 
     /// How many numbers it takes.
@@ -228,11 +240,12 @@ impl Halves {
         2 * self.ring.ahead() * self.rounds
     }
 
-    /// What goes with the number that is so many behind the first one, and which piece of a half it is.
+    /// What goes with the number that is so many behind the first one, and which piece of a half it is; there is none for numbers that are
+    /// passed over.
     fn part(self, number: u32) -> (Part, u32) {
         let (round, place) = (number / self.ring.ahead(), number % self.ring.ahead());
         let part = if round % 2 == 0 { Part::Contribution } else { Part::Result };
-        (part, round / 2 * self.ring.ahead() + place)
+        (part, round / 2 * self.each + place)
     }
 
     /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of its own.
@@ -298,6 +311,16 @@ impl Cargo {
             Cargo::Halves { halves, .. } => [halves.pieces(); 2],
             Cargo::Read => [READ_PIECES; 2],
         }
+    }
+
+    /// What entries say of so many numbers, beside how long all is.
+    pub(super) fn telling(&self, numbers: u32) -> u32 {
+        let of_kind = match self {
+            Cargo::Each { .. } => 0,
+            Cargo::Halves { halves, .. } => halves.each << EACH_BITS.start,
+            Cargo::Read => READ,
+        };
+        telling(self.ring(), numbers) | of_kind
     }
 
     /// Which trays it goes through.
@@ -648,9 +671,9 @@ const PASSED_BYTES_MAX: usize = 16 << 10;
 /// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
 pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
-pub(super) const HALVES_FROM: usize = 64 << 10;
-/// The longest pieces then: what was combined is still in the nearest caches when it is given.
-pub(super) const HALF_PIECE_BYTES: usize = 16 << 10;
+pub(super) const HALVES_FROM: usize = 32 << 10;
+/// The longest pieces then. Longer ones are fewer, which takes less; shorter ones are still in the nearest caches when what was combined is given.
+pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));
 /// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
 pub(super) const LONG_FROM: usize = 256 << 10;
@@ -662,6 +685,10 @@ pub(super) const NOTHING: u32 = 1 << 30;
 pub(super) const PAST: u32 = 1 << 29;
 /// Told where each of two reads the other's memory.
 pub(super) const READ: u32 = 1 << 28;
+/// Told where pieces come with a few of the numbers of each round only: with how many. As many fit there as a round has.
+const EACH_BITS: Range<u32> = 24..28;
+const EACH_MAX: u32 = (1 << (EACH_BITS.end - EACH_BITS.start)) - 1;
+const _: () = assert!(Ring::Long.ahead() <= EACH_MAX && PIECES_MAX < 1 << EACH_BITS.start);
 /// So many numbers that takes.
 const READ_PIECES: u32 = 2;
 /// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.

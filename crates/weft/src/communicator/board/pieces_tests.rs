@@ -1,5 +1,6 @@
 //! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -7,7 +8,9 @@ use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, 
 use fabric::{Payload, Stores, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part};
+use super::pieces::{
+    Cargo, HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part, following,
+};
 use super::trials::TRIED_FROM;
 use super::{Communicator, several};
 use crate::config::CpuTime;
@@ -347,7 +350,11 @@ fn lengths_that_differ_are_told_and_lose_no_number() {
 #[test]
 fn a_long_one_meets_a_short_one() {
     on_a_board(|world| {
-        for (one, other) in [(100_000, 8), (8, 100_000), (70_000, 2_000), (200, 90_000), (50_000, 60_000)] {
+        // Of halves each round may have fewer pieces than numbers: as many as the other's, fewer, or more.
+        let halves =
+            [(70_000, 80_000), (70_000, 120_000), (120_000, 70_000), (50_000, 70_000), (70_000, 300_000)];
+        let others = [(100_000, 8), (8, 100_000), (70_000, 2_000), (200, 90_000), (50_000, 60_000)];
+        for (one, other) in others.into_iter().chain(halves) {
             let count = [one, other][world.rank().0 as usize] / 8;
             let elements = Elements { bytes: 8, count };
             let (input, mut output) = (elements.of(world.rank().0, 1), elements.of(0, 0));
@@ -370,7 +377,9 @@ fn who_panics_in_an_operator_lets_the_other_end() {
             [(HALVES_FROM / 8 - 1, true), (HALVES_FROM / 8, false), (40_000, false)]
         {
             let elements = Elements { bytes: 8, count };
-            for (panicking, at_call) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+            // The shortest ones are combined at once.
+            let at_calls = if count == HALVES_FROM / 8 { 1..2 } else { 1..3 };
+            for (panicking, at_call) in at_calls.flat_map(|at| [(0, at), (1, at)]) {
                 let sum = elements.sum_with_a_bug(world, panicking, at_call);
                 assert_eq!(sum.is_some(), is_all_at_each && world.rank().0 != panicking, "{count}");
                 assert!(sum.is_none_or(|sum| sum == elements.of(0, 2)));
@@ -397,8 +406,19 @@ fn fit_together(bytes: usize, element_bytes: usize, ring: Option<Ring>) {
     let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes, ring));
     assert_eq!(one.pieces(), other.pieces());
     let mut seen = [vec![0; bytes], vec![0; bytes]];
-    for number in 0..one.pieces() {
+    let cargo = Cargo::Halves { contribution: Payload::EMPTY, halves: one };
+    let telling = cargo.telling(one.pieces());
+    let numbers: Vec<u32> =
+        iter::successors(Some(0), |&at| Some(following(telling, at)).filter(|&at| at < one.pieces()))
+            .collect();
+    assert_eq!(following(telling, numbers[numbers.len() - 1]), one.pieces(), "the last one ends a round");
+    for number in numbers {
         assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
+        if one.gives(number).0 == Part::Result {
+            // It stands in the tray in which the contribution stood.
+            let contribution = one.gets(number - cargo.ring().ahead());
+            assert_eq!(contribution, (Part::Contribution, one.gives(number).1));
+        }
         for (part, piece) in [one.gives(number), other.gives(number)] {
             assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
             let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };

@@ -1,11 +1,13 @@
 //! Long sums of two that go by halves or as a whole, whichever has turned out to be quicker.
 
-use collectives::Collective;
+use collectives::{Collective, Each};
 
 use super::Communicator;
 use super::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
+use crate::error::Class;
 use crate::fabrics::{Ring, Way};
+use crate::memory::{reading, writing};
 
 /// Sums up elements of so many bytes, so many in all; whether that went by halves.
 fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_place: bool) -> bool {
@@ -27,7 +29,7 @@ fn go(world: &Communicator, way: Way) {
         is_by_halves(world, 8, HALVES_FROM, false);
     }
     world.bulletin().unwrap().turn.try_hold().unwrap().trials.get_or_insert_default().turned_out(way);
-    for bytes in [1, 2, 4, 8, 16, 32].map(|times| times * HALVES_FROM) {
+    for bytes in [1, 2, 4, 8, 16, 32, 64].map(|times| times * HALVES_FROM) {
         is_by_halves(world, 8, bytes, false);
     }
 }
@@ -54,5 +56,26 @@ fn both_ways_are_tried() {
     where_copies_are_quick(|world| {
         let halves = (0..60).filter(|_| is_by_halves(world, 8, 2 * HALVES_FROM, false)).count();
         assert!((1..60).contains(&halves), "{halves} of 60 went by halves, and both ways were to be tried");
+    });
+}
+
+/// What goes with a few numbers of each round meets what goes with all of them, of the same length.
+#[test]
+fn another_operation_of_that_length_is_told() {
+    on_a_board(|world| {
+        for (bytes, sums_up) in [(70_000, 0), (70_000, 1), (130_000, 0), (300_000, 1)] {
+            let elements = Elements { bytes: 8, count: bytes / 8 };
+            let input = elements.of(world.rank().0, 1);
+            let mut output = vec![0; 2 * bytes];
+            let operation = if world.rank().0 == sums_up {
+                Collective::Allreduce(elements.reduction(false))
+            } else {
+                Collective::Allgather(Each { bytes, in_place: false })
+            };
+            let out = writing(&mut output[..if world.rank().0 == sums_up { bytes } else { 2 * bytes }]);
+            let ended = world.perform(operation, reading(&input), out, &mut |_, _, _| {});
+            assert_eq!(ended.unwrap_err().class, Class::Truncated, "{bytes} bytes");
+            is_by_halves(world, 8, HALVES_FROM, false);
+        }
     });
 }
