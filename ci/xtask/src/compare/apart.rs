@@ -39,7 +39,8 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// What to wait for, on a machine where distances were these; none where it has only one, or any will do.
+    /// What to wait for, on a machine where distances were these; none where any will do, or where it has had only one and that is asked for
+    /// which it usually has. A distance that is asked for is waited for, since a machine may come to another one later.
     pub fn of(distances: &[f64], wanted: Wanted) -> Option<Apart> {
         let groups = groups(distances);
         let chosen = chosen(&groups, wanted)?;
@@ -53,7 +54,7 @@ impl Apart {
              the time; else it is {}",
             chosen.middle,
             100.0 * chosen.share,
-            others.join(" or ")
+            if others.is_empty() { "rarely anything else".to_owned() } else { others.join(" or ") }
         );
         let file = PathBuf::from(format!("/dev/shm/weft-compare-{}", std::process::id()));
         Some(Apart { group: chosen, told, file })
@@ -98,10 +99,8 @@ fn groups(distances: &[f64]) -> Vec<Group> {
 }
 
 fn chosen(groups: &[Group], wanted: Wanted) -> Option<Group> {
-    if groups.len() < 2 {
-        return None;
-    }
     match wanted {
+        Wanted::Usual if groups.len() < 2 => None,
         Wanted::Any => None,
         Wanted::Near => groups.first().copied(),
         Wanted::Far => groups.last().copied(),
@@ -142,6 +141,8 @@ mod tests {
         assert_eq!([middle(Wanted::Usual), middle(Wanted::Near)], [Some(51.0); 2]);
         assert_eq!((middle(Wanted::Far), middle(Wanted::Any)), (Some(188.0), None));
         assert!(Apart::of(&[70.0, 71.0, 69.0], Wanted::Usual).is_none());
+        let near = Apart::of(&[70.0, 71.0, 69.0], Wanted::Near).unwrap();
+        assert!(near.limits() == "35.0,140.0" && near.told.contains("100 % of the time; else it is rarely"));
         assert!(Apart::of(&[], Wanted::Near).is_none());
     }
 
