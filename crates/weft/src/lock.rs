@@ -42,6 +42,9 @@ pub struct Lock<T> {
     owner: usize,
     busy: AtomicBool,
     mutex: Mutex<()>,
+    /// What holds the mutex. It stands here, so that a guard is one word: who returns or moves more than fits in registers reads what it has
+    /// just written in parts, and the processor has that wait until all that was written before has gone out (decisions/0077).
+    locked: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     /// Threads that want it while another has it.
     wanting: AtomicU32,
     value: UnsafeCell<T>,
@@ -64,6 +67,7 @@ impl<T> Lock<T> {
             owner,
             busy: AtomicBool::new(false),
             mutex: Mutex::new(()),
+            locked: UnsafeCell::new(None),
             wanting: AtomicU32::new(0),
             value: UnsafeCell::new(value),
         }
@@ -77,7 +81,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {
-            return Guard { lock: self, _locked: Some(self.hold_shared()) };
+            return self.guard_shared(self.lock_shared());
         }
         if self.owner != this_thread() {
             foreign_thread();
@@ -86,7 +90,7 @@ impl<T> Lock<T> {
             held_twice();
         }
         self.busy.store(true, Ordering::Relaxed);
-        Guard { lock: self, _locked: None }
+        Guard { lock: self, thread: PhantomData }
     }
 
     /// The value in owned mode, for the owner; `None` where [`Lock::hold`] is to be asked. As few steps as it takes.
@@ -107,13 +111,24 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn try_hold(&self) -> Option<Guard<'_, T>> {
         if self.owner == 0 {
-            return Some(Guard { lock: self, _locked: Some(try_lock(&self.mutex)?) });
+            return Some(self.guard_shared(try_lock(&self.mutex)?));
         }
         Some(self.hold())
     }
 
+    /// The guard of who has locked the mutex.
     #[inline]
-    fn hold_shared(&self) -> MutexGuard<'_, ()> {
+    fn guard_shared<'a>(&'a self, locked: MutexGuard<'a, ()>) -> Guard<'a, T> {
+        // SAFETY: only the lifetime is another. It is dropped with the guard that is made here, and by nobody else, and as long as that
+        // lives this lock stays where it is.
+        let locked = unsafe { std::mem::transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(locked) };
+        // SAFETY: only who has locked the mutex comes here. What a guard that was forgotten has left has never been unlocked.
+        unsafe { *self.locked.get() = Some(locked) };
+        Guard { lock: self, thread: PhantomData }
+    }
+
+    #[inline]
+    fn lock_shared(&self) -> MutexGuard<'_, ()> {
         match try_lock(&self.mutex) {
             Some(locked) => locked,
             None => self.hold_contended(),
@@ -160,10 +175,10 @@ impl<T> Lock<T> {
     }
 }
 
-/// The value, while it is held.
+/// The value, while it is held: for that thread alone.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    _locked: Option<MutexGuard<'a, ()>>,
+    thread: PhantomData<*const ()>,
 }
 
 /// The value, while its owner holds it: for that thread alone.
@@ -218,7 +233,11 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         if self.lock.owner != 0 {
             self.lock.busy.store(false, Ordering::Relaxed);
+            return;
         }
+        // SAFETY: only who has locked the mutex looks there.
+        let locked = unsafe { (*self.lock.locked.get()).take() };
+        drop(locked);
     }
 }
 
