@@ -286,11 +286,17 @@ pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
     swapped.or_else(|| shares::barrier(way, comm))
 }
 
-/// The bytes of a buffer, where there are few, and some.
+/// The bytes of a buffer of what is to be combined, where there are few, and some.
 #[inline(always)]
 fn few(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
+    few_moved(buffer, count, datatype).filter(|bytes| *bytes <= BYTES_MAX)
+}
+
+/// The same of what goes to its place at once.
+#[inline(always)]
+fn few_moved(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
     let bytes = row_bytes(datatype, count)?;
-    ((1..=BYTES_MAX).contains(&bytes) && is_plain(buffer)).then_some(bytes)
+    ((1..=MOVED_BYTES_MAX).contains(&bytes) && is_plain(buffer)).then_some(bytes)
 }
 
 /// `MPI_Bcast`.
@@ -306,7 +312,7 @@ pub(crate) unsafe fn bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(buffer, count, datatype)?;
+    let bytes = few_moved(buffer, count, datatype)?;
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     let taken = Taken { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
@@ -331,8 +337,8 @@ pub(crate) unsafe fn exchange(
     (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(recvbuf, recvcount, recvtype)?;
-    if few(sendbuf, sendcount, sendtype) != Some(bytes) {
+    let bytes = few_moved(recvbuf, recvcount, recvtype)?;
+    if few_moved(sendbuf, sendcount, sendtype) != Some(bytes) {
         return None;
     }
     let stride = if each { bytes } else { 0 };
@@ -372,9 +378,9 @@ pub(crate) unsafe fn gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(sendbuf, sendcount, sendtype)?;
-    let takes =
-        few(recvbuf, recvcount, recvtype) == Some(bytes) && are_apart(sendbuf, bytes, recvbuf, 2 * bytes);
+    let bytes = few_moved(sendbuf, sendcount, sendtype)?;
+    let takes = few_moved(recvbuf, recvcount, recvtype) == Some(bytes)
+        && are_apart(sendbuf, bytes, recvbuf, 2 * bytes);
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
     let taken = takes.then_some(Taken { start: recvbuf.cast(), stride: bytes, bytes });
     // SAFETY: the caller promised that its block can be read, and at the root that there is room for all.
@@ -399,10 +405,10 @@ pub(crate) unsafe fn scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(recvbuf, recvcount, recvtype)?;
+    let bytes = few_moved(recvbuf, recvcount, recvtype)?;
     let blocks = Given { start: sendbuf.cast(), stride: bytes, bytes };
-    let gives =
-        few(sendbuf, sendcount, sendtype) == Some(bytes) && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
+    let gives = few_moved(sendbuf, sendcount, sendtype) == Some(bytes)
+        && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
     let given = gives.then_some(blocks);
     let taken = Taken { start: recvbuf.cast(), stride: 0, bytes };
     // SAFETY: the caller promised that there is room for its block, and at the root that all can be read.
@@ -678,7 +684,9 @@ fn in_order<T>(rank: Rank, own: T, theirs: T) -> [T; 2] {
     if rank == Rank(0) { [own, theirs] } else { [theirs, own] }
 }
 
-/// The longest contribution that goes this way. What is longer is sent by the same messages, with more around them.
+/// The longest contribution that goes this way. What is longer is sent by the same messages, or in the same pieces, with more around them.
 const BYTES_MAX: usize = 8 << 10;
+/// The same of what goes to its place at once. No longer than what a board has in one piece, so that other ways begin where these end (decisions/0077).
+const MOVED_BYTES_MAX: usize = 16 << 10;
 /// The longest for which a small stack has room in any case.
 const SHORT_BYTES_MAX: usize = 2 << 10;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::claims::{Payload, Room, Swapping, copy};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Combining, Drawer, SHORT_BYTES_MAX, are_apart, few, wait};
+use super::{Aside, Combining, Drawer, MOVED_BYTES_MAX, SHORT_BYTES_MAX, are_apart, few_moved, wait};
 use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
@@ -56,12 +56,12 @@ impl Part {
     /// All of a buffer.
     #[inline(always)]
     fn whole(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<Part> {
-        few(buffer, count, datatype).map(|bytes| Part { start: buffer.cast_mut().cast(), bytes })
+        few_moved(buffer, count, datatype).map(|bytes| Part { start: buffer.cast_mut().cast(), bytes })
     }
 
     #[inline(always)]
     fn if_few(self) -> Option<Part> {
-        (1..=BYTES_MAX).contains(&self.bytes).then_some(self)
+        (1..=MOVED_BYTES_MAX).contains(&self.bytes).then_some(self)
     }
 
     /// # Safety

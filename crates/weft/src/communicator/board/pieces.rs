@@ -109,7 +109,7 @@ impl Lot {
     pub(super) const REDUCED: Lot =
         Lot { passed: PASSED_BYTES_MAX, ..Lot::anywhere(TURNED_BYTES_MAX + 1, BYTES_MAX) };
     /// The lower one gives, and the higher one combines, time after time.
-    pub(super) const SCANNED: Lot = Lot::anywhere(16 << 10, BYTES_MAX);
+    pub(super) const SCANNED: Lot = Lot { passed: 0, ..Lot::anywhere(16 << 10, BYTES_MAX) };
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
     pub(super) const ONE_WAY: Lot = Lot {
         where_quick: [TURNED_BYTES_MAX + 1, ONE_WAY_BYTES_MAX],
@@ -154,7 +154,7 @@ impl Lengths {
     /// The same of what goes one way: short data is in one piece, whoever has got something before.
     #[inline]
     pub(super) fn carried_one_way(self, lot: Lot) -> Option<Carried> {
-        self.carried(Lot::TURNED).or_else(|| self.carried(lot))
+        self.carried(lot).or_else(|| self.carried(Lot::TURNED))
     }
 }
 
@@ -660,8 +660,8 @@ impl Strips<'_> {
 
 /// What two exchange stands in entries up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
-/// The shortest pieces.
-pub(super) const PIECE_BYTES_MIN: usize = 8 << 10;
+/// The shortest pieces: what is no longer is in one, which takes less than two of half its length (decisions/0077).
+pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
 /// What goes one way is in a tray up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
