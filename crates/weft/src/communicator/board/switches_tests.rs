@@ -349,7 +349,7 @@ const SUM: Operator = Operator { element_bytes: 8, commutative: true };
 /// Where messages change their way: the longest that is sent at once whatever comes, on processors of two kinds, where what goes one
 /// way becomes a message, and the longest
 /// where there is room, by the number of ranks.
-const LIMITS: [usize; 7] = [240, 512, 8 << 10, 20 << 10, 64 << 10, 128 << 10, 256 << 10];
+const LIMITS: [usize; 9] = [240, 512, 8 << 10, 16 << 10, 20 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 /// The longest vector or block.
 const MOST: usize = 320 << 10;
 /// Where the data of ranks may begin in the table.
