@@ -7,6 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -44,7 +45,7 @@ pub struct Lock<T> {
     mutex: Mutex<()>,
     /// What holds the mutex. It stands here, so that a guard is one word: who returns or moves more than fits in registers reads what it has
     /// just written in parts, and the processor has that wait until all that was written before has gone out (decisions/0077).
-    locked: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    locked: UnsafeCell<MaybeUninit<MutexGuard<'static, ()>>>,
     /// Threads that want it while another has it.
     wanting: AtomicU32,
     value: UnsafeCell<T>,
@@ -67,7 +68,7 @@ impl<T> Lock<T> {
             owner,
             busy: AtomicBool::new(false),
             mutex: Mutex::new(()),
-            locked: UnsafeCell::new(None),
+            locked: UnsafeCell::new(MaybeUninit::uninit()),
             wanting: AtomicU32::new(0),
             value: UnsafeCell::new(value),
         }
@@ -119,11 +120,11 @@ impl<T> Lock<T> {
     /// The guard of who has locked the mutex.
     #[inline]
     fn guard_shared<'a>(&'a self, locked: MutexGuard<'a, ()>) -> Guard<'a, T> {
-        // SAFETY: only the lifetime is another. It is dropped with the guard that is made here, and by nobody else, and as long as that
-        // lives this lock stays where it is.
+        // SAFETY: only the lifetime is another. What stands there is dropped with the guard that is made here and in no other way, and as
+        // long as that lives this lock stays where it is.
         let locked = unsafe { std::mem::transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(locked) };
-        // SAFETY: only who has locked the mutex comes here. What a guard that was forgotten has left has never been unlocked.
-        unsafe { *self.locked.get() = Some(locked) };
+        // SAFETY: only who has locked the mutex comes here.
+        unsafe { (*self.locked.get()).write(locked) };
         Guard { lock: self, thread: PhantomData }
     }
 
@@ -235,9 +236,9 @@ impl<T> Drop for Guard<'_, T> {
             self.lock.busy.store(false, Ordering::Relaxed);
             return;
         }
-        // SAFETY: only who has locked the mutex looks there.
-        let locked = unsafe { (*self.lock.locked.get()).take() };
-        drop(locked);
+        // SAFETY: only who has locked the mutex looks there; its guard was written there when this one was made, and is taken once. It is taken
+        // first, since the next one writes there as soon as this one has unlocked.
+        drop(unsafe { (*self.lock.locked.get()).assume_init_read() });
     }
 }
 
