@@ -212,22 +212,23 @@ impl<'v, 'a> Passage<'v, 'a> {
         }
         self.await_room()?;
         let stores = self.stores;
-        let told = self.told(told_bytes);
         if let Some(give) = give {
             self.visit.board().fill_piece((self.ring, number), give.bytes(), |tray| {
                 tray.hand_over(give, stores);
             });
         }
-        self.visit.board().announce_piece(number, told);
-        self.visit.board().wake();
-        self.given = following(self.telling, self.given);
+        self.announce(told_bytes);
         Ok(())
     }
 
-    /// What each entry says, where there are so many bytes in all.
-    fn told(&self, bytes: usize) -> [u32; 2] {
+    /// Says that the next piece is there, of so many bytes in all.
+    #[inline]
+    fn announce(&mut self, told_bytes: usize) {
         let past = if self.stores == Stores::Past { PAST } else { 0 };
-        [bytes as u32, self.telling | past]
+        let board = self.visit.board();
+        board.announce_piece(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling | past]);
+        board.wake();
+        self.given = following(self.telling, self.given);
     }
 
     /// Waits until there is room for the next piece.
@@ -282,9 +283,7 @@ impl<'v, 'a> Passage<'v, 'a> {
                 board.fill_piece((self.ring, own), give.bytes(), |tray| {
                     read(board, (tray.part(0, give.bytes()), give));
                 });
-                board.announce_piece(own, self.told(self.lengths.gives));
-                board.wake();
-                self.given = following(self.telling, self.given);
+                self.announce(self.lengths.gives);
             } else if part == Part::Contribution && matches!(self.cargo, Cargo::Halves { .. }) {
                 let ahead = self.ring.ahead();
                 board.fill_piece((self.ring, number.wrapping_add(ahead)), end - start, |tray| {

@@ -106,14 +106,12 @@ impl Lot {
     /// Both give, and combine what they get.
     pub(super) const COMBINED: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// One of them gives, and the other combines, each in its turn.
-    pub(super) const REDUCED: Lot =
-        Lot { passed: PASSED_BYTES_MAX, ..Lot::anywhere(TURNED_BYTES_MAX + 1, BYTES_MAX) };
+    pub(super) const REDUCED: Lot = Lot::anywhere(TURNED_BYTES_MAX + 1, BYTES_MAX);
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: Lot = Lot { passed: 0, ..Lot::anywhere(16 << 10, BYTES_MAX) };
     /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
     pub(super) const ONE_WAY: Lot = Lot {
         where_quick: [TURNED_BYTES_MAX + 1, ONE_WAY_BYTES_MAX],
-        passed: PASSED_BYTES_MAX,
         ..Lot::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
     /// One gives, and has got something before.
@@ -666,8 +664,6 @@ pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
 const FRESH_BYTES_MAX: usize = 64 << 10;
-/// Longer data of one way is not a message all the same, where it goes in pieces.
-const PASSED_BYTES_MAX: usize = 16 << 10;
 /// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
 pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
