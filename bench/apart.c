@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { TURNS = 40, BATCHES = 5, SECONDS_MAX = 100 };
+enum { TURNS = 40, BATCHES = 5, SECONDS_MAX = 300 };
 enum { YES = 1, NOT_NOW, NEVER };
 
 static double now_seconds(void) {

@@ -83,7 +83,7 @@ impl Field {
         let words = ["bounce-two-lines", "--iterations", "4000"].map(str::to_owned);
         let look = || {
             std::thread::sleep(LOOK_PAUSE);
-            let rows = self.results("distance", &mut self.place.floor(&words, RUN_SECONDS))?;
+            let rows = self.results("distance", &mut self.place.floor(&words, RUN_SECONDS), RUN_SECONDS)?;
             Ok(rows.first().map_or(0.0, |row| 1e3 * row.median_us))
         };
         std::iter::repeat_with(look).take(LOOKS).collect()
@@ -268,9 +268,10 @@ impl Field {
             words.extend(["--address", namespaces::ADDRESS, "--namespaces", &names].map(str::to_owned));
         }
         words.extend(self.place.provider_words(row.way));
-        words.extend(self.apart.iter().filter(|_| !row.shared_cpus).flat_map(Apart::floor_words));
-        let mut command = self.place.floor(&words, self.run_seconds());
-        let rows = self.results(floor.name, &mut command)?;
+        let apart = self.apart_for(2, row.shared_cpus);
+        words.extend(apart.iter().flat_map(|apart| apart.floor_words()));
+        let seconds = run_seconds(apart);
+        let rows = self.results(floor.name, &mut self.place.floor(&words, seconds), seconds)?;
         samples::points(&rows, row.unit, "floor", 2)
     }
 
@@ -280,28 +281,27 @@ impl Field {
         job: &Job<'_>,
         arguments: &[String],
     ) -> Result<Vec<measured::Row>, String> {
-        let mut command = self.place.command(one, job, self.run_seconds());
-        command.args(["--json", "-"]).args(arguments);
-        if job.ranks == 2 && !job.shared_cpus {
-            command.args(self.apart.iter().flat_map(Apart::words));
-        }
-        self.results(one.name(), &mut command)
+        let apart = self.apart_for(job.ranks, job.shared_cpus);
+        let seconds = run_seconds(apart);
+        let mut command = self.place.command(one, job, seconds);
+        command.args(["--json", "-"]).args(arguments).args(apart.iter().flat_map(|apart| apart.words()));
+        self.results(one.name(), &mut command, seconds)
     }
 
-    fn results(&self, name: &str, command: &mut Command) -> Result<Vec<measured::Row>, String> {
+    /// The distance that such a run waits for.
+    fn apart_for(&self, ranks: u32, shared_cpus: bool) -> Option<&Apart> {
+        self.apart.as_ref().filter(|_| ranks == 2 && !shared_cpus)
+    }
+
+    fn results(&self, name: &str, command: &mut Command, seconds: u32) -> Result<Vec<measured::Row>, String> {
         let log = self.logs.join(format!("{name}.log"));
         // The stopwatch has the real limit; waiting for others may take any time.
-        let seconds = if self.place.through.is_empty() { self.run_seconds() + 15 } else { 3600 };
+        let seconds = if self.place.through.is_empty() { seconds + 15 } else { 3600 };
         let finished = job::run(command, Duration::from_secs(seconds.into()), &log)?;
         if !finished.succeeded() {
             return Err(finished.account());
         }
         measured::rows(&finished.output)
-    }
-
-    /// Who waits for cpus takes longer.
-    fn run_seconds(&self) -> u32 {
-        if self.apart.is_some() { 4 * RUN_SECONDS } else { RUN_SECONDS }
     }
 
     /// On a terminal, one line that changes; elsewhere nothing.
@@ -331,6 +331,11 @@ fn note(series: &mut Series, run: impl FnOnce() -> Result<BTreeMap<u64, Point>, 
             series.failure = Some(failure);
         }
     }
+}
+
+/// What a run may take. Who waits for cpus, up to five minutes at a block (`bench/apart.c`), takes longer.
+fn run_seconds(apart: Option<&Apart>) -> u32 {
+    if apart.is_some() { 10 * RUN_SECONDS } else { RUN_SECONDS }
 }
 
 /// True when each word is one cpu, and no two are the same.
