@@ -213,12 +213,25 @@ impl<'v, 'a> Passage<'v, 'a> {
         self.await_room()?;
         let stores = self.stores;
         if let Some(give) = give {
+            self.fetch_ahead();
             self.visit.board().fill_piece((self.ring, number), give.bytes(), |tray| {
                 tray.hand_over(give, stores);
             });
         }
         self.announce(told_bytes);
         Ok(())
+    }
+
+    /// Fetches the entries that are read and written next, while a piece is copied (decisions/0078).
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        let board = self.visit.board();
+        if self.taken < self.coming {
+            board.look_ahead(self.other.0, self.first.wrapping_add(self.taken), 0);
+        }
+        if self.given < self.giving {
+            board.make_ready(self.first.wrapping_add(self.given), 0);
+        }
     }
 
     /// Says that the next piece is there, of so many bytes in all.
@@ -270,6 +283,7 @@ impl<'v, 'a> Passage<'v, 'a> {
         let (part, Range { start, end }) = self.cargo.gotten(self.taken);
         let at = self.taken;
         self.taken = following(self.told, at).min(self.coming);
+        self.fetch_ahead();
         if self.failed.is_none() {
             let mut read = |board: &Board, row| {
                 board.read_piece((self.ring, self.other.0, number), end - start, |data| {
