@@ -269,7 +269,7 @@ impl Field {
         }
         words.extend(self.place.provider_words(row.way));
         let apart = self.apart_for(2, row.shared_cpus);
-        words.extend(apart.iter().flat_map(|apart| apart.floor_words()));
+        words.extend(apart.into_iter().flat_map(Apart::floor_words));
         let seconds = run_seconds(apart);
         let rows = self.results(floor.name, &mut self.place.floor(&words, seconds), seconds)?;
         samples::points(&rows, row.unit, "floor", 2)
@@ -284,7 +284,7 @@ impl Field {
         let apart = self.apart_for(job.ranks, job.shared_cpus);
         let seconds = run_seconds(apart);
         let mut command = self.place.command(one, job, seconds);
-        command.args(["--json", "-"]).args(arguments).args(apart.iter().flat_map(|apart| apart.words()));
+        command.args(["--json", "-"]).args(arguments).args(apart.into_iter().flat_map(Apart::words));
         self.results(one.name(), &mut command, seconds)
     }
 
