@@ -56,7 +56,9 @@ pub struct RingShape {
     pub data_bytes: u32,
     /// The largest piece that one line announces; at most half of the data area, so that any piece fits once
     /// all before it are consumed.
-    pub piece_bytes_max: u32,
+    pub piece_bytes_max: u16,
+    /// Behind the data area each line has so much room of its own, in which shorter pieces stand; 0 where there is none.
+    pub slot_bytes: u16,
 }
 
 impl Layout {
@@ -152,11 +154,15 @@ impl Layout {
 impl RingShape {
     /// A ring whose lines fill a page together with the two lines of control.
     fn with_data(data_bytes: u32) -> RingShape {
+        let lines = ((PAGE - RING_LINES) / LINE) as u32;
+        // An odd number of lines, so that pieces do not all begin in the same few sets of a cache.
+        let slot_bytes = (data_bytes / SLOTS_PART / lines / LINE as u32 | 1) * LINE as u32;
         let mut shape = RingShape {
-            lines: ((PAGE - RING_LINES) / LINE) as u32,
+            lines,
             data_at: 0,
             data_bytes,
-            piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4),
+            piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4) as u16,
+            slot_bytes: if slot_bytes < SLOT_BYTES_MIN { 0 } else { slot_bytes as u16 },
         };
         shape.data_at = (MAILBOX_AT + shape.mailbox_bytes()) as u32;
         shape
@@ -177,9 +183,14 @@ impl RingShape {
         self.mailbox_bytes().min(LETTER_BYTES) - LINE_PAYLOAD
     }
 
+    /// Size of the data area and of what lines have of their own behind it, in whole pages.
+    pub fn room_bytes(&self) -> usize {
+        self.data_bytes as usize + (self.lines as usize * self.slot_bytes as usize).next_multiple_of(PAGE)
+    }
+
     /// Size of the whole ring, in whole pages.
     pub fn bytes(&self) -> usize {
-        (self.data_at + self.data_bytes) as usize
+        self.data_at as usize + self.room_bytes()
     }
 }
 
@@ -329,6 +340,10 @@ const _: () = assert!(SMALL_MAILBOX_BYTES + SHAPES[SHAPES.len() - 1].1 as usize 
 /// `examples/pingpong.rs`.
 const PIECE_BYTES_MAX: u32 = 16 << 10;
 
+/// What lines have of their own is so large a part of the data area, if that gives them as much as it takes for it to be of use.
+const SLOTS_PART: u32 = 8;
+const SLOT_BYTES_MIN: u32 = 256;
+
 /// Up to so many seats: so many bytes of data for each ring. The virtual size of all rings together stays under
 /// 128 GiB. A large area is the faster one, as lines that come round again have left the other processor's cache;
 /// and it costs memory only between pairs that exchange large messages.
@@ -374,8 +389,11 @@ mod tests {
             let layout = Layout::new(seats).unwrap();
             assert!(layout.rings_at().is_multiple_of(PAGE) && layout.ring.bytes().is_multiple_of(PAGE));
             assert!(layout.seat_at(seats - 1).is_multiple_of(2 * LINE));
-            assert!(layout.ring.piece_bytes_max <= layout.ring.data_bytes / 2);
+            assert!(u32::from(layout.ring.piece_bytes_max) <= layout.ring.data_bytes / 2);
             assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
+            assert!((layout.ring.slot_bytes as usize).is_multiple_of(LINE));
+            assert!(layout.ring.slot_bytes <= layout.ring.piece_bytes_max);
+            assert!(layout.ring.room_bytes() <= layout.ring.data_bytes as usize * 5 / 4, "{seats} seats");
             if layout.ring.parcel_bytes_max() > 0 {
                 let longest = layout.ring.parcel_bytes_max();
                 for bytes in (1..=longest).step_by(4093).chain([longest]) {

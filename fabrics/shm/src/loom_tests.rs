@@ -19,11 +19,17 @@ use crate::share::{End, Share};
 use crate::sync::{Ordering, Word};
 
 /// Two lines, so that three messages go round; pieces of a unit, four units of data.
-const RING: RingShape = RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64 };
+const RING: RingShape =
+    RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64, slot_bytes: 0 };
 /// The least with parcels.
-const PARCELS: RingShape = RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64 };
+const PARCELS: RingShape =
+    RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64, slot_bytes: 0 };
 /// Lines enough and two units of data, so that three payloads go round.
-const NARROW: RingShape = RingShape { lines: 4, data_at: 384, data_bytes: 128, piece_bytes_max: 64 };
+const NARROW: RingShape =
+    RingShape { lines: 4, data_at: 384, data_bytes: 128, piece_bytes_max: 64, slot_bytes: 0 };
+
+/// Two lines that have room of their own, so that the third payload stands where the first one did.
+const SLOTTED: RingShape = RingShape { slot_bytes: 64, ..RING };
 
 #[test]
 fn messages_in_lines_come_in_order_round_a_full_ring() {
@@ -46,16 +52,26 @@ fn messages_in_lines_come_in_order_round_a_full_ring() {
 
 #[test]
 fn payload_in_the_data_area_is_whole_and_not_overwritten() {
-    model(|| {
-        let memory = Lines::shared(NARROW.bytes());
+    payloads_are_whole(NARROW);
+}
+
+#[test]
+fn payload_in_the_room_of_a_line_is_whole_and_not_overwritten() {
+    payloads_are_whole(SLOTTED);
+}
+
+fn payloads_are_whole(shape: RingShape) {
+    model(move || {
+        let room = shape.data_bytes + shape.lines * u32::from(shape.slot_bytes);
+        let memory = Lines::shared((shape.data_at + room) as usize);
         let theirs = memory.clone();
         let sender = thread::spawn(move || {
-            let mut producer = producer(NARROW);
+            let mut producer = producer(shape);
             post(&mut producer, &theirs, &[1; 40]);
             post(&mut producer, &theirs, &[2; 50]);
             post(&mut producer, &theirs, &[3; 60]);
         });
-        let mut consumer = Consumer::new(0, NARROW);
+        let mut consumer = Consumer::new(0, shape);
         for (number, bytes) in [(1, 40), (2, 50), (3, 60)] {
             assert_eq!(receive(&mut consumer, &memory), vec![number; bytes]);
         }

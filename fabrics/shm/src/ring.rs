@@ -1,7 +1,7 @@
 //! The ring from one process to another: one writes, one reads, and neither ever waits for the other.
 //!
 //! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
-//! A longer payload stands in the ring's data area (that of a parcel on a shelf), and one that exceeds a piece comes as several lines, each
+//! A longer payload stands in room that belongs to its line, a still longer one in the ring's data area (that of a parcel on a shelf), and one that exceeds a piece comes as several lines, each
 //! announcing the next piece. The line's sequence number is its flag: no shared head or tail is read on the fast
 //! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
 //! be free is used up.
@@ -424,10 +424,10 @@ impl Producer {
         }
     }
 
-    /// Whether a line is free, and room for a piece in the data area.
+    /// Whether a line is free, and room for a piece beside it.
     fn room_for_piece(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
         let units = self.spot.span(bytes).units;
-        self.room_for(memory, units)
+        Ok(self.units_all > 0 && self.room_for(memory, units)?)
     }
 
     fn room_for(&mut self, memory: &impl Memory, units: u32) -> Result<bool, Wild> {

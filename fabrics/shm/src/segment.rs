@@ -363,7 +363,7 @@ const HEAD_BYTES: usize = 48;
 const IDENTITY_AT: usize = 32;
 const MAGIC: [u8; 8] = *b"weftshm\0";
 /// To be raised with every change of what stands in a segment.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 
 #[cfg(test)]
 mod tests {

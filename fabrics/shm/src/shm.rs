@@ -329,7 +329,7 @@ impl Shm {
             outgoing.seat.knock(self.segment.memory(), self.here);
         }
         if needs == Opened::All {
-            reserve(at + shape.data_at as usize, shape.data_bytes as usize)?;
+            reserve(at + shape.data_at as usize, shape.room_bytes())?;
             outgoing.producer.data_taken();
             outgoing.opened = Opened::All;
         }

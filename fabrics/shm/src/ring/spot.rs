@@ -20,7 +20,8 @@ pub struct Spot {
     reached: u32,
 }
 
-/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it.
+/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it; nothing where it stands behind
+/// that area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     pub start: u32,
@@ -55,9 +56,14 @@ impl Spot {
         self.lines_passed = self.lines_passed.wrapping_add(1);
     }
 
-    /// Where a piece goes. A piece stands in one part: where the end of the area is too near, it starts over,
-    /// and what is left there counts as taken.
+    /// Where a piece goes. A short one has the room that belongs to its line, which is in the caches again after a lap of the lines, and takes
+    /// nothing of the data area. Another one stands in one part there: where the end of the area is too near, it starts over, and what is
+    /// left there counts as taken.
     pub fn span(&self, bytes: usize) -> Span {
+        let RingShape { data_bytes, slot_bytes, .. } = self.shape;
+        if bytes <= slot_bytes as usize {
+            return Span { start: data_bytes + self.slot * u32::from(slot_bytes), units: 0 };
+        }
         let skipped = self.shape.data_bytes - self.data;
         if bytes <= skipped as usize {
             return Span { start: self.data, units: units(bytes) };

@@ -11,7 +11,10 @@ use super::*;
 use crate::memory::Mapped;
 
 /// A ring so small that every edge is met often: 4 lines, 8 units of data, pieces of at most 2 units.
-const TINY: RingShape = RingShape { lines: 4, data_at: 512, data_bytes: 512, piece_bytes_max: 128 };
+const TINY: RingShape =
+    RingShape { lines: 4, data_at: 512, data_bytes: 512, piece_bytes_max: 128, slot_bytes: 0 };
+/// The same where short pieces have room of their own.
+const SLOTTED: RingShape = RingShape { slot_bytes: 64, ..TINY };
 /// Somewhere inside a segment, so that a forgotten offset shows.
 const AT: usize = 192;
 /// Miri takes a thousand times as long.
@@ -21,8 +24,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
-    fn any_sequence_of_calls_is_a_queue(steps in proptest::collection::vec(step(), 1..STEPS_END)) {
-        let mut wire = Wire::new(TINY);
+    fn any_sequence_of_calls_is_a_queue(
+        shape in prop_oneof![Just(TINY), Just(SLOTTED)],
+        steps in proptest::collection::vec(step(), 1..STEPS_END),
+    ) {
+        let mut wire = Wire::new(shape);
         let mut expected = VecDeque::new();
         for step in steps {
             match step {
@@ -83,19 +89,43 @@ fn a_full_ring_is_busy_and_tells_the_reader() {
 
 #[test]
 fn without_its_data_area_a_ring_carries_small_messages_only() {
-    let mut wire = Wire::new(TINY);
-    wire.producer = Producer::new(AT, TINY);
-    wire.producer.lines_taken();
-    assert!(!wire.begin(&[0; 33]));
-    assert!(wire.begin(&[7; 32]));
-    wire.producer.data_taken();
-    assert!(wire.begin(&[8; 33]));
-    assert_eq!(wire.take(), Some(vec![7; 32]));
-    assert_eq!(wire.take(), Some(vec![8; 33]));
+    for shape in [TINY, SLOTTED] {
+        let mut wire = Wire::new(shape);
+        wire.producer = Producer::new(AT, shape);
+        wire.producer.lines_taken();
+        assert!(!wire.begin(&[0; 33]));
+        assert!(wire.begin(&[7; 32]));
+        wire.producer.data_taken();
+        assert!(wire.begin(&[8; 33]));
+        assert_eq!(wire.take(), Some(vec![7; 32]));
+        assert_eq!(wire.take(), Some(vec![8; 33]));
+    }
+}
+
+#[test]
+fn a_short_piece_stands_in_the_room_of_its_line() {
+    let mut wire = Wire::new(SLOTTED);
+    let mut stood_at = Vec::new();
+    for number in 0..8 {
+        assert!(wire.begin(&[number; 50]));
+        let Some(Arrival::Whole(_, piece)) = wire.consumer.front(&*wire.memory, [None; 2]).unwrap() else {
+            panic!("message {number} does not come")
+        };
+        stood_at.push(piece.offset);
+        assert_eq!(wire.take(), Some(vec![number; 50]));
+    }
+    let behind_the_data = AT + (SLOTTED.data_at + SLOTTED.data_bytes) as usize;
+    assert_eq!(
+        stood_at,
+        [0, 64, 128, 192].repeat(2).iter().map(|at| behind_the_data + at).collect::<Vec<_>>()
+    );
+    // So the data area is as free as it was, and no reader has to tell of it.
+    assert_eq!((wire.producer.units_free, wire.consumer.spot.units_passed), (units(512), 0));
 }
 
 /// 64 units of data.
-const WIDE: RingShape = RingShape { lines: 64, data_at: 8192, data_bytes: 4096, piece_bytes_max: 128 };
+const WIDE: RingShape =
+    RingShape { lines: 64, data_at: 8192, data_bytes: 4096, piece_bytes_max: 128, slot_bytes: 0 };
 
 #[test]
 fn pages_are_there_once_some_of_the_area_was_used() {
@@ -138,17 +168,22 @@ fn nothing_is_posted_in_the_midst_of_another_message() {
 
 #[test]
 fn two_threads_and_every_size() {
+    two_threads(TINY);
+    two_threads(SLOTTED);
+}
+
+fn two_threads(shape: RingShape) {
     let messages = if cfg!(miri) { 60 } else { 20_000 };
-    let memory = Arc::new(Mapped::heap(AT + TINY.bytes()));
+    let memory = Arc::new(Mapped::heap(AT + shape.bytes()));
     let theirs = memory.clone();
     let sender = std::thread::spawn(move || {
-        let mut producer = producer(TINY);
+        let mut producer = producer(shape);
         let watchdog = Instant::now();
         for number in 0..messages {
             send_all(&mut producer, &theirs, &message(number), watchdog);
         }
     });
-    let mut wire = Wire::new(TINY);
+    let mut wire = Wire::new(shape);
     wire.memory = memory;
     let watchdog = Instant::now();
     for number in 0..messages {
