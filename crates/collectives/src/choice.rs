@@ -154,7 +154,7 @@ pub struct UsualForTwo {
 
 impl UsualForTwo {
     /// By the built-in costs; longer ones are not asked for.
-    pub const BUILT_IN: UsualForTwo = UsualForTwo { both_give: Some(2 << 10), one_gives: Some(8 << 10) };
+    pub const BUILT_IN: UsualForTwo = UsualForTwo { both_give: Some(2 << 10), one_gives: Some(16 << 10) };
 
     /// Whether an operation is one message each way in which at most so many bytes are given.
     #[inline(always)]
@@ -185,13 +185,14 @@ fn both_give(bytes: usize) -> Vec<Collective> {
 /// Those in which one of them does.
 fn one_gives(bytes: usize) -> Vec<Collective> {
     let rooted = Rooted { root: Rank(0), bytes, in_place: false };
-    vec![
-        Collective::Bcast { root: Rank(0), bytes },
-        Collective::Gather(rooted),
-        Collective::Scatter(rooted),
-        Collective::Reduce(Rank(0), sum_of(bytes)),
-    ]
+    let moved =
+        [Collective::Bcast { root: Rank(0), bytes }, Collective::Gather(rooted), Collective::Scatter(rooted)];
+    let combined = (bytes <= COMBINED_BYTES_MAX).then(|| Collective::Reduce(Rank(0), sum_of(bytes)));
+    moved.into_iter().chain(combined).collect()
 }
+
+/// Whether longer sums are one message is not asked.
+const COMBINED_BYTES_MAX: usize = 8 << 10;
 
 /// Where the bits begin of what was told.
 const TOLD: usize = 16;

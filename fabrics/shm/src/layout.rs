@@ -156,7 +156,7 @@ impl RingShape {
     fn with_data(data_bytes: u32) -> RingShape {
         let lines = ((PAGE - RING_LINES) / LINE) as u32;
         // An odd number of lines, so that pieces do not all begin in the same few sets of a cache.
-        let slot_bytes = (data_bytes / SLOTS_PART / lines / LINE as u32 | 1) * LINE as u32;
+        let slot_bytes = ((data_bytes / SLOTS_PART / lines / LINE as u32) | 1) * LINE as u32;
         let mut shape = RingShape {
             lines,
             data_at: 0,

@@ -7,6 +7,7 @@
 mod around;
 mod begun;
 mod listed;
+mod long;
 mod shares;
 
 use std::ffi::{c_int, c_void};
@@ -14,7 +15,7 @@ use std::mem::MaybeUninit;
 
 use datatype::{Operator, Predefined, reduce_apart, reduce_eight_bytes, reduce_four_bytes};
 use weft::claims::{Payload, Room, Swapping, UserMemory, copy};
-use weft::collectives::{Buffers, Collective, Each};
+use weft::collectives::{self, Buffers, Collective, Each, Reduction};
 use weft::{Communicator, Rank};
 
 use crate::arguments::is_plain;
@@ -312,7 +313,10 @@ pub(crate) unsafe fn bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few_moved(buffer, count, datatype)?;
+    let Some(bytes) = few_moved(buffer, count, datatype) else {
+        // SAFETY: the caller's promise.
+        return unsafe { long::bcast(way, buffer, count, datatype, root, comm) };
+    };
     let given = Given { start: buffer.cast(), stride: 0, bytes };
     let taken = Taken { start: buffer.cast(), stride: 0, bytes };
     // SAFETY: the caller's promise, and that there is room for what comes.
@@ -337,7 +341,11 @@ pub(crate) unsafe fn exchange(
     (recvbuf, recvcount, recvtype): Blocks<*mut c_void>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few_moved(recvbuf, recvcount, recvtype)?;
+    let Some(bytes) = few_moved(recvbuf, recvcount, recvtype) else {
+        let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+        // SAFETY: the caller's promise.
+        return unsafe { long::exchange(way, each, gives, gets, comm) };
+    };
     if few_moved(sendbuf, sendcount, sendtype) != Some(bytes) {
         return None;
     }
@@ -378,7 +386,11 @@ pub(crate) unsafe fn gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few_moved(sendbuf, sendcount, sendtype)?;
+    let Some(bytes) = few_moved(sendbuf, sendcount, sendtype) else {
+        let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+        // SAFETY: the caller's promise.
+        return unsafe { long::gather(way, gives, gets, root, comm) };
+    };
     let takes = few_moved(recvbuf, recvcount, recvtype) == Some(bytes)
         && are_apart(sendbuf, bytes, recvbuf, 2 * bytes);
     let given = Given { start: sendbuf.cast(), stride: 0, bytes };
@@ -405,7 +417,11 @@ pub(crate) unsafe fn scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few_moved(recvbuf, recvcount, recvtype)?;
+    let Some(bytes) = few_moved(recvbuf, recvcount, recvtype) else {
+        let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
+        // SAFETY: the caller's promise.
+        return unsafe { long::scatter(way, gives, gets, root, comm) };
+    };
     let blocks = Given { start: sendbuf.cast(), stride: bytes, bytes };
     let gives = few_moved(sendbuf, sendcount, sendtype) == Some(bytes)
         && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
@@ -445,6 +461,13 @@ impl Combining {
         let (operator, predefined) = (operators::predefined(op)?, datatypes::predefined(datatype)?);
         (operator.is_collective() && operator.is_legal_for(predefined))
             .then_some(Combining { operator, predefined })
+    }
+
+    /// The reduction of so many bytes that combines so.
+    fn reduction(self, bytes: usize, in_place: bool) -> Option<Reduction> {
+        let element_bytes = self.predefined.size()? as usize;
+        let operator = collectives::Operator { element_bytes, commutative: self.operator.is_commutative() };
+        Some(Reduction { count: bytes / element_bytes, operator, in_place })
     }
 
     /// Combines rank 0's elements with rank 1's in this order, as the schedules do, so that both have the same bits.
@@ -540,8 +563,11 @@ pub(crate) unsafe fn allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
+    let Some(bytes) = few(recvbuf, count, datatype) else {
+        // SAFETY: the caller's promise.
+        return unsafe { long::allreduce(way, (sendbuf, recvbuf), (count, datatype), combining, comm) };
+    };
     let own = Given { start: own((sendbuf, bytes), (recvbuf, bytes))?, stride: 0, bytes };
     if !way.is_blocking() {
         // SAFETY: the caller's promise, also for as long as it goes on.
@@ -570,13 +596,13 @@ pub(crate) unsafe fn reduce_to(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // Whether this is the root, which needs both, is not yet known.
-    if !is_plain(recvbuf) {
-        return None;
-    }
-    let bytes = few(sendbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
-    if !are_apart(sendbuf, bytes, recvbuf, bytes) {
+    let Some(bytes) = few(sendbuf, count, datatype) else {
+        // SAFETY: the caller's promise.
+        return unsafe { long::reduce_to(way, (sendbuf, recvbuf), (count, datatype), combining, root, comm) };
+    };
+    // Whether this is the root, which needs both, is not yet known.
+    if !is_plain(recvbuf) || !are_apart(sendbuf, bytes, recvbuf, bytes) {
         return None;
     }
     let own = Given { start: sendbuf.cast(), stride: 0, bytes };
@@ -598,8 +624,12 @@ pub(crate) unsafe fn reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
+    let Some(bytes) = few(recvbuf, count, datatype) else {
+        let buffers = (sendbuf, recvbuf);
+        // SAFETY: the caller's promise.
+        return unsafe { long::reduce_scatter_block(way, buffers, (count, datatype), combining, comm) };
+    };
     let own = Given { start: own((sendbuf, 2 * bytes), (recvbuf, bytes))?, stride: bytes, bytes };
     // SAFETY: the caller's promise.
     unsafe { combined(way, Roles::Both, own, recvbuf, combining, comm) }
@@ -619,8 +649,13 @@ pub(crate) unsafe fn scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let bytes = few(recvbuf, count, datatype)?;
     let combining = Combining::of(op, datatype)?;
+    // Of two, nothing is combined in an exscan.
+    let few = if exclusive { few_moved } else { few };
+    let Some(bytes) = few(recvbuf, count, datatype) else {
+        // SAFETY: the caller's promise.
+        return unsafe { long::scan(way, exclusive, (sendbuf, recvbuf), (count, datatype), combining, comm) };
+    };
     let start = own((sendbuf, bytes), (recvbuf, bytes))?;
     let given = Some(Given { start, stride: 0, bytes });
     // SAFETY: the caller's promise, and that both buffers are as long as what comes.
@@ -684,7 +719,7 @@ fn in_order<T>(rank: Rank, own: T, theirs: T) -> [T; 2] {
     if rank == Rank(0) { [own, theirs] } else { [theirs, own] }
 }
 
-/// The longest contribution that goes this way. What is longer is sent by the same messages, or in the same pieces, with more around them.
+/// The longest contribution that goes this way. What is longer goes in pieces ([`long`]), or by messages with more around them.
 const BYTES_MAX: usize = 8 << 10;
 /// The same of what goes to its place at once. No longer than what a board has in one piece, so that other ways begin where these end (decisions/0077).
 const MOVED_BYTES_MAX: usize = 16 << 10;

@@ -96,6 +96,21 @@ impl Communicator {
         self.counted(done)
     }
 
+    /// Does a collective operation of two members on their board, where both have found one before. `None`: nothing has happened, and
+    /// [`Communicator::perform`] knows what to do.
+    #[must_use]
+    pub fn perform_at_once(
+        &self,
+        collective: Collective,
+        input: Payload<'static>,
+        mut output: UserMemory,
+        reduce: Reduce<'_>,
+    ) -> Option<Result<()>> {
+        self.inner.standing.pair()?;
+        self.bulletin()?;
+        Some(self.counted(self.perform_by_board(collective, input, &mut output, reduce)?))
+    }
+
     /// Does a collective operation with blocks that differ in length. One that was done lately with the same blocks costs no
     /// allocation. Not over two groups.
     ///

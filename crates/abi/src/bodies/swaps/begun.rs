@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::claims::{Combine, Payload, Undertaking, UserMemory};
-use weft::collectives::{self, Buffers, Collective, Reduction};
+use weft::collectives::{Buffers, Collective};
 use weft::{Communicator, Ongoing, Rank};
 
 use super::{Aside, Combining, Drawer, Given, SHORT_BYTES_MAX, Taken};
@@ -88,18 +88,11 @@ pub(super) unsafe fn begin_allreduce(
     if own.bytes > SHORT_BYTES_MAX {
         return None;
     }
-    let Combining { operator, predefined } = combining;
+    let of = combining.reduction(own.bytes, in_place)?;
     let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
     let mut theirs = Aside::new(&mut drawer, own.bytes);
     let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes: own.bytes };
-    let element_bytes = predefined.size()? as usize;
     let described = || {
-        let commutative = operator.is_commutative();
-        let of = Reduction {
-            count: own.bytes / element_bytes,
-            operator: collectives::Operator { element_bytes, commutative },
-            in_place,
-        };
         // By the same function as where it is over at once, so that both ranks have the same bits.
         let combine: Combine = Box::new(move |left, right| {
             let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
@@ -122,7 +115,7 @@ pub(super) unsafe fn begin_allreduce(
     }
 }
 
-/// Memory that an operation uses which goes on.
+/// Memory that an operation uses.
 ///
 /// # Safety
 /// So many bytes can be read, and so many written, until it is over.
@@ -130,11 +123,11 @@ pub(super) unsafe fn buffers(
     (sendbuf, sends): (*const c_void, usize),
     (recvbuf, receives): (*mut c_void, usize),
 ) -> Buffers {
-    // SAFETY: the caller's promise.
-    unsafe {
-        Buffers {
-            input: Payload::claim(sendbuf.cast(), sends),
-            output: UserMemory::claim(recvbuf.cast(), receives),
-        }
+    // SAFETY: the caller's promise. Who gets nothing may have no address.
+    let claimed = |bytes| unsafe { UserMemory::claim(recvbuf.cast(), bytes) };
+    Buffers {
+        // SAFETY: as above.
+        input: unsafe { Payload::claim(sendbuf.cast(), sends) },
+        output: if receives == 0 { UserMemory::EMPTY } else { claimed(receives) },
     }
 }

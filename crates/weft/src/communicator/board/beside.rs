@@ -166,7 +166,7 @@ impl Communicator {
 
     /// The board, if it was founded.
     #[inline]
-    pub(super) fn bulletin(&self) -> Option<&Bulletin> {
+    pub(in crate::communicator) fn bulletin(&self) -> Option<&Bulletin> {
         self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
     }
 
