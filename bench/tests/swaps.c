@@ -1,12 +1,12 @@
 // ranks: 2
-// Few bytes between two ranks take a short way where datatype and operator are the library's own. Here each rank takes it and
-// the long way, in every mix, early and late; and calls that do not fit each other are told. (MPI 5.0, chapter 6)
+// Between two ranks few bytes take a short way where datatype and operator are the library's own, and many bytes another one. Here each
+// rank takes it and the general way, in every mix, early and late; and calls that do not fit each other are told. (MPI 5.0, chapter 6)
 #include "check.h"
 
 #include <math.h>
 #include <time.h>
 
-enum { MOST = 1024, ROUNDS = 32 };
+enum { FEW = 1024, MOST = 70001, ROUNDS = 32 };
 
 static MPI_Datatype twin; /* an int by another name, which goes the long way */
 static int rank, other, round_number;
@@ -141,9 +141,11 @@ static void lists(int count) {
 
 /* Blocks of two lengths. */
 static void reduce_scatter_listed(int count, MPI_Op op, int in_place) {
-    int mine[2 * MOST], got[2 * MOST] = {0}, counts[2] = {count, count / 3}, first = rank * count;
+    static int mine[2 * MOST], got[2 * MOST];
+    int counts[2] = {count, count / 3}, first = rank * count;
     section("reduce_scatter");
     give(mine, counts[0] + counts[1]);
+    memset(got, 0, sizeof got);
     if (in_place) memcpy(got, mine, sizeof got);
     maybe_late();
     OK(MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : mine, got, counts, MPI_INT, op, MPI_COMM_WORLD));
@@ -158,7 +160,7 @@ static void chain(void *left, void *right, int *count, MPI_Datatype *datatype) {
 
 /* What each rank gets of a scan, where the first one keeps what it has in an exclusive one. */
 static void scans(int count, MPI_Op op, int in_place) {
-    int mine[MOST], got[MOST];
+    static int mine[MOST], got[MOST];
     for (int exclusive = 0; exclusive < 2; exclusive++) {
         section(exclusive ? "exscan" : "scan");
         give(mine, count);
@@ -175,9 +177,10 @@ static void scans(int count, MPI_Op op, int in_place) {
 }
 
 static void reduce_scatter(int count, MPI_Op op, int in_place) {
-    int mine[2 * MOST], got[2 * MOST] = {0};
+    static int mine[2 * MOST], got[2 * MOST];
     section("reduce_scatter_block");
     give(mine, 2 * count);
+    memset(got, 0, sizeof got);
     if (in_place) memcpy(got, mine, sizeof got);
     maybe_late();
     OK(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : mine, got, count, MPI_INT, op, MPI_COMM_WORLD));
@@ -186,7 +189,7 @@ static void reduce_scatter(int count, MPI_Op op, int in_place) {
 }
 
 static void reductions(int count, MPI_Op sum) {
-    int mine[MOST], got[MOST];
+    static int mine[MOST], got[MOST];
     MPI_Op op = round_number >> rank & 1 ? sum : MPI_SUM; /* another name of the same operator */
     for (int in_place = 0; in_place < 2; in_place++) {
         scans(count, op, in_place);
@@ -220,14 +223,15 @@ static void same_bits(void) {
 }
 
 static void wrong(void) {
-    int in[MOST] = {0};
+    static int in[MOST], out[2 * MOST];
     section("what does not fit");
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    for (int late = 0; late < 2; late++) {
-        for (int longer = 0; longer < 2; longer++) {
-            int count = (rank == 0) == longer ? 6 : 3;
+    for (int times = 1; times <= 10000; times *= 10) {
+        for (int mix = 0; mix < 4; mix++) {
+            int late = mix & 1, longer = mix >> 1, count = ((rank == 0) == longer ? 6 : 3) * times;
             if (rank == late) nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
-            STRICT_CLASS(MPI_Allgather(in, count, MPI_INT, in + 20, count, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+            STRICT_CLASS(MPI_Allgather(in, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+            STRICT_CLASS(MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
         }
     }
     section("lists that do not fit");
@@ -271,8 +275,8 @@ int main(int argc, char **argv) {
     OK(MPI_Type_commit(&twin));
     OK(MPI_Op_create(chain, 1, &sum));
     for (round_number = 0; round_number < ROUNDS; round_number++) {
-        int counts[] = {0, 1, 2, 16, 1000, MOST};
-        for (int i = 0; i < 6; i++) {
+        int counts[] = {0, 1, 2, 16, 1000, FEW, 2049, 4096, 4097, 20000, MOST};
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             data(counts[i]);
             lists(counts[i]);
             reductions(counts[i], sum);
