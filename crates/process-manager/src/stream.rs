@@ -3,6 +3,7 @@
 //! Both protocols begin with the same line, and the server speaks the one that it asks for.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -28,9 +29,18 @@ impl Stream {
     }
 
     /// Agrees on the protocol's version. Later subversions only add commands, so any will do.
-    pub(crate) fn greet(&mut self, (version, subversion): (u32, u32)) -> Result<(), ExchangeError> {
+    pub(crate) fn greet(&mut self, version: (u32, u32)) -> Result<(), ExchangeError> {
+        self.greet_within(version, GREETING_TAKES_MAX)
+    }
+
+    fn greet_within(
+        &mut self,
+        (version, subversion): (u32, u32),
+        most: Duration,
+    ) -> Result<(), ExchangeError> {
         let greeting = format!("cmd=init pmi_version={version} pmi_subversion={subversion}\n");
         self.send(GREETING, greeting.as_bytes())?;
+        self.await_answer(GREETING, most)?;
         let answer = self.line(GREETING)?;
         let garbled = || self.garbled(GREETING, excerpt(&answer));
         let line = Line::new(&answer).ok_or_else(garbled)?;
@@ -98,6 +108,26 @@ impl Stream {
         Ok(())
     }
 
+    /// Waits until something comes, or the end, and so long at most. Where Hydra's proxy has died while it started ranks, these have its listening
+    /// socket among the files that they were left: their connections stand in its queue then, and neither break nor bring an answer.
+    fn await_answer(&self, request: &'static str, most: Duration) -> Result<(), ExchangeError> {
+        let end = Instant::now() + most;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut entry = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+            match poll(&mut entry, Some(&limit)) {
+                Ok(0) => {
+                    let silence = format!("it has said nothing for {} s", most.as_secs_f64());
+                    return Err(ExchangeError::lost(self.rank, request, silence));
+                }
+                Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(ExchangeError::lost(self.rank, request, error)),
+            }
+        }
+    }
+
     fn exactly(&mut self, count: usize, request: &'static str) -> Result<Vec<u8>, ExchangeError> {
         while self.unread.len() < count {
             self.read_more(request)?;
@@ -138,6 +168,9 @@ impl Stream {
 /// The command that every conversation begins with.
 const GREETING: &str = "init";
 
+/// Who answers is on this node, and may be starting many ranks.
+const GREETING_TAKES_MAX: Duration = Duration::from_secs(60);
+
 /// What stands before each frame of PMI-2.
 pub(crate) const LENGTH_BYTES: usize = 6;
 
@@ -145,3 +178,17 @@ pub(crate) const LENGTH_BYTES: usize = 6;
 const ANSWER_BYTES_MAX: usize = 128 * 1024;
 
 const READ_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_says_nothing_is_not_awaited_for_ever() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let error = Stream::new(here.into(), 3).greet_within((2, 0), Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("it has said nothing for 0.05 s"), "{error}");
+    }
+}
