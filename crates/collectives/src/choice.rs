@@ -153,6 +153,8 @@ pub struct UsualForTwo {
 }
 
 impl UsualForTwo {
+    /// Nobody asks of longer ones in which something is combined.
+    pub const COMBINED_BYTES_MAX: usize = 8 << 10;
     /// By the built-in costs; longer ones are not asked for.
     pub const BUILT_IN: UsualForTwo = UsualForTwo { both_give: Some(2 << 10), one_gives: Some(16 << 10) };
 
@@ -187,12 +189,10 @@ fn one_gives(bytes: usize) -> Vec<Collective> {
     let rooted = Rooted { root: Rank(0), bytes, in_place: false };
     let moved =
         [Collective::Bcast { root: Rank(0), bytes }, Collective::Gather(rooted), Collective::Scatter(rooted)];
-    let combined = (bytes <= COMBINED_BYTES_MAX).then(|| Collective::Reduce(Rank(0), sum_of(bytes)));
+    let combined =
+        (bytes <= UsualForTwo::COMBINED_BYTES_MAX).then(|| Collective::Reduce(Rank(0), sum_of(bytes)));
     moved.into_iter().chain(combined).collect()
 }
-
-/// Whether longer sums are one message is not asked.
-const COMBINED_BYTES_MAX: usize = 8 << 10;
 
 /// Where the bits begin of what was told.
 const TOLD: usize = 16;

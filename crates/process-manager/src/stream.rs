@@ -3,7 +3,7 @@
 //! Both protocols begin with the same line, and the server speaks the one that it asks for.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -40,7 +40,11 @@ impl Stream {
     ) -> Result<(), ExchangeError> {
         let greeting = format!("cmd=init pmi_version={version} pmi_subversion={subversion}\n");
         self.send(GREETING, greeting.as_bytes())?;
-        self.await_answer(GREETING, most)?;
+        // Where Hydra's proxy has died while it started ranks, these have its listening socket among the files that they were left: their
+        // connections stand in its queue then, and neither break nor bring an answer.
+        let silence = format!("it has said nothing for {} s", most.as_secs_f64());
+        let mut give_up = || Err(ExchangeError::lost(self.rank, GREETING, &silence));
+        self.wait(GREETING, &mut Waiting::paced(&mut give_up, most, most))?;
         let answer = self.line(GREETING)?;
         let garbled = || self.garbled(GREETING, excerpt(&answer));
         let line = Line::new(&answer).ok_or_else(garbled)?;
@@ -106,26 +110,6 @@ impl Stream {
             }
         }
         Ok(())
-    }
-
-    /// Waits until something comes, or the end, and so long at most. Where Hydra's proxy has died while it started ranks, these have its listening
-    /// socket among the files that they were left: their connections stand in its queue then, and neither break nor bring an answer.
-    fn await_answer(&self, request: &'static str, most: Duration) -> Result<(), ExchangeError> {
-        let end = Instant::now() + most;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            let mut entry = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-            match poll(&mut entry, Some(&limit)) {
-                Ok(0) => {
-                    let silence = format!("it has said nothing for {} s", most.as_secs_f64());
-                    return Err(ExchangeError::lost(self.rank, request, silence));
-                }
-                Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(ExchangeError::lost(self.rank, request, error)),
-            }
-        }
     }
 
     fn exactly(&mut self, count: usize, request: &'static str) -> Result<Vec<u8>, ExchangeError> {

@@ -721,6 +721,7 @@ fn in_order<T>(rank: Rank, own: T, theirs: T) -> [T; 2] {
 
 /// The longest contribution that goes this way. What is longer goes in pieces ([`long`]), or by messages with more around them.
 const BYTES_MAX: usize = 8 << 10;
+const _: () = assert!(BYTES_MAX <= collectives::UsualForTwo::COMBINED_BYTES_MAX);
 /// The same of what goes to its place at once. No longer than what a board has in one piece, so that other ways begin where these end (decisions/0077).
 const MOVED_BYTES_MAX: usize = 16 << 10;
 /// The longest for which a small stack has room in any case.

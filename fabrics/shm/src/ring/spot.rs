@@ -64,7 +64,7 @@ impl Spot {
         if bytes <= slot_bytes as usize {
             return Span { start: data_bytes + self.slot * u32::from(slot_bytes), units: 0 };
         }
-        let skipped = self.shape.data_bytes - self.data;
+        let skipped = data_bytes - self.data;
         if bytes <= skipped as usize {
             return Span { start: self.data, units: units(bytes) };
         }

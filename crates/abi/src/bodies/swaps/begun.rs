@@ -123,11 +123,11 @@ pub(super) unsafe fn buffers(
     (sendbuf, sends): (*const c_void, usize),
     (recvbuf, receives): (*mut c_void, usize),
 ) -> Buffers {
-    // SAFETY: the caller's promise. Who gets nothing may have no address.
-    let claimed = |bytes| unsafe { UserMemory::claim(recvbuf.cast(), bytes) };
-    Buffers {
-        // SAFETY: as above.
-        input: unsafe { Payload::claim(sendbuf.cast(), sends) },
-        output: if receives == 0 { UserMemory::EMPTY } else { claimed(receives) },
+    // SAFETY: the caller's promise.
+    unsafe {
+        Buffers {
+            input: Payload::claim(sendbuf.cast(), sends),
+            output: UserMemory::claim(recvbuf.cast(), receives),
+        }
     }
 }

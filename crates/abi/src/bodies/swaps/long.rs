@@ -56,6 +56,17 @@ fn root_of(root: c_int) -> Option<Rank> {
     (0..2).contains(&root).then_some(Rank(root as u32))
 }
 
+/// How many bytes the root has for all beside its own, and nobody else; what is said of them means something there alone. `None` where they are
+/// not as usual.
+fn at_root(
+    is_root: bool,
+    (own, bytes): (*const c_void, usize),
+    (all, elements): (*const c_void, Elements),
+) -> Option<usize> {
+    let is_usual = || row(all, elements) == Some(bytes) && are_apart(own, bytes, all, 2 * bytes);
+    if !is_root { Some(0) } else { is_usual().then_some(2 * bytes) }
+}
+
 /// `MPI_Bcast`.
 ///
 /// # Safety
@@ -93,15 +104,14 @@ pub(super) unsafe fn exchange(
 ) -> Option<c_int> {
     let bytes = row(recvbuf, (recvcount, recvtype))?;
     let sends = if each { 2 * bytes } else { bytes };
-    let is_usual =
-        row(sendbuf, (sendcount, sendtype)) == Some(bytes) && are_apart(sendbuf, sends, recvbuf, 2 * bytes);
+    if row(sendbuf, (sendcount, sendtype)) != Some(bytes) || !are_apart(sendbuf, sends, recvbuf, 2 * bytes) {
+        return None;
+    }
     let of = Each { bytes, in_place: false };
     let collective = if each { Collective::Alltoall(of) } else { Collective::Allgather(of) };
     // SAFETY: see above.
     unsafe {
-        perform(way, comm, None, |_| {
-            is_usual.then(|| (collective, buffers((sendbuf, sends), (recvbuf, 2 * bytes))))
-        })
+        perform(way, comm, None, |_| Some((collective, buffers((sendbuf, sends), (recvbuf, 2 * bytes)))))
     }
 }
 
@@ -122,11 +132,8 @@ pub(super) unsafe fn gather(
     // SAFETY: see above.
     unsafe {
         perform(way, comm, None, |here| {
-            let receives = if here == root { 2 * bytes } else { 0 };
-            let is_usual = here != root
-                || row(recvbuf, (recvcount, recvtype)) == Some(bytes)
-                    && are_apart(sendbuf, bytes, recvbuf, receives);
-            is_usual.then(|| (collective, buffers((sendbuf, bytes), (recvbuf, receives))))
+            let receives = at_root(here == root, (sendbuf, bytes), (recvbuf, (recvcount, recvtype)))?;
+            Some((collective, buffers((sendbuf, bytes), (recvbuf, receives))))
         })
     }
 }
@@ -148,11 +155,8 @@ pub(super) unsafe fn scatter(
     // SAFETY: see above.
     unsafe {
         perform(way, comm, None, |here| {
-            let sends = if here == root { 2 * bytes } else { 0 };
-            let is_usual = here != root
-                || row(sendbuf, (sendcount, sendtype)) == Some(bytes)
-                    && are_apart(sendbuf, sends, recvbuf, bytes);
-            is_usual.then(|| (collective, buffers((sendbuf, sends), (recvbuf, bytes))))
+            let sends = at_root(here == root, (recvbuf, bytes), (sendbuf, (sendcount, sendtype)))?;
+            Some((collective, buffers((sendbuf, sends), (recvbuf, bytes))))
         })
     }
 }
@@ -220,11 +224,13 @@ pub(super) unsafe fn reduce_scatter_block(
 ) -> Option<c_int> {
     let bytes = row(recvbuf, elements)?;
     let collective = Collective::ReduceScatterBlock(combining.reduction(bytes, false)?);
-    let is_usual = is_plain(sendbuf) && are_apart(sendbuf, 2 * bytes, recvbuf, bytes);
+    if !is_plain(sendbuf) || !are_apart(sendbuf, 2 * bytes, recvbuf, bytes) {
+        return None;
+    }
     // SAFETY: see above.
     unsafe {
         perform(way, comm, Some(combining), |_| {
-            is_usual.then(|| (collective, buffers((sendbuf, 2 * bytes), (recvbuf, bytes))))
+            Some((collective, buffers((sendbuf, 2 * bytes), (recvbuf, bytes))))
         })
     }
 }
@@ -245,12 +251,14 @@ pub(super) unsafe fn scan(
     let bytes = row(recvbuf, elements)?;
     let of = combining.reduction(bytes, false)?;
     let collective = if exclusive { Collective::Exscan(of) } else { Collective::Scan(of) };
-    let is_usual = is_plain(sendbuf) && are_apart(sendbuf, bytes, recvbuf, bytes);
+    if !is_plain(sendbuf) || !are_apart(sendbuf, bytes, recvbuf, bytes) {
+        return None;
+    }
     // SAFETY: see above.
     unsafe {
         perform(way, comm, Some(combining), |here| {
             let receives = if exclusive && here == Rank(0) { 0 } else { bytes };
-            is_usual.then(|| (collective, buffers((sendbuf, bytes), (recvbuf, receives))))
+            Some((collective, buffers((sendbuf, bytes), (recvbuf, receives))))
         })
     }
 }
