@@ -143,7 +143,7 @@ impl UserMemory {
     /// of it (the request that holds it) is gone.
     #[inline]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
-        UserMemory { start: somewhere(start).as_ptr(), bytes, keeps: None, offered: None }
+        UserMemory { start, bytes, keeps: None, offered: None }
     }
 
     /// Room in bytes.

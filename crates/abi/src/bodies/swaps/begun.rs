@@ -123,11 +123,15 @@ pub(super) unsafe fn buffers(
     (sendbuf, sends): (*const c_void, usize),
     (recvbuf, receives): (*mut c_void, usize),
 ) -> Buffers {
-    // SAFETY: the caller's promise.
+    // Who gets nothing may have no address. SAFETY: the caller's promise.
     unsafe {
         Buffers {
             input: Payload::claim(sendbuf.cast(), sends),
-            output: UserMemory::claim(recvbuf.cast(), receives),
+            output: if receives == 0 {
+                UserMemory::EMPTY
+            } else {
+                UserMemory::claim(recvbuf.cast(), receives)
+            },
         }
     }
 }
