@@ -63,6 +63,7 @@ static int small(int from, int at) { return (from * 5 + at * 3) % 4 + (at % 7 ==
     RUN(name, lxor, datatype, MPI_LXOR)
 
 #define INTEGER_TYPES(USE) \
+    USE(char_, char, MPI_CHAR) \
     USE(schar, signed char, MPI_SIGNED_CHAR) \
     USE(uchar, unsigned char, MPI_UNSIGNED_CHAR) \
     USE(short_, short, MPI_SHORT) \
@@ -80,9 +81,7 @@ static int small(int from, int at) { return (from * 5 + at * 3) % 4 + (at % 7 ==
     USE(u8, uint8_t, MPI_UINT8_T) \
     USE(u16, uint16_t, MPI_UINT16_T) \
     USE(u32, uint32_t, MPI_UINT32_T) \
-    USE(u64, uint64_t, MPI_UINT64_T)
-/* Addresses, counts and offsets: arithmetic and bits, but no logic. (MPI 5.0, section 6.9.2) */
-#define ADDRESS_TYPES(USE) \
+    USE(u64, uint64_t, MPI_UINT64_T) \
     USE(aint, MPI_Aint, MPI_AINT) \
     USE(offset, MPI_Offset, MPI_OFFSET) \
     USE(mpi_count, MPI_Count, MPI_COUNT)
@@ -93,9 +92,7 @@ static int small(int from, int at) { return (from * 5 + at * 3) % 4 + (at % 7 ==
 
 #define DEFINE_INTEGER(name, type, datatype) ARITHMETIC(name, type) BITS(name, type) LOGICAL(name, type)
 #define DEFINE_FLOAT(name, type, datatype) ARITHMETIC(name, type)
-#define DEFINE_ADDRESS(name, type, datatype) ARITHMETIC(name, type) BITS(name, type)
 INTEGER_TYPES(DEFINE_INTEGER)
-ADDRESS_TYPES(DEFINE_ADDRESS)
 FLOAT_TYPES(DEFINE_FLOAT)
 LOGICAL(c_bool, bool)
 BITS(byte, unsigned char)
@@ -107,9 +104,7 @@ FOLD(fcomplex_prod, float complex, a * b)
 static void predefined(void) {
 #define RUN_INTEGER(name, type, datatype) RUN_ARITHMETIC(name, datatype); RUN_BITS(name, datatype); RUN_LOGICAL(name, datatype);
 #define RUN_FLOAT(name, type, datatype) RUN_ARITHMETIC(name, datatype);
-#define RUN_ADDRESS(name, type, datatype) RUN_ARITHMETIC(name, datatype); RUN_BITS(name, datatype);
     INTEGER_TYPES(RUN_INTEGER)
-    ADDRESS_TYPES(RUN_ADDRESS)
     FLOAT_TYPES(RUN_FLOAT)
     RUN_LOGICAL(c_bool, MPI_C_BOOL);
     RUN_BITS(byte, MPI_BYTE);

@@ -106,9 +106,27 @@ impl Operator {
         predefined.basic().is_some_and(crate::reduce::is_computable) && self.accepts(predefined.class())
     }
 
-    /// The table of MPI 5.0 section 6.9.2.
+    /// Whether the standard's table (MPI 5.0 section 6.9.2) has this operator for this predefined datatype. Programs are
+    /// portable with such pairs alone; [`Operator::is_legal_for`] takes more.
+    #[must_use]
+    pub fn is_standard_for(self, predefined: Predefined) -> bool {
+        self.is_in_table(predefined.class())
+    }
+
+    /// The table of MPI 5.0 section 6.9.2, and what MPICH and Open MPI both take beyond it: `tables/operators.csv`.
     #[inline]
     fn accepts(self, class: Class) -> bool {
+        let is_beyond = match class {
+            Class::CCharacter => !matches!(self, Operator::MinLocation | Operator::MaxLocation),
+            Class::MultiLanguage => self.is_logical(),
+            _ => false,
+        };
+        is_beyond || self.is_in_table(class)
+    }
+
+    /// The table of MPI 5.0 section 6.9.2.
+    #[inline]
+    fn is_in_table(self, class: Class) -> bool {
         use Class::{Byte, CInteger, Complex, Floating, FortranInteger, Logical, MultiLanguage, Pair};
         match self {
             Operator::Min | Operator::Max => {
@@ -126,6 +144,11 @@ impl Operator {
             Operator::MinLocation | Operator::MaxLocation => matches!(class, Pair),
             Operator::Replace | Operator::NoOperation => true,
         }
+    }
+
+    #[inline]
+    fn is_logical(self) -> bool {
+        matches!(self, Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor)
     }
 }
 
@@ -175,14 +198,16 @@ mod tests {
             (Operator::Sum, P::Int, true),
             (Operator::Sum, P::CDoubleComplex, true),
             (Operator::Max, P::CDoubleComplex, false),
-            (Operator::Sum, P::Char, false),
+            (Operator::Sum, P::Char, true),
+            (Operator::MaxLocation, P::Char, false),
+            (Operator::Sum, P::Character, false),
             (Operator::Sum, P::SignedChar, true),
             (Operator::Sum, P::Wchar, false),
             (Operator::Sum, P::Byte, false),
             (Operator::BitOr, P::Byte, true),
             (Operator::BitOr, P::Double, false),
             (Operator::BitAnd, P::Aint, true),
-            (Operator::LogicalAnd, P::Aint, false),
+            (Operator::LogicalAnd, P::Aint, true),
             (Operator::LogicalAnd, P::CBool, true),
             (Operator::LogicalAnd, P::Logical8, true),
             (Operator::LogicalAnd, P::Integer, false),

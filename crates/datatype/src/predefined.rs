@@ -27,7 +27,10 @@ pub enum Class {
     MultiLanguage,
     /// A value with an index, for the operators that search.
     Pair,
-    /// Printable characters: no operator combines them.
+    /// C's `char`. The standard means a printable character, which no operator combines; every library combines it as a
+    /// small integer.
+    CCharacter,
+    /// Other printable characters: no operator combines them.
     Character,
     /// What `MPI_Pack` has written.
     Packed,
@@ -97,7 +100,7 @@ predefined! {
     Wchar = "MPI_WCHAR", Character, I32;
     Int8 = "MPI_INT8_T", CInteger, I8;
     Uint8 = "MPI_UINT8_T", CInteger, U8;
-    Char = "MPI_CHAR", Character, I8;
+    Char = "MPI_CHAR", CCharacter, I8;
     SignedChar = "MPI_SIGNED_CHAR", CInteger, I8;
     UnsignedChar = "MPI_UNSIGNED_CHAR", CInteger, U8;
     Byte = "MPI_BYTE", Byte, U8;

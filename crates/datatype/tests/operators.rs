@@ -420,6 +420,31 @@ fn every_legal_pair_agrees_with_the_reference() {
     assert!(checked > 350, "only {checked} pairs were legal");
 }
 
+/// A pair is legal where the standard's table has it, and where both other libraries take it.
+#[test]
+fn the_table_of_pairs_says_what_is_legal() {
+    let table = include_bytes!("../tables/operators.csv");
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(&table[..]);
+    let headings = reader.headers().expect("headings").clone();
+    let mut named = Vec::new();
+    for row in reader.into_records().map(|row| row.expect("a row")) {
+        let predefined = Predefined::named(&row[0]).unwrap_or_else(|| panic!("{} is unknown", &row[0]));
+        for (heading, cell) in headings.iter().zip(&row).skip(1) {
+            let is_named = |operator: &Operator| operator.name() == format!("MPI_{heading}");
+            let operator = Operator::ALL.into_iter().find(is_named).expect("an operator");
+            let (standard, others) = (cell.contains('s'), cell.contains('m') && cell.contains('o'));
+            let taken = operator.is_collective() && operator.is_legal_for(predefined);
+            let supported = predefined.basic().is_some();
+            assert_eq!(taken, supported && (standard || others), "{operator} {predefined}: {cell}");
+            let in_table = operator.is_collective() && operator.is_standard_for(predefined);
+            assert_eq!(in_table, standard, "{operator} {predefined}: {cell}");
+        }
+        assert_eq!(row.len(), Operator::ALL.len() + 1);
+        named.push(predefined);
+    }
+    assert_eq!(named, Predefined::ALL);
+}
+
 #[test]
 fn every_illegal_pair_is_refused_and_nothing_written() {
     let mut refused = 0;

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datatype::{
     Datatype, Operator, Pair, Predefined, pack_memory, reduce_apart, reduce_elements, reduce_packed, unpack,
@@ -20,7 +20,7 @@ use crate::convert::UserFunction;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Meaning, OpObject, Type};
-use crate::state::{Runtime, call, too_many};
+use crate::state::{self, Runtime, call, too_many};
 use crate::types::*;
 
 /// An operator together with the datatype that it combines, checked to fit each other.
@@ -117,6 +117,9 @@ fn library(
     match means? {
         Meaning::Number(predefined) => {
             let legal = operator.is_collective() && operator.is_legal_for(predefined);
+            if legal && state::checks() && !operator.is_standard_for(predefined) {
+                warn(runtime, operator, predefined);
+            }
             legal.then_some(Operation::Predefined(operator, predefined))
         }
         Meaning::Pair(pair) => {
@@ -130,6 +133,22 @@ fn library(
 #[inline]
 pub(crate) fn predefined(op: MPI_Op) -> Option<Operator> {
     OPERATORS.iter().find(|(handle, _)| *handle == op).map(|&(_, operator)| operator)
+}
+
+/// With `WEFT_CHECK`: says once that the standard does not have this pair, so that other libraries may refuse it.
+#[cold]
+fn warn(runtime: &'static Runtime, operator: Operator, predefined: Predefined) {
+    static SAID: Mutex<Vec<(Operator, Predefined)>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.contains(&(operator, predefined)) {
+        return;
+    }
+    said.push((operator, predefined));
+    weft::tell(format_args!(
+        "weft: rank {}: {operator} of {predefined} is outside the table of MPI 5.0 section 6.9.2; weft, MPICH and Open MPI take it\n  \
+         other libraries may refuse it: for them use a datatype that the table has, or an operator of MPI_Op_create",
+        runtime.rank()
+    ));
 }
 
 fn is_for_highest(operator: Operator) -> bool {
