@@ -3,11 +3,10 @@
 //! [`generate`] turns the committed ABI tables into `mpi.h`, the Rust declarations, the exported functions and the
 //! coverage page; [`tidy`] checks the rules that the compiler cannot. [`demo`] shows an installed weft at work,
 //! [`c_tests`] runs the tests in C on it, [`peers`] runs programs of ours on MPICH and of MPICH's on ours,
-//! [`mpi4py`] runs its tests on ours, [`crash`], [`kills`] and [`soak`] end processes, [`instructions`] counts what a small message takes, and [`compare`] measures it beside other implementations.
+//! [`mpi4py`] runs its tests on ours, [`crash`], [`kills`] and [`soak`] end processes, and [`instructions`] counts what a small message takes.
 
 pub mod c_tests;
 pub mod cluster;
-pub mod compare;
 pub mod crash;
 pub mod demo;
 pub mod generate;
@@ -16,6 +15,7 @@ pub mod instructions;
 pub mod job;
 pub mod kills;
 pub mod launchers;
+pub mod loader;
 pub mod measured;
 pub mod mpi4py;
 pub mod peers;

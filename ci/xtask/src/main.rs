@@ -1,4 +1,4 @@
-//! `cargo xtask generate | bodies | tidy | demo | c-tests | crash | kills | soak | mpi4py | peers | launchers | instructions | compare`: the
+//! `cargo xtask generate | bodies | tidy | demo | c-tests | crash | kills | soak | mpi4py | peers | launchers | instructions`: the
 //! chores of the workspace.
 
 use std::path::{Path, PathBuf};
@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::c_tests::{self, Tally};
 use xtask::{
-    cluster, compare, crash, demo, generate, instructions, kills, launchers, mpi4py, peers, soak, tidy,
-    workspace_root,
+    cluster, crash, demo, generate, instructions, kills, launchers, mpi4py, peers, soak, tidy, workspace_root,
 };
 
 /// Chores of the workspace
@@ -93,8 +92,6 @@ enum Chore {
         #[arg(long)]
         write_docs: bool,
     },
-    /// Measure weft beside other implementations of MPI (from PyPI), with ratios, floors and gates
-    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
@@ -154,7 +151,6 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             let prefix = absolute(&options.prefix)?;
             tell("soak", &soak::run(&root, &prefix, &options)?)
         }
-        Chore::Compare(options) => Ok(compare::run(&root, &options)?),
         Chore::Mpi4py { prefix, build: true, .. } => {
             mpi4py::build(&root, &absolute(&prefix)?)?;
             Ok(true)

@@ -12,8 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::c_tests::Tally;
-use crate::compare::providers;
-use crate::{job, measured, venv};
+use crate::{job, loader, measured, venv};
 
 /// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.
 ///
@@ -70,7 +69,7 @@ impl Place {
     /// weft on the libfabric that MPICH brings: messages of all sizes, often enough to go through all buffers of a provider.
     fn newer_libfabric(&self, tally: &mut Tally, weft: &Side, peer: &Side, weftrun: &Path) {
         let log = self.folder.join("run.log");
-        let library = providers::library(Some(&peer.library.join("libmpi_abi.so.1")), &log);
+        let library = loader::libfabric_of(Some(&peer.library.join("libmpi_abi.so.1")), &log);
         if !library.is_absolute() {
             println!("LEFT OUT  weft on MPICH's libfabric: MPICH brings none");
             return;

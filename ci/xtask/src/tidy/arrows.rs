@@ -11,9 +11,13 @@ pub fn check(files: &[File]) -> Vec<Finding> {
         .collect()
 }
 
-/// The rooms of the workspace, without the chores.
+/// The rooms of the workspace, without the chores and the comparison.
 pub fn rooms(files: &[File]) -> Vec<&str> {
-    files.iter().filter_map(|file| room_of(&file.path)).filter(|room| *room != "xtask").collect()
+    files
+        .iter()
+        .filter_map(|file| room_of(&file.path))
+        .filter(|room| !["compare", "xtask"].contains(room))
+        .collect()
 }
 
 fn check_room(room: &str, manifest: &File) -> Vec<Finding> {
@@ -76,7 +80,7 @@ fn room_name(key: &str) -> String {
 /// `shm` for `fabrics/shm/Cargo.toml`; nothing for other files.
 fn room_of(path: &str) -> Option<&str> {
     let (folder, room) = path.strip_suffix("/Cargo.toml")?.split_once('/')?;
-    (["crates", "fabrics", "sys", "ci"].contains(&folder) && !room.contains('/')).then_some(room)
+    (["bench", "crates", "fabrics", "sys", "ci"].contains(&folder) && !room.contains('/')).then_some(room)
 }
 
 /// From each room to the rooms it may use.
@@ -113,6 +117,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hwloc", &[]),
     ("hwloc-reader", &[]),
     ("xtask", &[]),
+    ("compare", &["xtask"]),
     (
         "fuzz",
         &[

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::row::Unit;
-use crate::measured;
+use xtask::measured;
 
 /// What one run says of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,21 @@ impl Series {
     /// An empty one.
     pub fn new(name: &str) -> Series {
         Series { name: name.to_owned(), ..Series::default() }
+    }
+
+    /// Adds a round. After a failure nothing is run any more, but rounds stay in step.
+    pub fn note(&mut self, run: impl FnOnce() -> Result<BTreeMap<u64, Point>, String>) {
+        if self.failure.is_some() {
+            self.rounds.push(BTreeMap::new());
+            return;
+        }
+        match run() {
+            Ok(points) => self.rounds.push(points),
+            Err(failure) => {
+                self.rounds.push(BTreeMap::new());
+                self.failure = Some(failure);
+            }
+        }
     }
 
     /// All points that were measured, in order.
@@ -233,5 +248,17 @@ mod tests {
         assert_eq!(at(Unit::Memory, "startup"), [(32, 1.024)]);
         assert_eq!(at(Unit::Cpu, "blocked"), [(8, 0.5)]);
         assert!(points(&rows, Unit::Microseconds, "barrier", 2).unwrap_err().contains("barrier"));
+    }
+
+    #[test]
+    fn after_a_failure_nobody_runs_and_rounds_stay_in_step() {
+        let mut series = Series::new("peer");
+        let point = || BTreeMap::from([(8, Point { median: 1.0, best: 1.0 })]);
+        series.note(|| Ok(point()));
+        series.note(|| Err("wrong contents".into()));
+        series.note(|| panic!("it must not be started again"));
+        assert_eq!(series.rounds.len(), 3);
+        assert_eq!(series.value(8), Some(1.0));
+        assert_eq!(series.failure.as_deref(), Some("wrong contents"));
     }
 }

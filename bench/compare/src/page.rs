@@ -10,7 +10,7 @@ use super::about::About;
 use super::judge::{Measured, Verdict};
 use super::samples::Series;
 use super::tell;
-use crate::plot::{self, Chart};
+use xtask::plot::{self, Chart};
 
 /// Rewrites the generated part of the page, and the pictures.
 ///
@@ -170,8 +170,8 @@ fn chart(all: &[Measured], id: &str) -> Option<Chart> {
     Some(Chart { title: measured.row.title.into(), unit: measured.row.unit.name().into(), series })
 }
 
-const BEGIN: &str = "<!-- written by `cargo xtask compare`: begin -->";
-const END: &str = "<!-- written by `cargo xtask compare`: end -->";
+const BEGIN: &str = "<!-- written by `cargo compare`: begin -->";
+const END: &str = "<!-- written by `cargo compare`: end -->";
 const PICTURES: [(&str, &[&str]); 5] = [
     ("point-to-point", &["latency", "bandwidth"]),
     ("rate-and-vectors", &["rate", "vector-8"]),
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_committed_page_has_its_markers() {
-        let page = crate::workspace_root().join("docs/performance.md");
+        let page = xtask::workspace_root().join("docs/performance.md");
         assert!(replaced(&fs::read_to_string(page).unwrap(), "").is_some());
     }
 }

@@ -4,14 +4,14 @@
 //! how ranks are bound, and how its bytes are made to go the way that a row is about.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
 
 use super::namespaces;
 use super::providers::EXPLAIN;
-use crate::venv::{self, Package};
+use xtask::venv::{self, Package};
 
 /// An implementation of MPI that weft is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -40,6 +40,8 @@ impl Peer {
 pub enum Contestant {
     /// weft as it comes.
     Weft,
+    /// weft as another prefix has it: the same programs on that library and launcher.
+    Before,
     /// MPICH as it comes.
     Mpich,
     /// Open MPI as it comes.
@@ -57,6 +59,7 @@ impl Contestant {
     pub fn name(self) -> &'static str {
         match self {
             Contestant::Weft => "weft",
+            Contestant::Before => "before",
             Contestant::Mpich => "mpich",
             Contestant::Openmpi => "openmpi",
             Contestant::OpenmpiUcx => "openmpi-ucx",
@@ -65,10 +68,15 @@ impl Contestant {
         }
     }
 
+    /// Whether its library is weft, of this prefix or of another.
+    pub fn is_weft(self) -> bool {
+        matches!(self, Contestant::Weft | Contestant::Before)
+    }
+
     /// The peer whose library it is; none for weft.
     pub fn peer(self) -> Option<Peer> {
         match self {
-            Contestant::Weft => None,
+            Contestant::Weft | Contestant::Before => None,
             Contestant::Mpich => Some(Peer::Mpich),
             Contestant::Openmpi | Contestant::OpenmpiUcx | Contestant::OpenmpiSm => Some(Peer::Openmpi),
             Contestant::Impi => Some(Peer::Impi),
@@ -76,7 +84,7 @@ impl Contestant {
     }
 
     /// Name of the folder with the programs that its compiler made.
-    fn folder(self) -> &'static str {
+    pub fn folder(self) -> &'static str {
         self.peer().map_or("weft", |peer| peer.package().name)
     }
 }
@@ -109,8 +117,10 @@ impl Way {
 /// One job to launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// Name of the program in `bench/`.
+    /// Name of the program, of those in `bench/` where `path` is none.
     pub program: &'a str,
+    /// Where the program is, if it is none of those in `bench/`.
+    pub path: Option<&'a Path>,
     /// Number of ranks.
     pub ranks: u32,
     /// The way of the bytes.
@@ -124,6 +134,8 @@ pub struct Job<'a> {
 pub struct Place {
     /// Where weft is installed.
     pub prefix: PathBuf,
+    /// Where the weft is installed that it is held against, if any.
+    pub before: Option<PathBuf>,
     /// The virtual environments of the peers, and programs below it by library.
     pub venvs: BTreeMap<Peer, PathBuf>,
     /// The folder of the compiled programs, one folder in it for each library.
@@ -157,7 +169,7 @@ impl Place {
     pub fn command(&self, contestant: Contestant, job: &Job<'_>, seconds: u32) -> Command {
         let mut words = self.stopwatch(seconds);
         let root = self.root(contestant);
-        let launcher = if contestant == Contestant::Weft { "bin/weftrun" } else { "bin/mpiexec" };
+        let launcher = if contestant.is_weft() { "bin/weftrun" } else { "bin/mpiexec" };
         let apart = job.way == Way::Namespaces;
         if apart && contestant.peer() == Some(Peer::Openmpi) {
             words.extend(namespaces::enter_first());
@@ -168,13 +180,22 @@ impl Place {
         if apart {
             words.extend(namespaces::enter());
         }
-        words.push(self.program(contestant, job.program).display().to_string());
+        words.push(
+            job.path
+                .map_or_else(|| self.program(contestant, job.program), Path::to_path_buf)
+                .display()
+                .to_string(),
+        );
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         // As users have it, by what was measured on this machine; cargo sets this for tests.
         command.env_remove("WEFT_COSTS");
         command.envs(environment(contestant, job).iter().copied());
-        if contestant == Contestant::Weft && job.way.provider().is_some() {
+        if contestant == Contestant::Before {
+            // The program's own path to its library comes behind this one.
+            command.env("LD_LIBRARY_PATH", root.join("lib"));
+        }
+        if contestant.is_weft() && job.way.provider().is_some() {
             command.env("WEFT_LIBFABRIC", &self.libfabric);
         }
         if apart && contestant.peer() == Some(Peer::Openmpi) {
@@ -218,7 +239,11 @@ impl Place {
     }
 
     fn root(&self, contestant: Contestant) -> PathBuf {
-        contestant.peer().and_then(|peer| self.venvs.get(&peer)).unwrap_or(&self.prefix).clone()
+        let elsewhere = match contestant.peer() {
+            Some(peer) => self.venvs.get(&peer),
+            None => self.before.as_ref().filter(|_| contestant == Contestant::Before),
+        };
+        elsewhere.unwrap_or(&self.prefix).clone()
     }
 }
 
@@ -227,7 +252,7 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
     let sockets = matches!(job.way, Way::Loopback | Way::Namespaces);
     let mut words = Vec::new();
     match contestant {
-        Contestant::Weft => match job.way {
+        Contestant::Weft | Contestant::Before => match job.way {
             Way::Loopback | Way::Namespaces => words.extend(["--fabric", "tcp"]),
             Way::Libfabric(fabric) => words.extend(["--fabric", fabric]),
             Way::Node | Way::NodeWithoutPull => {}
@@ -259,8 +284,8 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
 fn environment(contestant: Contestant, job: &Job<'_>) -> Vec<(&'static str, &'static str)> {
     let sockets = matches!(job.way, Way::Loopback | Way::Namespaces);
     match contestant {
-        Contestant::Weft if job.way == Way::NodeWithoutPull => vec![("WEFT_CMA", "0")],
-        Contestant::Weft => vec![],
+        Contestant::Weft | Contestant::Before if job.way == Way::NodeWithoutPull => vec![("WEFT_CMA", "0")],
+        Contestant::Weft | Contestant::Before => vec![],
         Contestant::Mpich if sockets => mpich_by("tcp"),
         Contestant::Mpich => job.way.provider().map_or(Vec::new(), mpich_by),
         Contestant::Openmpi | Contestant::OpenmpiSm => OPEN_MPI_AS_ROOT.to_vec(),
@@ -305,6 +330,7 @@ mod tests {
             .map(|peer| (peer, PathBuf::from(format!("/venv/{}", peer.package().name))));
         Place {
             prefix: "/weft".into(),
+            before: Some("/earlier".into()),
             venvs: venvs.into(),
             programs: "/programs".into(),
             libfabric: "/lib/libfabric.so.1".into(),
@@ -313,7 +339,7 @@ mod tests {
     }
 
     fn words(contestant: Contestant, way: Way, shared_cpus: bool) -> String {
-        let job = Job { program: "latency", ranks: 4, way, shared_cpus };
+        let job = Job { program: "latency", path: None, ranks: 4, way, shared_cpus };
         let command = place().command(contestant, &job, 60);
         let mut words: Vec<String> = command
             .get_envs()
@@ -332,6 +358,14 @@ mod tests {
         assert_eq!(weft, "flock /lock /programs/stopwatch 60 /weft/bin/weftrun -n 4 /programs/weft/latency");
         let mpich = words(Contestant::Mpich, Way::Node, false);
         assert!(mpich.contains("/venv/mpich/bin/mpiexec -n 4 -bind-to core /programs/mpich/latency"));
+    }
+
+    #[test]
+    fn an_earlier_weft_runs_the_same_programs_on_its_own_library() {
+        let earlier = words(Contestant::Before, Way::Node, false);
+        assert!(earlier.contains("LD_LIBRARY_PATH=/earlier/lib"), "{earlier}");
+        assert!(earlier.ends_with("/earlier/bin/weftrun -n 4 /programs/weft/latency"), "{earlier}");
+        assert!(!words(Contestant::Weft, Way::Node, false).contains("earlier"));
     }
 
     #[test]
@@ -375,7 +409,7 @@ mod tests {
     #[test]
     fn open_mpi_looks_for_networks_only_where_its_start_is_measured() {
         assert!(words(Contestant::Openmpi, Way::Node, false).contains("--mca btl ^ofi"));
-        let job = Job { program: STARTUP, ranks: 2, way: Way::Node, shared_cpus: false };
+        let job = Job { program: STARTUP, path: None, ranks: 2, way: Way::Node, shared_cpus: false };
         assert!(!flavour(Contestant::Openmpi, &job).contains(&"^ofi"));
     }
 

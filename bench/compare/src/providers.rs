@@ -1,27 +1,14 @@
 //! Rows over a provider of libfabric: the one library that everybody is measured with, and whether each really goes by it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
+use xtask::{job, loader, measured};
+
 use super::contestant::{Contestant, Job, Place, Way};
-use crate::{job, measured};
 
 /// What the row has to tell of the library.
 pub type Library = String;
-
-/// The file that MPICH's programs load, by the word of the loader; without MPICH, the system's.
-pub fn library(mpich_program: Option<&Path>, log: &Path) -> PathBuf {
-    let said = |program: &Path| job::succeed("ldd", Command::new("ldd").arg(program), LIMIT, log).ok();
-    let found = mpich_program.and_then(said).and_then(|finished| loaded(&finished.output));
-    found.unwrap_or_else(|| PathBuf::from(SONAME))
-}
-
-/// The path in a line of `ldd`.
-fn loaded(ldd: &str) -> Option<PathBuf> {
-    let line = ldd.lines().find_map(|line| line.trim().strip_prefix(SONAME)?.trim().strip_prefix("=>"))?;
-    line.split_whitespace().next().filter(|path| path.starts_with('/')).map(PathBuf::from)
-}
 
 /// Whether the provider works here at all: two endpoints of it exchange messages with no MPI between.
 ///
@@ -37,7 +24,8 @@ pub fn probe(place: &Place, way: Way, log: &Path) -> Result<Library, String> {
     }
     let rows = measured::rows(&finished.output)?;
     let name = rows.first().map(|row| row.library.clone()).unwrap_or_default();
-    let whose = if place.libfabric == Path::new(SONAME) { "of this system" } else { "that mpich brings" };
+    let whose =
+        if place.libfabric == Path::new(loader::LIBFABRIC) { "of this system" } else { "that mpich brings" };
     Ok(format!("{name}, the one {whose}"))
 }
 
@@ -47,7 +35,7 @@ pub fn probe(place: &Place, way: Way, log: &Path) -> Result<Library, String> {
 /// When it names another one, or none.
 pub fn check(place: &Place, one: Contestant, way: Way, log: &Path) -> Result<(), String> {
     let program = if one == Contestant::Weft { EXPLAIN } else { "startup" };
-    let job = Job { program, ranks: 2, way, shared_cpus: false };
+    let job = Job { program, path: None, ranks: 2, way, shared_cpus: false };
     let mut command = place.command(one, &job, SECONDS);
     let right = match one {
         Contestant::Weft => {
@@ -66,20 +54,6 @@ pub fn check(place: &Place, one: Contestant, way: Way, log: &Path) -> Result<(),
 
 /// weft's own program, which is installed with it.
 pub const EXPLAIN: &str = "weft";
-const SONAME: &str = "libfabric.so.1";
 const SECONDS: u32 = 30;
 /// Waiting for others, where runs go through a lock, may take any time.
 const LIMIT: Duration = Duration::from_secs(3600);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_loader_names_the_library() {
-        let ldd = "\tlibmpi_abi.so.1 => /p/lib/libmpi_abi.so.1 (0x1)\n\tlibfabric.so.1 => /p/fabric/libfabric.so.1 (0x2)\n";
-        assert_eq!(loaded(ldd), Some("/p/fabric/libfabric.so.1".into()));
-        assert_eq!(loaded("\tlibfabric.so.1 => not found\n"), None);
-        assert_eq!(loaded("\tlibc.so.6 => /lib/libc.so.6 (0x1)\n"), None);
-    }
-}

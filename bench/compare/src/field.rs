@@ -17,7 +17,7 @@ use super::namespaces::{self, Namespaces};
 use super::providers;
 use super::row::{Floor, Row, Unit};
 use super::samples::{self, Point, Series};
-use crate::{job, measured, venv};
+use xtask::{job, loader, measured, venv};
 
 /// Everything that runs need, ready.
 pub struct Field {
@@ -40,41 +40,80 @@ impl Field {
     /// # Errors
     /// The first thing that could not be had.
     pub fn prepare(root: &Path, options: &Options) -> Result<Field, String> {
-        let folder = root.join("target/compare");
-        let logs = folder.join("logs");
-        fs::create_dir_all(&logs).map_err(|error| format!("cannot make {}: {error}", logs.display()))?;
-        let prefix = match &options.prefix {
-            Some(prefix) => {
-                prefix.canonicalize().map_err(|error| format!("{}: {error}", prefix.display()))?
-            }
-            None => build(root, &folder.join("prefix"), &logs)?,
-        };
-        let peers = options.peers.clone().unwrap_or_else(|| folder.join("peers"));
-        let mut venvs = BTreeMap::new();
-        for peer in &options.against {
-            let venv = venv::install(&peers, &peer.package())?;
-            venvs.insert(*peer, venv.canonicalize().map_err(|error| format!("{}: {error}", venv.display()))?);
-        }
-        let through = options.through.split_whitespace().map(str::to_owned).collect();
-        let (programs, libfabric) = (folder.join("programs"), PathBuf::new());
-        let place = Place { prefix, venvs, programs, libfabric, through };
-        let mut field = Field {
-            place,
-            contestants: contestant::contestants(&options.against),
-            logs,
-            quick: options.quick,
-            rounds: options.rounds,
-            apart: None,
-            said: RefCell::default(),
-            libraries: Vec::new(),
-        };
+        let mut field = Field::open(root, options)?;
         field.compile(&root.join("bench"))?;
+        field.compile_floors(&root.join("bench"))?;
         field.see_bindings()?;
         field.see_libfabric();
         if options.apart != Wanted::Any {
             field.apart = Apart::of(&field.distances()?, options.apart);
         }
         Ok(field)
+    }
+
+    /// Builds and installs what programs of others need that are compiled already: the libraries and the stopwatch.
+    ///
+    /// # Errors
+    /// The first thing that could not be had.
+    pub fn for_programs_of_others(root: &Path, options: &Options) -> Result<Field, String> {
+        let field = Field::open(root, options)?;
+        field.compile_floors(&root.join("bench"))?;
+        Ok(field)
+    }
+
+    fn open(root: &Path, options: &Options) -> Result<Field, String> {
+        let folder = root.join("target/compare");
+        let logs = folder.join("logs");
+        fs::create_dir_all(&logs).map_err(|error| format!("cannot make {}: {error}", logs.display()))?;
+        let absolute =
+            |path: &PathBuf| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+        let prefix = match &options.prefix {
+            Some(prefix) => absolute(prefix)?,
+            None => build(root, &folder.join("prefix"), &logs)?,
+        };
+        let before = options.before.as_ref().map(absolute).transpose()?;
+        let peers = options.peers.clone().unwrap_or_else(|| folder.join("peers"));
+        let mut venvs = BTreeMap::new();
+        for peer in options.peers_wanted() {
+            venvs.insert(peer, absolute(&venv::install(&peers, &peer.package())?)?);
+        }
+        let through = options.through.split_whitespace().map(str::to_owned).collect();
+        let (programs, libfabric) = (folder.join("programs"), PathBuf::new());
+        let mut contestants = contestant::contestants(&options.peers_wanted());
+        if before.is_some() {
+            contestants.insert(1, Contestant::Before);
+        }
+        Ok(Field {
+            place: Place { prefix, before, venvs, programs, libfabric, through },
+            contestants,
+            logs,
+            quick: options.quick,
+            rounds: options.rounds,
+            apart: None,
+            said: RefCell::default(),
+            libraries: Vec::new(),
+        })
+    }
+
+    /// Everybody who is measured, weft first.
+    pub fn contestants(&self) -> &[Contestant] {
+        &self.contestants
+    }
+
+    /// What a run of a program that is compiled already says.
+    ///
+    /// # Errors
+    /// How it ended, and its last words, when it did not end well.
+    pub fn output(
+        &self,
+        one: Contestant,
+        job: &Job<'_>,
+        words: &[String],
+        seconds: u32,
+    ) -> Result<String, String> {
+        self.progress(&format!("{} of {} ranks, {}", job.program, job.ranks, one.name()));
+        let mut command = self.place.command(one, job, seconds);
+        self.finished(one.name(), command.args(words), seconds)
     }
 
     /// How far apart the cpus are, at several moments: half a round trip of a line each way, in ns.
@@ -111,6 +150,11 @@ impl Field {
             self.build_step(&format!("compiling for {}", one.name()), &mut make)?;
             made.push(out);
         }
+        Ok(())
+    }
+
+    /// What the machine does with no MPI at all, and the stopwatch that every run goes through.
+    fn compile_floors(&self, sources: &Path) -> Result<(), String> {
         let mut make = self.make(sources, &self.place.programs);
         self.build_step("compiling the floors", make.arg("floors"))
     }
@@ -132,7 +176,7 @@ impl Field {
     fn see_bindings(&mut self) -> Result<(), String> {
         for one in self.contestants.clone() {
             self.progress(&format!("looking where {} puts its ranks", one.name()));
-            let job = Job { program: "startup", ranks: 2, way: Way::Node, shared_cpus: false };
+            let job = Job { program: "startup", path: None, ranks: 2, way: Way::Node, shared_cpus: false };
             let rows = self.launch(one, &job, &[]).map_err(|error| format!("{}: {error}", one.name()))?;
             let row = rows.iter().find(|row| row.benchmark == "startup");
             let row = row.ok_or_else(|| format!("{}: no result of startup", one.name()))?;
@@ -152,7 +196,7 @@ impl Field {
     fn see_libfabric(&mut self) {
         let mpich = self.contestants.contains(&Contestant::Mpich);
         let program = mpich.then(|| self.place.programs_of(Contestant::Mpich).join("latency"));
-        self.place.libfabric = providers::library(program.as_deref(), &self.logs.join("ldd.log"));
+        self.place.libfabric = loader::libfabric_of(program.as_deref(), &self.logs.join("ldd.log"));
     }
 
     /// Measures one row: rounds of everybody in turn.
@@ -190,11 +234,11 @@ impl Field {
         for round in 0..self.rounds_of(row) {
             for (floor, series) in row.floors.iter().zip(&mut measured.floors) {
                 self.progress(&format!("{}: round {}, floor {}", row.id, round + 1, floor.name));
-                note(series, || self.run_floor(row, floor));
+                series.note(|| self.run_floor(row, floor));
             }
             for ((one, series), more) in everybody.iter().zip(&mut measured.series).zip(&patience) {
                 self.progress(&format!("{}: round {}, {}", row.id, round + 1, one.name()));
-                note(series, || self.run_contestant(*one, row, more, round));
+                series.note(|| self.run_contestant(*one, row, more, round));
             }
         }
         self.progress("");
@@ -250,7 +294,7 @@ impl Field {
             arguments.extend(row.quick.iter().map(|word| (*word).to_owned()));
         }
         arguments.extend(more.iter().cloned());
-        let job = Job { program: row.program, ranks, way: row.way, shared_cpus: row.shared_cpus };
+        let job = Job { program: row.program, path: None, ranks, way: row.way, shared_cpus: row.shared_cpus };
         let key = format!("{one:?} {job:?} {arguments:?} {round}");
         if let Some(known) = self.said.borrow().get(&key) {
             return Ok(Rc::clone(known));
@@ -294,14 +338,15 @@ impl Field {
     }
 
     fn results(&self, name: &str, command: &mut Command, seconds: u32) -> Result<Vec<measured::Row>, String> {
+        measured::rows(&self.finished(name, command, seconds)?)
+    }
+
+    fn finished(&self, name: &str, command: &mut Command, seconds: u32) -> Result<String, String> {
         let log = self.logs.join(format!("{name}.log"));
         // The stopwatch has the real limit; waiting for others may take any time.
         let seconds = if self.place.through.is_empty() { seconds + 15 } else { 3600 };
         let finished = job::run(command, Duration::from_secs(seconds.into()), &log)?;
-        if !finished.succeeded() {
-            return Err(finished.account());
-        }
-        measured::rows(&finished.output)
+        if finished.succeeded() { Ok(finished.output) } else { Err(finished.account()) }
     }
 
     /// On a terminal, one line that changes; elsewhere nothing.
@@ -317,21 +362,6 @@ impl Field {
 
 /// The round of runs that do not count.
 const BEFORE: usize = usize::MAX;
-
-/// Adds a run to its series. After a failure there are no more runs, but rounds stay in step.
-fn note(series: &mut Series, run: impl FnOnce() -> Result<BTreeMap<u64, Point>, String>) {
-    if series.failure.is_some() {
-        series.rounds.push(BTreeMap::new());
-        return;
-    }
-    match run() {
-        Ok(points) => series.rounds.push(points),
-        Err(failure) => {
-            series.rounds.push(BTreeMap::new());
-            series.failure = Some(failure);
-        }
-    }
-}
 
 /// What a run may take. Who waits for cpus, up to five minutes at a block (`bench/apart.c`), takes longer.
 fn run_seconds(apart: Option<&Apart>) -> u32 {
@@ -380,7 +410,7 @@ mod tests {
 
     fn floors(folder: &Path) -> (PathBuf, PathBuf) {
         let mut make = Command::new("make");
-        make.arg("--silent").arg("-C").arg(crate::workspace_root().join("bench"));
+        make.arg("--silent").arg("-C").arg(xtask::workspace_root().join("bench"));
         make.arg(format!("OUT={}", folder.display())).arg("CFLAGS=-O1 -Wall -Wextra -Werror").arg("floors");
         job::succeed("make floors", &mut make, TEST_LIMIT, &folder.join("make.log")).unwrap();
         (folder.join("floors"), folder.join("stopwatch"))
@@ -443,16 +473,4 @@ mod tests {
     }
 
     const TEST_LIMIT: Duration = Duration::from_secs(120);
-
-    #[test]
-    fn after_a_failure_nobody_runs_and_rounds_stay_in_step() {
-        let mut series = Series::new("peer");
-        let point = || BTreeMap::from([(8, Point { median: 1.0, best: 1.0 })]);
-        note(&mut series, || Ok(point()));
-        note(&mut series, || Err("wrong contents".into()));
-        note(&mut series, || panic!("it must not be started again"));
-        assert_eq!(series.rounds.len(), 3);
-        assert_eq!(series.value(8), Some(1.0));
-        assert_eq!(series.failure.as_deref(), Some("wrong contents"));
-    }
 }

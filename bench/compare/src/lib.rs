@@ -11,6 +11,7 @@
 //! | [`samples`], [`judge`] | medians, ratios, verdicts: pure functions |
 //! | [`tell`], [`page`] | tables on the terminal; the page in `docs/` and its pictures |
 //! | [`kept`] | results in a file |
+//! | [`osu`] | the public OSU micro-benchmarks, in one table of every size |
 //! | [`apart`] | how far apart the cpus are that everybody is measured on |
 //! | [`about`] | machine, date, commit |
 
@@ -21,6 +22,7 @@ pub mod field;
 pub mod judge;
 pub mod kept;
 pub mod namespaces;
+pub mod osu;
 pub mod page;
 pub mod providers;
 pub mod row;
@@ -40,9 +42,22 @@ use judge::Measured;
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// The peers, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "mpich,openmpi,impi")]
-    pub against: Vec<Peer>,
+    /// The peers, separated by commas [default: mpich,openmpi,impi; with --osu none]
+    #[arg(long, value_delimiter = ',')]
+    pub against: Option<Vec<Peer>>,
+    /// Measure with the public OSU micro-benchmarks: a folder that has, below `weft`, `mpich`, `openmpi` and `impi`, that
+    /// suite as it was built by hand with the compiler of each
+    #[arg(long, value_name = "DIR")]
+    pub osu: Option<PathBuf>,
+    /// With --osu: another installed weft, which the same programs run on in turn
+    #[arg(long, value_name = "DIR", requires = "osu")]
+    pub before: Option<PathBuf>,
+    /// With --osu: only these numbers of ranks
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "osu")]
+    pub ranks: Vec<u32>,
+    /// With --osu: write the table to this file too
+    #[arg(long, value_name = "FILE", requires = "osu")]
+    pub table: Option<PathBuf>,
     /// Only this row, or the rows whose names begin so; may be given several times
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -76,12 +91,23 @@ pub struct Options {
     pub through: String,
 }
 
+impl Options {
+    /// The peers that are measured beside weft.
+    pub fn peers_wanted(&self) -> Vec<Peer> {
+        let all = if self.osu.is_some() { vec![] } else { vec![Peer::Mpich, Peer::Openmpi, Peer::Impi] };
+        self.against.clone().unwrap_or(all)
+    }
+}
+
 /// Measures, tells, and answers whether everything could be measured with right contents. A gate that
 /// is missed is told, and is no failure of the comparison.
 ///
 /// # Errors
 /// When something that all rows need cannot be had: weft, a peer, a compiler, a row of that name.
 pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
+    if let Some(tree) = &options.osu {
+        return osu::run(root, tree, options);
+    }
     let chosen = rows::select(&options.only)?;
     let field = field::Field::prepare(root, options)?;
     let libraries = field.libraries.iter().map(|(one, name)| (one.name().to_owned(), name.clone())).collect();
