@@ -25,7 +25,7 @@ pub struct Job {
     /// What ranks have asked of the launcher.
     wishes: Vec<Wish>,
     cause: Option<Cause>,
-    /// Those that have ended well without ever having spoken to the process manager.
+    /// Those that have ended well, or run on without a connection to the process manager, and have never spoken to it.
     silent_ends: Vec<u32>,
     /// Those to whose process manager's connection nobody holds the other end any more.
     hung_up: Vec<u32>,
@@ -69,7 +69,8 @@ pub enum Cause {
     Died { rank: u32, ending: Ending },
     /// A rank exited with status zero in the middle of the job.
     LeftEarly { rank: u32 },
-    /// A rank exited with status zero and never came to the place where the others wait for all.
+    /// A rank exited with status zero, or gave up its connection to the process manager, and never called MPI_Init, which
+    /// others have called.
     NeverCame { rank: u32 },
     /// A rank asked for the end.
     Aborted { rank: u32, code: i32, message: Option<String> },
@@ -181,16 +182,36 @@ impl Job {
         self.end_without_a_start();
     }
 
-    /// A rank that has failed never comes to the place where all meet at the start, and neither does one that has ended without a
-    /// word, unless a process that it has left behind may still speak for it.
+    /// A rank that has failed never comes to the place where all meet at the start. One that has ended without a word never calls
+    /// MPI_Init, unless a process that it has left behind may still speak for it: once another has called it, that one belongs
+    /// to a world that is never complete. Where ranks share memory they meet nowhere that the launcher could see.
     fn end_without_a_start(&mut self) {
-        let failed = self.failed.first().map(|&(rank, ending)| Cause::Died { rank, ending });
-        let never_comes = |rank: &&u32| self.hung_up.contains(*rank) && self.is_silent(**rank);
-        let silent = || self.silent_ends.iter().find(never_comes).map(|&rank| Cause::NeverCame { rank });
-        let Some(cause) = failed.or_else(silent) else { return };
-        let mut standings = (0..self.places.len() as u32).map(|rank| self.server.standing(rank));
-        if standings.any(|standing| standing == Standing::Waiting) {
-            self.end(cause);
+        let standings = (0..self.places.len() as u32).map(|rank| self.server.standing(rank));
+        let (mut has_begun, mut waits) = (false, false);
+        for standing in standings {
+            has_begun |= standing != Standing::Silent;
+            waits |= standing == Standing::Waiting;
+        }
+        let never_comes = |rank: &u32| self.hung_up.contains(rank) && self.is_silent(*rank);
+        let absent = self.silent_ends.iter().copied().find(never_comes).filter(|_| has_begun);
+        if let Some(&(rank, ending)) = self.failed.first().filter(|_| waits) {
+            self.end(self.cause_of(rank, ending));
+        } else if let Some(rank) = absent {
+            let goes_on = self.survives && !waits && matches!(self.places[rank as usize], Place::Ended(_));
+            if goes_on {
+                self.silent_ends.retain(|&other| other != rank);
+                self.failed.push((rank, Ending::Code(0)));
+            } else {
+                self.end(Cause::NeverCame { rank });
+            }
+        }
+    }
+
+    /// Why a job ends that cannot go on without this one.
+    fn cause_of(&self, rank: u32, ending: Ending) -> Cause {
+        match ending {
+            Ending::Code(0) if self.is_silent(rank) => Cause::NeverCame { rank },
+            _ => Cause::Died { rank, ending },
         }
     }
 
@@ -204,6 +225,14 @@ impl Job {
         self.end_without_a_start();
     }
 
+    /// Notes that `rank` runs on a while after that: it has become a program that does not know MPI.
+    pub fn runs_without_manager(&mut self, rank: u32) {
+        if self.is_silent(rank) && matches!(self.places[rank as usize], Place::Running(_)) {
+            self.silent_ends.push(rank);
+            self.end_without_a_start();
+        }
+    }
+
     /// Those that have failed since this was asked, while the others go on.
     pub fn take_failures(&mut self) -> Vec<(u32, Ending)> {
         let told = std::mem::replace(&mut self.told, self.failed.len());
@@ -212,7 +241,11 @@ impl Job {
 
     /// What to tell the user of such a failure.
     pub fn obituary(&self, rank: u32, ending: Ending, host: &str) -> String {
-        format!("{} {}; the others go on", self.who(rank, host), told(ending))
+        let what = match self.cause_of(rank, ending) {
+            Cause::NeverCame { .. } => "exited without calling MPI_Init".to_owned(),
+            _ => told(ending),
+        };
+        format!("{} {what}; the others go on", self.who(rank, host))
     }
 
     /// Notes that the process of `rank` has ended. Everything it sent before must have been received.
@@ -314,7 +347,11 @@ impl Job {
             Cause::Died { rank, ending } => format!("{} {}", who(*rank), told(*ending)),
             Cause::LeftEarly { rank } => format!("{} exited without calling MPI_Finalize", who(*rank)),
             Cause::NeverCame { rank } => {
-                format!("{} exited without calling MPI_Init, where the others wait for it", who(*rank))
+                let did = match self.places[*rank as usize] {
+                    Place::Running(_) => "closed its connection to the launcher",
+                    _ => "exited",
+                };
+                format!("{} {did} without calling MPI_Init, which others have called", who(*rank))
             }
             Cause::Aborted { rank, code, message: None } => {
                 format!("{} called MPI_Abort({code})", who(*rank))

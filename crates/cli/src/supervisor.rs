@@ -57,6 +57,8 @@ struct Supervisor<'a> {
     times_out_at: Option<Instant>,
     /// While a rank has hung up and its end is not known yet: until when the others' output waits.
     output_waits_until: Option<Instant>,
+    /// The ranks that have hung up, each with the time when it is taken to run on without its connection.
+    hang_ups: Vec<(u32, Instant)>,
     interrupts: u32,
     /// Signals that were sent to the whole process group a moment ago, so that the ranks have them already.
     group_signals: Vec<(Signal, Instant)>,
@@ -119,6 +121,7 @@ impl<'a> Supervisor<'a> {
             phase: Phase::Running,
             times_out_at: plan.timeout.and_then(|limit| Instant::now().checked_add(limit)),
             output_waits_until: None,
+            hang_ups: Vec::new(),
             interrupts: 0,
             group_signals: Vec::new(),
             shared: Shared { segment, ledger, pulses, files_limit },
@@ -164,6 +167,8 @@ impl<'a> Supervisor<'a> {
             self.serve(place);
         }
         self.note_ends(&reaped);
+        self.note_hang_ups();
+        self.tell_failures();
         self.grant_wishes();
         self.note_timeout();
         self.advance(reaped.some_left);
@@ -223,7 +228,8 @@ impl<'a> Supervisor<'a> {
             Phase::Ending { kill_at } => Some(kill_at),
             Phase::Running | Phase::Over => None,
         };
-        [kill_at, self.times_out_at, self.output_waits_until].into_iter().flatten().min()
+        let hang_up = self.hang_ups.iter().map(|(_, time)| *time).min();
+        [kill_at, self.times_out_at, self.output_waits_until, hang_up].into_iter().flatten().min()
     }
 
     fn launcher_gone(&self) -> bool {
@@ -329,6 +335,7 @@ impl<'a> Supervisor<'a> {
     fn hung_up(&mut self, place: usize) {
         self.processes[place].manager = None;
         self.job.hung_up(place as u32);
+        self.hang_ups.push((place as u32, Instant::now() + HANG_UP_LASTS));
         if self.job.is_engaged(place as u32) && self.phase == Phase::Running {
             self.output_waits_until = Some(Instant::now() + OUTPUT_WAITS);
         }
@@ -468,6 +475,14 @@ impl<'a> Supervisor<'a> {
 
     fn end_of_rank(&self, ended: &Ended) -> Option<(u32, Ending)> {
         Some((self.job.rank_of(ended.pid)?, ended.ending))
+    }
+
+    /// A rank that ends hangs up a moment before: only one that has not ended after a while runs on.
+    fn note_hang_ups(&mut self) {
+        let now = Instant::now();
+        for (rank, _) in self.hang_ups.extract_if(.., |(_, time)| *time <= now) {
+            self.job.runs_without_manager(rank);
+        }
     }
 
     fn note_timeout(&mut self) {
@@ -623,6 +638,9 @@ const GRACE: Duration = Duration::from_millis(250);
 const BEFORE_STOP: Duration = Duration::from_millis(20);
 /// Longer than the system takes from closing a process's files to reporting its end.
 const OUTPUT_WAITS: Duration = Duration::from_millis(100);
+
+/// Far longer than the system takes from closing a process's descriptors to reporting its end.
+const HANG_UP_LASTS: Duration = Duration::from_secs(2);
 
 const GROUP_SIGNAL_LASTS: Duration = Duration::from_millis(200);
 
