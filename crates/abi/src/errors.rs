@@ -146,12 +146,18 @@ fn handler_of(target: Target) -> (Handler, Object) {
     found.unwrap_or_else(handler_of_none)
 }
 
-/// MPI 5.0 §9.3: what belongs to no object belongs to `MPI_COMM_SELF`, and where there is none, before `MPI_Init`,
-/// after `MPI_Finalize` and among sessions alone, to the initial error handler.
+/// The handler of errors that belong to no object: that of `MPI_COMM_SELF` (MPI 5.0 §9.3) once the program has set it. Until
+/// then it is that of `MPI_COMM_WORLD`, as in other implementations: programs that set only that one expect all codes to be
+/// returned. Where neither communicator is there, before `MPI_Init`, after `MPI_Finalize` and among sessions alone, it is the
+/// initial error handler.
 fn handler_of_none() -> (Handler, Object) {
-    let alone = state::runtime().and_then(|runtime| runtime.find_comm(MPI_COMM_SELF));
-    match alone {
-        Some(alone) => (alone.handler(), Object::Comm(MPI_COMM_SELF)),
+    let find = |comm| state::runtime().and_then(|runtime| runtime.find_comm(comm));
+    let own = find(MPI_COMM_SELF).filter(|own| own.handler_was_set());
+    match own
+        .map(|own| (own, MPI_COMM_SELF))
+        .or_else(|| find(MPI_COMM_WORLD).map(|world| (world, MPI_COMM_WORLD)))
+    {
+        Some((object, comm)) => (object.handler(), Object::Comm(comm)),
         None => (state::initial_handler().1, Object::None),
     }
 }

@@ -1,5 +1,6 @@
 //! What handles stand for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datatype::{Datatype, Pair, Predefined};
@@ -51,6 +52,8 @@ pub(crate) enum Function {
 pub(crate) struct CommObject {
     pub comm: Communicator,
     handler: Mutex<(MPI_Errhandler, Handler)>,
+    /// The program has set the error handler, and it is not one that the communicator began with.
+    handler_was_set: AtomicBool,
     /// Cached attributes, by keyval, in the order they were set.
     pub attributes: Mutex<Vec<(i32, usize)>>,
     /// What its buffered sends may use.
@@ -69,6 +72,7 @@ impl CommObject {
         CommObject {
             comm,
             handler,
+            handler_was_set: AtomicBool::new(false),
             attributes: Mutex::default(),
             buffer: Slot::default(),
             session: None,
@@ -96,6 +100,7 @@ impl CommObject {
         let ftmpi = self.ftmpi.clone();
         let object =
             CommObject { ftmpi, ..CommObject::new(comm, errhandler, handler).of_session(self.session) };
+        object.handler_was_set.store(self.handler_was_set(), Ordering::Relaxed);
         *lock(&object.attributes) = std::mem::take(&mut *lock(&self.attributes));
         *lock(&object.hints) = std::mem::take(&mut *lock(&self.hints));
         *lock(&object.buffer) = lock(&self.buffer).take();
@@ -121,8 +126,14 @@ impl CommObject {
         *lock(&self.handler)
     }
 
+    /// Whether the program has set the error handler.
+    pub(crate) fn handler_was_set(&self) -> bool {
+        self.handler_was_set.load(Ordering::Relaxed)
+    }
+
     /// Sets both; the former handle comes back, to be released.
     pub(crate) fn replace_errhandler(&self, errhandler: MPI_Errhandler, handler: Handler) -> MPI_Errhandler {
+        self.handler_was_set.store(true, Ordering::Relaxed);
         std::mem::replace(&mut *lock(&self.handler), (errhandler, handler)).0
     }
 }
