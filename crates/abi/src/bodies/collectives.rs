@@ -632,7 +632,8 @@ fn all_to_all(
     Ok(Described::new(what, gives, Side::listed(recvbuf, gets), in_place))
 }
 
-/// The pieces that arrays of counts, displacements in bytes and datatypes describe.
+/// The pieces that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is 0 needs no datatype:
+/// many programs have `MPI_DATATYPE_NULL` there.
 ///
 /// # Safety
 /// All arrays have that many entries.
@@ -647,12 +648,13 @@ pub(crate) unsafe fn listed_with_types(
         return Err(crate::bodies::world::null("an array of counts, displacements or datatypes"));
     }
     let piece = |index: usize| {
-        if entries.is_blank(index) {
+        // SAFETY: the caller promised so many entries.
+        let count = if entries.is_blank(index) { 0 } else { unsafe { counts.at(index) } };
+        if count == 0 {
             return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, MPI_BYTE)? });
         }
-        // SAFETY: the caller promised so many entries.
-        let (count, offset, datatype) =
-            unsafe { (counts.at(index), displacements.at(index), datatypes.add(index).read()) };
+        // SAFETY: as above.
+        let (offset, datatype) = unsafe { (displacements.at(index), datatypes.add(index).read()) };
         if count < 0 {
             return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
