@@ -6,7 +6,7 @@ use datatype::{ExternalError, pack_external, unpack_external};
 use weft::claims::{Payload, UserMemory};
 use weft::{Class, Error, Result};
 
-use crate::bodies::datatypes::{refused, resolve_committed};
+use crate::bodies::datatypes::{refused, resolve, resolve_committed};
 use crate::bodies::packing::{Buffer, place, short};
 use crate::bodies::pointers::{check_count_out, text};
 use crate::bodies::world::null;
@@ -107,7 +107,7 @@ pub unsafe fn mpi_unpack_external(
     })
 }
 
-/// The bytes that elements take in external32; `MPI_UNDEFINED` when that is more than the program's type holds.
+/// The bytes that elements take in external32, of a datatype that need not be committed; `MPI_UNDEFINED` when that is more than the program's type holds.
 ///
 /// # Safety
 /// `datarep` ends with a zero byte; `size` is null or writable.
@@ -120,7 +120,7 @@ pub unsafe fn mpi_pack_external_size(
     call("MPI_Pack_external_size", Target::World, |runtime| {
         // SAFETY: the program's promise is handed on.
         unsafe { check_representation(datarep)? };
-        let datatype = resolve_committed(runtime, datatype)?;
+        let datatype = resolve(runtime, datatype)?;
         let bytes = bytes_of(incount, &datatype)?;
         check_count_out(size, "size")?;
         // SAFETY: not null, and the program promised that it is writable.

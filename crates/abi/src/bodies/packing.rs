@@ -9,7 +9,7 @@ use weft::claims::{Payload, UserMemory};
 use weft::{Class, Error, Result};
 
 use crate::arguments::{buffer_span, bytes_of};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::{resolve, resolve_committed};
 use crate::bodies::pointers::check_count_out;
 use crate::bodies::world::null;
 use crate::convert::CountOut;
@@ -135,7 +135,7 @@ pub unsafe fn mpi_unpack(
     })
 }
 
-/// The bytes that elements take when packed; `MPI_UNDEFINED` when that is more than the program's type holds.
+/// The bytes that elements take when packed, of a datatype that need not be committed; `MPI_UNDEFINED` when that is more than the program's type holds.
 ///
 /// # Safety
 /// `size` is null or writable.
@@ -147,7 +147,7 @@ pub unsafe fn mpi_pack_size(
 ) -> c_int {
     call("MPI_Pack_size", Target::Comm(comm), |runtime| {
         runtime.comm(comm)?;
-        let datatype = resolve_committed(runtime, datatype)?;
+        let datatype = resolve(runtime, datatype)?;
         let bytes = bytes_of(incount, &datatype)?;
         check_count_out(size, "size")?;
         // SAFETY: not null, and the program promised that it is writable.
