@@ -210,6 +210,31 @@ static void of_groups(void) {
     OK(MPI_Group_free(&world));
 }
 
+/* Where a group is empty nobody is waited for, and there is no communicator. */
+static void of_empty_groups(void) {
+    MPI_Group world, empty;
+    MPI_Comm inter;
+    section("create_from_groups: groups without members");
+    OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    OK(MPI_Group_excl(world, 0, NULL, &empty));
+    OK(MPI_Group_free(&empty));
+    OK(MPI_Group_incl(world, 0, NULL, &empty));
+    const MPI_Group pairs[3][2] = {{empty, MPI_GROUP_EMPTY}, {empty, world}, {world, empty}};
+    for (int pair = 0; pair < 3; pair++) {
+        inter = MPI_COMM_WORLD;
+        OK(MPI_Intercomm_create_from_groups(pairs[pair][0], 0, pairs[pair][1], 0, "empty", MPI_INFO_NULL,
+                                            MPI_ERRORS_RETURN, &inter));
+        CHECK(inter == MPI_COMM_NULL);
+    }
+    section("create_from_groups: one member alone calls");
+    inter = MPI_COMM_WORLD;
+    if (check_rank == check_size - 1) {
+        OK(MPI_Intercomm_create_from_groups(world, 0, empty, 0, "empty", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter));
+        CHECK(inter == MPI_COMM_NULL);
+    }
+    OK(MPI_Group_free(&world));
+}
+
 /* MPICH leaves these out, or waits for ever. */
 static void wrong(void) {
     MPI_Comm inter = MPI_COMM_NULL;
@@ -255,6 +280,7 @@ int main(int argc, char **argv) {
     merged();
     parts();
     of_groups();
+    of_empty_groups();
     wrong();
     OK(MPI_Comm_free(&half));
     return check_close();

@@ -9,6 +9,7 @@ use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::pointers::Place;
 use crate::bodies::{communicator_hints, error_handlers, groups};
 use crate::entry::Target;
+use crate::generated::constants::{MPI_COMM_NULL, MPI_GROUP_EMPTY};
 use crate::objects::Held;
 use crate::state::{Runtime, call};
 use crate::types::*;
@@ -48,7 +49,7 @@ fn leader(rank: c_int) -> Result<Rank> {
 /// A rank that no group has.
 const NOBODY: Rank = Rank(u32::MAX);
 
-/// Connects two groups.
+/// Connects two groups. Where one of them is `MPI_GROUP_EMPTY`, nobody is waited for, and there is no communicator (MPI 5.0 §7.6.2).
 ///
 /// # Safety
 /// `stringtag` is null or a string that ends with a zero byte, `newintercomm` is null or writable.
@@ -68,6 +69,10 @@ pub unsafe fn mpi_intercomm_create_from_groups(
         let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newintercomm, "newintercomm")?) };
         communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
+        if [local_group, remote_group].contains(&MPI_GROUP_EMPTY) {
+            place.set(MPI_COMM_NULL);
+            return Ok(());
+        }
         let leader = leader(local_leader)?;
         // As above.
         let is_leader = local.peer(leader) == Some(runtime.process().here());
