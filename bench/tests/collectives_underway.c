@@ -172,25 +172,60 @@ static void operators_ask(void) {
     OK(MPI_Op_free(&add));
 }
 
-/* All members take part to the end: the request is refused, and stays what it was. */
+static void look_until_over(MPI_Request request) {
+    for (int flag = 0; !flag;) OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+}
+
+/* All members take part to the end, which is not near while the last one has not begun: the request is refused, and stays what
+ * it was. */
+static void refuses(MPI_Request *request) {
+    int go = 0, last = check_size - 1;
+    if (check_rank == last) return;
+    CLASS(MPI_Cancel(request), MPI_ERR_REQUEST);
+    CLASS(MPI_Request_free(request), MPI_ERR_REQUEST);
+    OK(MPI_Send(&go, 1, MPI_INT, last, 11, MPI_COMM_WORLD));
+}
+
+static void last_one_waits(void) {
+    int go, last = check_size - 1;
+    if (check_rank != last) return;
+    for (int i = 0; i < last; i++) OK(MPI_Recv(&go, 1, MPI_INT, i, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
 static void not_given_up(void) {
     int one = 1, sum = 0;
     MPI_Request begun, planned;
-    section("collective operations are neither cancelled nor given up");
+    MPI_Comm copy;
     if (check_size == 1) return;
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-    OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &begun));
-    CLASS(MPI_Cancel(&begun), MPI_ERR_REQUEST);
-    CLASS(MPI_Request_free(&begun), MPI_ERR_REQUEST);
-    OK(MPI_Wait(&begun, MPI_STATUS_IGNORE));
-    SAME(sum, check_size);
-    OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &planned));
-    OK(MPI_Start(&planned));
-    CLASS(MPI_Cancel(&planned), MPI_ERR_REQUEST);
-    CLASS(MPI_Request_free(&planned), MPI_ERR_REQUEST);
-    OK(MPI_Wait(&planned, MPI_STATUS_IGNORE));
-    OK(MPI_Request_free(&planned));
-    CHECK(planned == MPI_REQUEST_NULL);
+    for (int is_freed = 0; is_freed < 2; is_freed++) {
+        section("collective operations under way are neither cancelled nor given up; those that have completed may be freed");
+        sum = 0;
+        last_one_waits();
+        OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &begun));
+        refuses(&begun);
+        if (is_freed) look_until_over(begun);
+        OK(is_freed ? MPI_Request_free(&begun) : MPI_Wait(&begun, MPI_STATUS_IGNORE));
+        CHECK(begun == MPI_REQUEST_NULL);
+        SAME(sum, check_size);
+        section("the same of a planned one");
+        OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &planned));
+        last_one_waits();
+        OK(MPI_Start(&planned));
+        refuses(&planned);
+        if (is_freed) look_until_over(planned);
+        else OK(MPI_Wait(&planned, MPI_STATUS_IGNORE));
+        OK(MPI_Request_free(&planned));
+        CHECK(planned == MPI_REQUEST_NULL);
+        section("the same of a communicator that is being made");
+        last_one_waits();
+        OK(MPI_Comm_idup(MPI_COMM_WORLD, &copy, &begun));
+        refuses(&begun);
+        if (is_freed) look_until_over(begun);
+        OK(is_freed ? MPI_Request_free(&begun) : MPI_Wait(&begun, MPI_STATUS_IGNORE));
+        OK(MPI_Barrier(copy));
+        OK(MPI_Comm_free(&copy));
+    }
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
 }
 

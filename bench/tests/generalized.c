@@ -7,7 +7,7 @@
 #include <sched.h>
 
 struct operation {
-    int queries, frees, cancels, complete_at_cancel, answer;
+    int queries, frees, cancels, complete_at_cancel, answer, answer_of_free;
     MPI_Request request;
 };
 
@@ -24,7 +24,7 @@ static int query(void *extra, MPI_Status *status) {
 static int release(void *extra) {
     struct operation *operation = extra;
     operation->frees++;
-    return MPI_SUCCESS;
+    return operation->answer_of_free;
 }
 
 static int cancel(void *extra, int complete) {
@@ -160,6 +160,46 @@ static void failing(void) {
     free(good);
 }
 
+/* Where both functions fail, the code of the one that was called last counts, which lets go of the operation. */
+static void failing_twice(void) {
+    struct operation *operations[3];
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    int indices[3], count, index;
+    section("a query and a free function that fail");
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 3; i++) {
+            operations[i] = start();
+            operations[i]->answer = i == 0 ? MPI_SUCCESS : MPI_ERR_IO;
+            operations[i]->answer_of_free = i == 2 ? MPI_SUCCESS : MPI_ERR_QUOTA;
+            requests[i] = operations[i]->request;
+            OK(MPI_Grequest_complete(requests[i]));
+        }
+        const int right[3] = {MPI_ERR_QUOTA, MPI_ERR_QUOTA, MPI_ERR_IO};
+        switch (round) {
+        case 0:
+            for (int i = 0; i < 3; i++) CLASS(MPI_Wait(&requests[i], MPI_STATUS_IGNORE), right[i]);
+            break;
+        case 1:
+            for (int i = 0; i < 3; i++) CLASS(MPI_Waitany(3, requests, &index, MPI_STATUS_IGNORE), right[i]);
+            break;
+        case 2:
+            CLASS(MPI_Waitall(3, requests, statuses), MPI_ERR_IN_STATUS);
+            for (int i = 0; i < 3; i++) CLASS(statuses[i].MPI_ERROR, right[i]);
+            break;
+        default:
+            CLASS(MPI_Waitsome(3, requests, &count, indices, statuses), MPI_ERR_IN_STATUS);
+            SAME(count, 3);
+            for (int i = 0; i < 3; i++) CLASS(statuses[i].MPI_ERROR, right[indices[i]]);
+        }
+        for (int i = 0; i < 3; i++) {
+            SAME(operations[i]->frees, 1);
+            CHECK(requests[i] == MPI_REQUEST_NULL);
+            free(operations[i]);
+        }
+    }
+}
+
 static void wrong(void) {
     struct operation *operation = start();
     int value;
@@ -214,6 +254,7 @@ int main(int argc, char **argv) {
     freed();
     cancelled();
     failing();
+    failing_twice();
     wrong();
     by_a_thread();
     return check_close();

@@ -150,6 +150,18 @@ impl Runtime {
         }
     }
 
+    /// Whether the request is a collective operation that was begun.
+    pub(crate) fn is_collective(&self, request: MPI_Request) -> bool {
+        matches!(
+            self.objects().operation(request),
+            Some(Some(
+                RequestObject::Collective { .. }
+                    | RequestObject::Duplicate { .. }
+                    | RequestObject::AgreedFailed { .. },
+            ))
+        )
+    }
+
     /// What to look at.
     pub(crate) fn look_at_request(&self, request: MPI_Request) -> Result<Look> {
         if let Some(id) = named_receive(request) {
@@ -209,6 +221,17 @@ impl Runtime {
 #[cold]
 pub(crate) fn no_request(request: MPI_Request) -> Error {
     Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
+}
+
+/// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and §6.13).
+#[cold]
+pub(crate) fn collective_under_way(request: MPI_Request) -> Error {
+    let what = format!(
+        "request {:#x} is a collective operation under way, which no member may leave: complete it with MPI_Wait or \
+         MPI_Test",
+        request.value()
+    );
+    Error::new(Class::Request, what)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::errors::{code, raise};
 use crate::failures;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject};
-use crate::requests::{Look, Taken, is_persistent, left_of, named_receive, no_request};
+use crate::requests::{Look, Taken, collective_under_way, is_persistent, left_of, named_receive, no_request};
 use crate::state::{Runtime, call, runtime};
 use crate::status;
 use crate::types::*;
@@ -148,7 +148,8 @@ fn wait_taken(object: RequestObject) -> Ended {
         RequestObject::Generalized { operation, .. } => {
             operation.wait();
             let (status, ended) = operation.end();
-            Ended::new(status, ended.err().map(|error| (error, MPI_COMM_SELF)))
+            // It belongs to no communicator.
+            Ended::new(status, ended.err().map(|error| (error, MPI_COMM_NULL)))
         }
         RequestObject::Over(_) | RequestObject::Failed { .. } => end(object, &Outcome::sent()),
     }
@@ -677,7 +678,10 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         }
         // SAFETY: not null, and the program promised a request.
         let handle = unsafe { request.read() };
-        refuse_collective(runtime, handle)?;
+        // MPI_Request_get_status may have said that it has completed.
+        if runtime.is_collective(handle) && ready(&[(0, runtime.look_at_request(handle)?)]).is_empty() {
+            return Err(collective_under_way(handle));
+        }
         if is_persistent(handle) {
             let freed = runtime.objects().persistent.remove(handle.value());
             let freed = freed.ok_or_else(|| no_request(handle))?;
@@ -692,25 +696,6 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         reap(runtime);
         Ok(())
     })
-}
-
-/// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and §6.13).
-fn refuse_collective(runtime: &'static Runtime, request: MPI_Request) -> Result<()> {
-    match runtime.objects().operation(request) {
-        Some(Some(
-            RequestObject::Collective { .. }
-            | RequestObject::Duplicate { .. }
-            | RequestObject::AgreedFailed { .. },
-        )) => {
-            let what = format!(
-                "request {:#x} is a collective operation under way, which no member may leave: complete it with MPI_Wait or \
-                 MPI_Test",
-                request.value()
-            );
-            Err(Error::new(Class::Request, what))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Keeps a request that nobody will ask for until it is over.
@@ -760,7 +745,9 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
             runtime.world().cancel(id);
             return Ok(());
         }
-        refuse_collective(runtime, request)?;
+        if runtime.is_collective(request) {
+            return Err(collective_under_way(request));
+        }
         enum Cancelled {
             Receive(Communicator, RequestId),
             Generalized(Arc<Generalized>),

@@ -58,14 +58,15 @@ impl Generalized {
         check("query", code).map(|()| status)
     }
 
-    /// What the program says of it at its end, after which it is told to let go of it.
+    /// What the program says of it at its end, after which it is told to let go of it. Where both functions fail, the code of
+    /// the last one counts (MPI 5.0 §13.2).
     pub(crate) fn end(&self) -> (MPI_Status, Result<()>) {
         let (status, queried) = match self.status() {
             Ok(status) => (status, Ok(())),
             Err(error) => (status::EMPTY, Err(error)),
         };
         let freed = self.free();
-        (status, queried.and(freed))
+        (status, freed.and(queried))
     }
 
     fn free(&self) -> Result<()> {
