@@ -1,8 +1,13 @@
 //! Where a datatype begins and ends: lower bound, upper bound, and the rules by which they combine.
 //!
-//! Two ranges are kept. `data` is what the elements really cover, the *true* bounds. `marks` are bounds that
-//! somebody has set by hand (`MPI_Type_create_resized`); once a part has marks, only marks count for the whole
-//! (MPI 5.0 section 5.1.6 and 5.1.7). Every sum is checked.
+//! Three ranges are kept. `data` is what the elements really cover, the *true* bounds. `padded` is what the parts cover
+//! with the padding that rounds up their extents. `marks` are bounds that somebody has set by hand
+//! (`MPI_Type_create_resized`); once a part has marks, only marks count for the whole (MPI 5.0 section 5.1.6 and 5.1.7).
+//! Every sum is checked.
+//!
+//! A datatype reaches at least as far as the extents of its parts: a program that lays out memory by the extents of parts has
+//! room for them within the extent of the whole. The standard's formula rounds up only the end of the data, and can end
+//! before the padding of the last part does; Open MPI and MPICH count that padding, too.
 
 /// Bytes from `start` up to, not including, `end`, counted from the address given to MPI. A marked range may end
 /// before it starts; a range of data never does.
@@ -27,19 +32,35 @@ impl Range {
 pub(crate) struct Bounds {
     pub(crate) marks: Option<Range>,
     pub(crate) data: Option<Range>,
+    pub(crate) padded: Option<Range>,
     /// The strictest alignment of any element, which rounds up an extent that nobody has set.
     pub(crate) alignment: i64,
 }
 
 impl Bounds {
     /// Nothing at all.
-    pub(crate) const EMPTY: Bounds = Bounds { marks: None, data: None, alignment: 1 };
+    pub(crate) const EMPTY: Bounds = Bounds { marks: None, data: None, padded: None, alignment: 1 };
+
+    /// `data` that nobody has marked, and that has no padding.
+    pub(crate) const fn of_data(data: Range, alignment: i64) -> Bounds {
+        Bounds { marks: None, data: Some(data), padded: Some(data), alignment }
+    }
+
+    /// Those of a datatype that is whole, with the padding of its own extent. `None` on overflow.
+    pub(crate) fn closed(self) -> Option<Bounds> {
+        match (self.marks, self.padded) {
+            (None, Some(padded)) => Some(Bounds { padded: Some(self.rounded(padded)?), ..self }),
+            _ => Some(self),
+        }
+    }
 
     /// All of it, `bytes` further on.
     pub(crate) fn shifted(self, bytes: i64) -> Option<Bounds> {
+        let shifted = |range: Option<Range>| range.map_or(Some(None), |range| range.shifted(bytes).map(Some));
         Some(Bounds {
-            marks: self.marks.map_or(Some(None), |range| range.shifted(bytes).map(Some))?,
-            data: self.data.map_or(Some(None), |range| range.shifted(bytes).map(Some))?,
+            marks: shifted(self.marks)?,
+            data: shifted(self.data)?,
+            padded: shifted(self.padded)?,
             alignment: self.alignment,
         })
     }
@@ -49,6 +70,7 @@ impl Bounds {
         Bounds {
             marks: either(self.marks, other.marks),
             data: either(self.data, other.data),
+            padded: either(self.padded, other.padded),
             alignment: self.alignment.max(other.alignment),
         }
     }
@@ -62,20 +84,20 @@ impl Bounds {
         Some(self.union(self.shifted(last)?))
     }
 
-    /// Lower and upper bound as MPI defines them: the marks, or else the data with its extent rounded up to the
-    /// alignment. `None` on overflow.
+    /// Lower and upper bound: the marks, or else what the parts cover with their padding, rounded up to the alignment. `None`
+    /// on overflow.
     pub(crate) fn range(self) -> Option<Range> {
-        match (self.marks, self.data) {
+        match (self.marks, self.padded) {
             (Some(marks), _) => Some(marks),
-            (None, Some(data)) => self.rounded(data),
+            (None, Some(padded)) => self.rounded(padded),
             (None, None) => Some(Range { start: 0, end: 0 }),
         }
     }
 
-    fn rounded(self, data: Range) -> Option<Range> {
-        let extent = data.end.checked_sub(data.start)?;
+    fn rounded(self, range: Range) -> Option<Range> {
+        let extent = range.end.checked_sub(range.start)?;
         let gap = (self.alignment - extent % self.alignment) % self.alignment;
-        Some(Range { start: data.start, end: data.end.checked_add(gap)? })
+        Some(Range { start: range.start, end: range.end.checked_add(gap)? })
     }
 }
 
@@ -91,7 +113,7 @@ mod tests {
     use super::*;
 
     fn data(start: i64, end: i64, alignment: i64) -> Bounds {
-        Bounds { marks: None, data: Some(Range { start, end }), alignment }
+        Bounds::of_data(Range { start, end }, alignment)
     }
 
     #[test]
@@ -99,6 +121,15 @@ mod tests {
         assert_eq!(data(0, 12, 8).range(), Some(Range { start: 0, end: 16 }));
         assert_eq!(data(-3, 6, 4).range(), Some(Range { start: -3, end: 9 }));
         assert_eq!(Bounds::EMPTY.range(), Some(Range { start: 0, end: 0 }));
+    }
+
+    #[test]
+    fn the_padding_of_parts_counts() {
+        let part = data(0, 66, 4).closed().unwrap();
+        assert_eq!(part.range(), Some(Range { start: 0, end: 68 }));
+        let whole = part.repeated(3, 68).unwrap().repeated(2, 273).unwrap();
+        assert_eq!(whole.range(), Some(Range { start: 0, end: 480 }));
+        assert_eq!(whole.data, Some(Range { start: 0, end: 475 }));
     }
 
     #[test]

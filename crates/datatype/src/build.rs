@@ -246,7 +246,7 @@ impl Parts {
     pub(crate) fn of(predefined: Predefined, basic: Basic) -> Parts {
         let (data, alignment) = (basic_end(basic), basic.alignment_bytes() as i64);
         Parts {
-            bounds: Bounds { marks: None, data: Some(Range { start: 0, end: data }), alignment },
+            bounds: Bounds::of_data(Range { start: 0, end: data }, alignment),
             layout: Arc::new(basic_layout(basic)),
             signature: Arc::new(Signature::of(predefined)),
         }

@@ -240,12 +240,13 @@ impl Datatype {
     }
 
     fn with(
-        parts: Parts,
+        mut parts: Parts,
         predefined: Option<Predefined>,
         made_of: Option<Predefined>,
     ) -> Result<Datatype, DatatypeError> {
         parts.check_depth()?;
         let overflow = DatatypeError::Overflow { what: "the extent" };
+        parts.bounds = parts.bounds.closed().ok_or(overflow.clone())?;
         let range = parts.bounds.range().ok_or(overflow.clone())?;
         let extent = range.end.checked_sub(range.start).ok_or(overflow.clone())?;
         let data = parts.bounds.data.map_or((0, 0), |data| (data.start, data.end));

@@ -36,6 +36,33 @@ proptest! {
     }
 
     #[test]
+    fn a_whole_reaches_as_far_as_its_parts(
+        plan in plan(),
+        count in 1..4_i64,
+        length in 1..4_i64,
+        stride in -300..300_i64,
+        places in proptest::collection::vec(-99..99_i64, 1..5),
+    ) {
+        let part = plan.build().expect("small");
+        // Where nothing is, nothing ends.
+        prop_assume!(part.size() > 0);
+        let upper = |datatype: &Datatype| datatype.lower_bound() + datatype.extent();
+        let last = (length - 1) * part.extent();
+        let vector = Datatype::hvector(count, length, stride, &part).expect("small");
+        for place in [0, last] {
+            for round in [0, (count - 1) * stride] {
+                prop_assert!(upper(&vector) >= round + place + upper(&part));
+                prop_assert!(vector.lower_bound() <= round + place + part.lower_bound());
+            }
+        }
+        let blocks = Datatype::hindexed_block(length, &places, &part).expect("small");
+        for place in places {
+            prop_assert!(upper(&blocks) >= place + last.max(0) + upper(&part));
+            prop_assert!(blocks.lower_bound() <= place + last.min(0) + part.lower_bound());
+        }
+    }
+
+    #[test]
     fn blocks_name_every_packed_byte_in_order(plan in plan(), count in 0..4_i64, cut in (0..200_i64, 0..200_i64)) {
         let (datatype, places) = (plan.build().expect("small"), plan.type_map().places(count));
         let span = datatype.span(count).expect("small");

@@ -57,6 +57,10 @@ impl Plan {
     }
 
     pub fn type_map(&self) -> TypeMap {
+        self.open_type_map().closed()
+    }
+
+    fn open_type_map(&self) -> TypeMap {
         match self {
             Plan::Named(predefined) => TypeMap::of(*predefined),
             Plan::Contiguous(count, of) => of.type_map().row(*count),
@@ -137,10 +141,11 @@ fn build_subarray(
     Datatype::subarray(&sizes, &subsizes, &starts, order, of)
 }
 
-/// The definition: each basic element with its place, and the marks that resizing leaves.
+/// The definition: each basic element with its place, where the parts end with their padding, and the marks that resizing leaves.
 #[derive(Clone, Debug, Default)]
 pub struct TypeMap {
     pub entries: Vec<(Predefined, i64)>,
+    part_ends: Vec<i64>,
     lower_marks: Vec<i64>,
     upper_marks: Vec<i64>,
 }
@@ -155,10 +160,19 @@ impl TypeMap {
         TypeMap { entries, ..TypeMap::default() }
     }
 
+    /// What it is as a part of another one: it ends where its extent does.
+    fn closed(mut self) -> TypeMap {
+        if !self.entries.is_empty() {
+            self.part_ends = vec![self.lower_bound() + self.extent()];
+        }
+        self
+    }
+
     fn joined(parts: Vec<TypeMap>) -> TypeMap {
         let mut whole = TypeMap::default();
         for part in parts {
             whole.entries.extend(part.entries);
+            whole.part_ends.extend(part.part_ends);
             whole.lower_marks.extend(part.lower_marks);
             whole.upper_marks.extend(part.upper_marks);
         }
@@ -168,6 +182,7 @@ impl TypeMap {
     fn shifted(&self, bytes: i64) -> TypeMap {
         TypeMap {
             entries: self.entries.iter().map(|&(predefined, at)| (predefined, at + bytes)).collect(),
+            part_ends: self.part_ends.iter().map(|at| at + bytes).collect(),
             lower_marks: self.lower_marks.iter().map(|at| at + bytes).collect(),
             upper_marks: self.upper_marks.iter().map(|at| at + bytes).collect(),
         }
@@ -249,6 +264,7 @@ impl TypeMap {
             return upper - self.lower_bound();
         }
         let (start, end) = self.true_range();
+        let end = self.part_ends.iter().copied().fold(end, i64::max);
         let alignment =
             |predefined: Predefined| predefined.basic().expect("supported").alignment_bytes() as i64;
         let aligned = self.entries.iter().map(|entry| alignment(entry.0)).max().unwrap_or(1);
