@@ -27,23 +27,6 @@ pub fn allowed() -> Vec<Core> {
     })
 }
 
-/// The cpus of each socket that this process may use; none where the system does not tell.
-pub fn sockets() -> Vec<CpuSet> {
-    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
-    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
-    let socket = |cpu| {
-        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
-        std::fs::read_to_string(format!("{folder}/physical_package_id")).ok()
-    };
-    by_socket(cpus, socket)
-}
-
-/// Gives each rank a socket, as many ranks to each as to the others or one more, in order; `None` where there is none.
-pub fn share_sockets(sockets: &[CpuSet], ranks: u32) -> Option<Vec<CpuSet>> {
-    let socket_of = |rank| sockets[(u64::from(rank) * sockets.len() as u64 / u64::from(ranks)) as usize];
-    (!sockets.is_empty()).then(|| (0..ranks).map(socket_of).collect())
-}
-
 /// Gives each of `ranks` ranks `cores_per_rank` cores of its own, in order; `None` when there are too few.
 pub fn share_out(cores: &[Core], ranks: u32, cores_per_rank: usize) -> Option<Vec<CpuSet>> {
     let needed = cores_per_rank.checked_mul(ranks as usize)?;
@@ -64,9 +47,21 @@ pub fn share_evenly(cores: &[Core], ranks: u32) -> Option<Vec<CpuSet>> {
     Some((0..ranks).map(|rank| Core::join(&cores[rank / each..=rank / each])).collect())
 }
 
+/// The numbers in a set.
+pub fn cpus(set: &CpuSet) -> impl Iterator<Item = usize> + '_ {
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu))
+}
+
+/// The cpus of a set as the kernel takes them; those beyond what it can have are left out.
+pub fn mask(cpus: &topology::CpuSet) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    set
+}
+
 /// The numbers in a set, as people write them: `0-3,8`.
 pub fn list(set: &CpuSet) -> String {
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    let cpus: Vec<usize> = cpus(set).collect();
     let runs = cpus.chunk_by(|left, right| left + 1 == *right);
     let written = runs.map(|run| match run {
         [one] => one.to_string(),
@@ -83,16 +78,6 @@ fn group(cpus: impl Iterator<Item = usize>, siblings: impl Fn(usize) -> Option<S
         cores.entry(first).or_default().push(cpu);
     }
     cores.into_values().map(Core).collect()
-}
-
-/// Puts cpus of the same socket together. Where one is in is not always told: such cpus are together, too.
-fn by_socket(cpus: impl Iterator<Item = usize>, socket: impl Fn(usize) -> Option<String>) -> Vec<CpuSet> {
-    let mut sockets: BTreeMap<Option<usize>, CpuSet> = BTreeMap::new();
-    for cpu in cpus {
-        let number = socket(cpu).and_then(|text| first_number(&text));
-        sockets.entry(number).or_default().set(cpu);
-    }
-    sockets.into_values().collect()
 }
 
 /// The first number of a list such as `0,4` or `0-1`.
@@ -136,18 +121,6 @@ mod tests {
         assert_eq!(lists(2).unwrap(), ["0,4", "1"]);
         assert_eq!((lists(3), lists(1)), (None, None));
         assert!(share_evenly(&[], 4).is_none());
-    }
-
-    #[test]
-    fn sockets_are_shared_out_in_order() {
-        let sockets = by_socket(0..6, |cpu| Some(format!("{}\n", cpu % 2)));
-        assert_eq!(sockets.iter().map(list).collect::<Vec<_>>(), ["0,2,4", "1,3,5"]);
-        let lists =
-            |ranks| share_sockets(&sockets, ranks).map(|sets| sets.iter().map(list).collect::<Vec<_>>());
-        assert_eq!(lists(1).unwrap(), ["0,2,4"]);
-        assert_eq!(lists(3).unwrap(), ["0,2,4", "0,2,4", "1,3,5"]);
-        assert_eq!(by_socket(0..2, |_| None).len(), 1);
-        assert!(share_sockets(&[], 4).is_none());
     }
 
     #[test]

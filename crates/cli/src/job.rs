@@ -22,6 +22,8 @@ pub struct Job {
     places: Vec<Place>,
     /// The rank of each of these, as far as it was started.
     ranks: Vec<u32>,
+    /// The number of each rank's program, where there are several.
+    programs: Vec<u32>,
     /// What ranks have asked of the launcher.
     wishes: Vec<Wish>,
     cause: Option<Cause>,
@@ -94,6 +96,7 @@ impl Job {
             server: Server::with_spares(ranks, restarts, space),
             places: vec![Place::Waiting; (ranks + restarts) as usize],
             ranks: (0..ranks).collect(),
+            programs: Vec::new(),
             wishes: Vec::new(),
             cause: None,
             silent_ends: Vec::new(),
@@ -114,6 +117,24 @@ impl Job {
         Job { server: self.server.with_nodes_of(ranks), ..self }
     }
 
+    /// So many ranks each, in their order, run the programs of the job.
+    #[must_use]
+    pub fn with_programs(mut self, ranks: impl Iterator<Item = u32>) -> Job {
+        let mut rank = 0;
+        for (program, ranks) in (0..).zip(ranks) {
+            (rank..rank + ranks).for_each(|rank| self.server.set_program(rank, program));
+            self.programs.extend((0..ranks).map(|_| program));
+            rank += ranks;
+        }
+        self
+    }
+
+    /// The ranks are told that so many processes are possible, or nothing of it.
+    #[must_use]
+    pub fn with_universe(self, universe: Option<u32>) -> Job {
+        Job { server: self.server.with_universe(universe), ..self }
+    }
+
     /// Notes that `rank` runs as process `pid`.
     pub fn started(&mut self, rank: u32, pid: Pid) {
         self.places[rank as usize] = Place::Running(pid);
@@ -121,8 +142,12 @@ impl Job {
 
     /// Notes that `rank` runs again, as process `pid` with the next number.
     pub fn started_again(&mut self, rank: u32, pid: Pid) {
-        self.places[self.ranks.len()] = Place::Running(pid);
+        let number = self.ranks.len();
+        self.places[number] = Place::Running(pid);
         self.ranks.push(rank);
+        if let Some(&program) = self.programs.get(rank as usize) {
+            self.server.set_program(number as u32, program);
+        }
     }
 
     /// Notes that a process has ended that was started again and that nobody has heard of. The answer is what to tell the user.

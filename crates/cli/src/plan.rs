@@ -1,7 +1,7 @@
 //! What the command line comes to on this node: the program found, the cpus shared out, the variables settled.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpid};
@@ -12,8 +12,11 @@ use weft::{ConstantsFrom, CostsFrom, CpuTime};
 
 use crate::cores::{self, Core};
 use crate::first;
-use crate::options::{Bind, Options};
+use crate::hosts;
+use crate::options::environment::Environment;
+use crate::options::{Options, Part, RANKS_MAX, Universe};
 use crate::parts;
+use crate::policy::{self, Misfit};
 use crate::program::{self, NoProgram};
 use crate::told;
 
@@ -26,18 +29,22 @@ pub struct Plan {
     pub launcher: Pid,
     /// This node.
     pub host: String,
-    /// The file to run.
-    pub program: PathBuf,
-    /// The program as the user wrote it, and its arguments.
-    pub command: Vec<OsString>,
+    /// What the ranks run: the first ranks the first of them, the next ranks the next.
+    pub programs: Vec<Program>,
     /// How many ranks.
     pub ranks: u32,
     /// How many of them are on what they take for a node: all, unless they are dealt out to several parts of this one.
     pub ranks_per_node: u32,
-    /// Variables to set beyond the launcher's own.
+    /// What MPI_UNIVERSE_SIZE says, if anything.
+    pub universe: Option<u32>,
+    /// Variables to set for all ranks beyond the launcher's own.
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
+    /// What each rank is bound to, where that may have to be told.
+    pub places: Option<Vec<String>>,
+    /// Whether to tell at each start what the rank is bound to.
+    pub reports_bindings: bool,
     /// How much of the cpus the ranks may use together, where the system tells. Found out once, for all of them.
     pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
@@ -54,6 +61,21 @@ pub struct Plan {
     pub verbose: bool,
 }
 
+/// A program of the job.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file to run.
+    pub file: PathBuf,
+    /// The program as the user wrote it, and its arguments.
+    pub command: Vec<OsString>,
+    /// How many ranks run it.
+    pub ranks: u32,
+    /// The folder that they start in, where it is another one than the launcher's.
+    pub folder: Option<PathBuf>,
+    /// Their variables.
+    pub environment: Environment,
+}
+
 /// Why there is nothing to start.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlan {
@@ -68,18 +90,30 @@ pub enum NoPlan {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Binding was asked for.
+    /// Too many ranks of several programs.
+    #[error("-n: {ranks} ranks together are more than {RANKS_MAX}\n  start fewer")]
+    Ranks {
+        /// Of all programs.
+        ranks: u64,
+    },
+    /// Programs of one job that could not talk to each other.
     #[error(
-        "--bind cores: {ranks} ranks of {each} cores need more than the {cores} cores this process may use\n  \
-         leave --bind out, start fewer ranks, or lower OMP_NUM_THREADS"
+        "the programs of one job need the same fabrics: `{}` has WEFT_FABRIC={}, `{}` has WEFT_FABRIC={}\n  \
+         write --fabric LIST once, for all of them", .0[0].0, .0[0].1, .0[1].0, .0[1].1
     )]
-    Cores {
-        /// Ranks.
-        ranks: u32,
-        /// Cores that each rank wants.
-        each: usize,
-        /// Cores at hand.
-        cores: usize,
+    Fabrics([(String, String); 2]),
+    /// Binding was asked for.
+    #[error(transparent)]
+    Binding(#[from] Misfit),
+    /// A variable of the launcher's that cannot be read.
+    #[error("{name}={value}: {expected}\n  correct it or leave it out")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it has to be.
+        expected: String,
     },
     /// The costs of collective operations are named, and cannot be used.
     #[error(
@@ -93,82 +127,218 @@ impl NoPlan {
     pub fn exit_status(&self) -> u8 {
         match self {
             NoPlan::Program(error) => error.exit_status(),
-            NoPlan::Folder { .. } | NoPlan::Cores { .. } | NoPlan::Costs(_) => 1,
+            _ => 1,
         }
     }
 }
 
 impl Plan {
-    /// Settles what `options` leave open. Enters the folder of `--wdir`.
-    pub fn new(options: Options, name: String) -> Result<Plan, NoPlan> {
-        let mut environment = environment(&options, &name);
-        if let Some(folder) = &options.wdir {
-            environment.push(("PWD".into(), enter(folder)?));
-        }
-        let variable = |name: &str| last(&environment, name).or_else(|| std::env::var_os(name));
-        let program = program::find(&options.command[0], variable("PATH").as_deref())?;
-        let cores = cores::allowed();
-        let ranks = options.ranks.unwrap_or_else(|| ranks_by_default(&cores));
-        let binding = binding(&options, &cores, ranks, threads(variable("OMP_NUM_THREADS").as_deref()))?;
-        let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
+    /// Settles what `options` leave open.
+    pub fn new(options: &Options, name: String) -> Result<Plan, NoPlan> {
+        let environment = environment(options);
+        let mut programs: Vec<Program> =
+            options.parts.iter().map(|part| Program::new(part, options, &name)).collect::<Result<_, _>>()?;
+        same_fabrics(&programs, &environment)?;
+        let seen = |program: &Program, name: &str| {
+            last(&environment, name).or_else(|| program.environment.value(name, std::env::var_os(name)))
+        };
+        let variable = |name: &str| seen(&programs[0], name);
+        let threads =
+            programs.iter().map(|program| threads(seen(program, "OMP_NUM_THREADS").as_deref())).max();
+        let Places { ranks, binding, names } = places(options, threads.unwrap_or(1))?;
+        let set = variable(PARTS);
+        let told = ToldToRanks::settle(options, ranks, binding.as_deref(), set.is_none(), &name, &variable)?;
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
-        let constants = constants(variable("WEFT_CONSTANTS"));
-        let costs_from = costs_from(variable(COSTS));
-        let has_cpus = cpus.is_some_and(|cpus| CpuTime::of(2.0) <= cpus);
-        if ranks > 1 && shares_memory && has_cpus && costs_from == CostsFrom::Usual {
-            measured_first(&constants, options.verbose, &name);
+        let timeout = options.timeout.map_or_else(timeout_by_variable, |limit| Ok(Some(limit)))?;
+        if let [only] = &mut programs[..] {
+            only.ranks = ranks;
         }
-        let costs = costs_from.find(&constants).map_err(NoPlan::Costs)?;
-        let set = last(&environment, PARTS);
-        let parts = set
-            .is_none()
-            .then(|| parts_told(&costs, ranks, options.nodes, binding.as_deref(), variable(MACHINE)));
-        let packet = packet(variable("WEFT_FABRIC").as_deref(), variable(PACKET_VARIABLE));
-        let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
-        environment.extend(told.map(|text| (COSTS.into(), text.into())));
-        environment.extend(parts.flatten().map(|text| (PARTS.into(), text.into())));
-        environment.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
-        let (survives, restarts) = (options.survives(), options.restarts());
-        let ranks_per_node = ranks.div_ceil(options.nodes);
-        let Options { command, label, timeout, verbose, .. } = options;
-        let (launcher, host) = (getpid(), host());
+        let universe = match options.usize {
+            None => Some(ranks),
+            Some(Universe::Number(number)) => Some(number),
+            Some(Universe::System) => Some(ranks_by_default(&cores::allowed())),
+            Some(Universe::Infinite) => None,
+        };
         Ok(Plan {
             name,
-            launcher,
-            host,
-            program,
-            command,
+            launcher: getpid(),
+            host: hosts::own_name(),
+            programs,
             ranks,
-            ranks_per_node,
-            environment,
+            ranks_per_node: ranks.div_ceil(options.nodes),
+            universe,
+            environment: environment.into_iter().chain(told.variables).collect(),
             binding,
-            cpus,
+            places: names,
+            reports_bindings: options.report_bindings,
+            cpus: told.cpus,
             shares_memory,
-            survives,
-            restarts,
-            label,
+            survives: options.survives(),
+            restarts: options.restarts(),
+            label: options.label,
             timeout,
-            verbose,
+            verbose: options.verbose,
         })
+    }
+
+    /// The program of a rank.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn program_of(&self, rank: u32) -> &Program {
+        let mut ranks =
+            self.programs.iter().flat_map(|program| std::iter::repeat_n(program, program.ranks as usize));
+        ranks.nth(rank as usize).expect("each rank has a program")
+    }
+
+    /// Where each rank goes, a line for each.
+    pub fn map(&self) -> String {
+        let line = |rank: u32| {
+            let program = self.program_of(rank).command[0].to_string_lossy();
+            let place = self.places.as_ref().map_or("nothing", |places| &places[rank as usize]);
+            format!("\n  rank {rank}: {program}, bound to {place}")
+        };
+        format!("{} ranks on {}:{}", self.ranks, self.host, (0..self.ranks).map(line).collect::<String>())
     }
 }
 
-/// The variables of `-x` and of options that ranks learn through variables.
-fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
-    let mut environment = Vec::new();
-    for variable in &options.env {
-        match &variable.value {
-            Some(value) => environment.push((variable.name.clone().into(), value.into())),
-            None if std::env::var_os(&variable.name).is_none() => {
-                weft::tell(format_args!(
-                    "{name}: -x {}: there is no such variable to pass on",
-                    variable.name
-                ));
-            }
-            None => {}
+impl Program {
+    /// Finds the program of a part of the job.
+    fn new(part: &Part, options: &Options, name: &str) -> Result<Program, NoPlan> {
+        let mut environment = part.environment.clone();
+        let folder = part.folder.as_deref().map(enter).transpose()?;
+        if let Some(folder) = &folder {
+            environment.set.push(("PWD".into(), folder.into()));
         }
+        let missing = |name: &&String| {
+            !name.ends_with('*') && environment.value(name, std::env::var_os(name)).is_none()
+        };
+        for missing in environment.exported.iter().filter(missing).filter(|_| !options.quiet) {
+            weft::tell(format_args!("{name}: -x {missing}: there is no such variable to pass on"));
+        }
+        let paths = environment.value("PATH", std::env::var_os("PATH")).or_else(|| std::env::var_os("PATH"));
+        let paths = part.search_path.iter().cloned().chain(paths).collect::<Vec<_>>().join(OsStr::new(":"));
+        let file = program::find(&part.command[0], Some(&paths), folder.as_deref())?;
+        let ranks = part.ranks.unwrap_or(1);
+        Ok(Program { file, command: part.command.clone(), ranks, folder, environment })
     }
-    environment.extend(options.fabric.iter().map(|fabrics| ("WEFT_FABRIC".into(), fabrics.into())));
+}
+
+/// All ranks of a job use the same fabrics, which the launcher prepares for them.
+fn same_fabrics(programs: &[Program], environment: &[(OsString, OsString)]) -> Result<(), NoPlan> {
+    if last(environment, FABRIC).is_some() {
+        return Ok(());
+    }
+    let of = |program: &Program| {
+        let fabrics = program.environment.value(FABRIC, std::env::var_os(FABRIC)).unwrap_or_default();
+        (program.command[0].to_string_lossy().into_owned(), fabrics.to_string_lossy().into_owned())
+    };
+    let first = of(&programs[0]);
+    match programs.iter().map(of).find(|(_, fabrics)| *fabrics != first.1) {
+        Some(other) => Err(NoPlan::Fabrics([first, other])),
+        None => Ok(()),
+    }
+}
+
+/// How many ranks there are, and where they run.
+struct Places {
+    ranks: u32,
+    binding: Option<Vec<CpuSet>>,
+    /// What each rank is bound to, where that is asked for.
+    names: Option<Vec<String>>,
+}
+
+fn places(options: &Options, threads: usize) -> Result<Places, NoPlan> {
+    let policy = options.policy();
+    let allowed = topology::cpus_allowed().unwrap_or_default();
+    let used = policy.used(&allowed)?;
+    let is_asked = policy.is_explicit() || options.report_bindings || options.display_map;
+    let parts = is_asked.then(|| policy::Parts::of_host(&topology::Host::here(), &used));
+    let cores = cores::allowed();
+    let by_policy = || parts.as_ref().and_then(|parts| policy.ranks(parts));
+    let by_node = || options.ppn.map(|ppn| ppn.saturating_mul(options.nodes));
+    let ranks = match &options.parts[..] {
+        [only] => {
+            let said = only.ranks.or_else(by_policy).or_else(by_node).or(options.slots);
+            said.unwrap_or_else(|| ranks_by_default(&cores))
+        }
+        several => {
+            let ranks = several.iter().map(|part| u64::from(part.ranks.unwrap_or(1))).sum();
+            u32::try_from(ranks)
+                .ok()
+                .filter(|ranks| i64::from(*ranks) <= RANKS_MAX)
+                .ok_or(NoPlan::Ranks { ranks })?
+        }
+    };
+    let binding = match &parts {
+        Some(parts) if policy.is_explicit() => {
+            let sets = policy.place(parts, ranks, threads)?;
+            sets.map(|sets| sets.iter().map(cores::mask).collect())
+        }
+        _ => binding(&cores, ranks, threads),
+    };
+    let names = parts.map(|parts| {
+        let name = |rank: u32| match &binding {
+            Some(sets) => {
+                let cpus = topology::CpuSet::from_iter(cores::cpus(&sets[rank as usize]));
+                format!("{} (cpus {cpus})", parts.name(&cpus))
+            }
+            None => "nothing".to_owned(),
+        };
+        (0..ranks).map(name).collect()
+    });
+    Ok(Places { ranks, binding, names })
+}
+
+/// The time of `MPIEXEC_TIMEOUT`, as the standard's launchers have it; none where it is not above zero.
+fn timeout_by_variable() -> Result<Option<Duration>, NoPlan> {
+    let Some(value) = std::env::var_os(TIMEOUT) else { return Ok(None) };
+    let value = value.to_string_lossy().into_owned();
+    let Ok(seconds) = value.trim().parse::<f64>() else {
+        let expected = "a number of seconds is needed".to_owned();
+        return Err(NoPlan::Variable { name: TIMEOUT, value, expected });
+    };
+    Ok(Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()))
+}
+
+/// What ranks are told of their machine and of costs.
+struct ToldToRanks {
+    cpus: Option<CpuTime>,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl ToldToRanks {
+    fn settle(
+        options: &Options,
+        ranks: u32,
+        binding: Option<&[CpuSet]>,
+        tells_parts: bool,
+        name: &str,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<ToldToRanks, NoPlan> {
+        let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
+        let constants = constants(variable("WEFT_CONSTANTS"));
+        let costs_from = costs_from(variable(COSTS));
+        let has_cpus = cpus.is_some_and(|cpus| CpuTime::of(2.0) <= cpus);
+        if ranks > 1 && names_shm(variable(FABRIC).as_deref()) && has_cpus && costs_from == CostsFrom::Usual {
+            measured_first(&constants, options.verbose, name);
+        }
+        let costs = costs_from.find(&constants).map_err(NoPlan::Costs)?;
+        let parts = tells_parts.then(|| parts_told(&costs, ranks, options.nodes, binding, variable(MACHINE)));
+        let packet = packet(variable(FABRIC).as_deref(), variable(PACKET_VARIABLE));
+        let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
+        let mut variables: Vec<(OsString, OsString)> = Vec::new();
+        variables.extend(told.map(|text| (COSTS.into(), text.into())));
+        variables.extend(parts.flatten().map(|text| (PARTS.into(), text.into())));
+        variables.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
+        Ok(ToldToRanks { cpus, variables })
+    }
+}
+
+/// What options of the whole job mean to ranks as variables.
+fn environment(options: &Options) -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = Vec::new();
+    environment.extend(options.fabric.iter().map(|fabrics| (FABRIC.into(), fabrics.into())));
     let handler = options.initial_errhandler.iter();
     environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
     environment.extend(options.failure_mode().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
@@ -178,7 +348,14 @@ fn environment(options: &Options, name: &str) -> Vec<(OsString, OsString)> {
     if !options.pset.is_empty() {
         environment.push(("WEFT_PSETS".into(), options.pset.join(";").into()));
     }
+    environment.extend(ports(std::env::var_os(PORT_RANGE).as_deref(), std::env::var_os(PORTS).is_some()));
     environment
+}
+
+/// The ports of `MPIEXEC_PORT_RANGE`, `LOW:HIGH`, where nobody names ports in our own words.
+fn ports(range: Option<&OsStr>, is_set: bool) -> Option<(OsString, OsString)> {
+    let range = range.filter(|_| !is_set)?.to_str()?.trim().replace(':', "-");
+    (!range.is_empty()).then(|| (PORTS.into(), range.into()))
 }
 
 /// Where the costs of collective operations come from. Ranks are told them as a text, since all must choose by the same ones, and a
@@ -241,6 +418,11 @@ fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
     (names_libfabric && set.is_none()).then_some(PACKET_BYTES)
 }
 
+const FABRIC: &str = "WEFT_FABRIC";
+const PORTS: &str = "WEFT_TCP_PORTS";
+/// Variables of the launcher that others have as well.
+const PORT_RANGE: &str = "MPIEXEC_PORT_RANGE";
+const TIMEOUT: &str = "MPIEXEC_TIMEOUT";
 const COSTS: &str = "WEFT_COSTS";
 const PARTS: &str = "WEFT_PARTS";
 const MACHINE: &str = "WEFT_MACHINE";
@@ -251,10 +433,13 @@ fn last(environment: &[(OsString, OsString)], name: &str) -> Option<OsString> {
     environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
 }
 
-fn enter(folder: &OsStr) -> Result<OsString, NoPlan> {
+/// A folder as an absolute path, where there is one that can be entered.
+fn enter(folder: &OsStr) -> Result<PathBuf, NoPlan> {
     let told = |source| NoPlan::Folder { folder: folder.to_string_lossy().into_owned(), source };
-    std::env::set_current_dir(folder).map_err(told)?;
-    std::env::current_dir().map(OsString::from).map_err(told)
+    let path = Path::new(folder).canonicalize().map_err(told)?;
+    // It is entered by the ranks, who must be allowed to.
+    rustix::fs::access(path.join("."), rustix::fs::Access::EXEC_OK).map_err(|error| told(error.into()))?;
+    Ok(path)
 }
 
 fn ranks_by_default(cores: &[Core]) -> u32 {
@@ -266,25 +451,11 @@ fn ranks_by_default(cores: &[Core]) -> u32 {
 /// Each rank gets cores of its own when there are enough, and otherwise an even share of one, if there is one: ranks
 /// that take turns on a core do so faster when the system does not move them about. One rank alone gets no binding by default: there is
 /// nobody to keep it apart from, and a program with threads of its own would be squeezed.
-fn binding(
-    options: &Options,
-    cores: &[Core],
-    ranks: u32,
-    each: usize,
-) -> Result<Option<Vec<CpuSet>>, NoPlan> {
-    match options.bind {
-        Some(Bind::None) => Ok(None),
-        // Where the system tells of no cores, ranks run wherever they may.
-        Some(Bind::Sockets) => Ok(cores::share_sockets(&cores::sockets(), ranks)),
-        None if ranks == 1 => Ok(None),
-        None if each == 1 => {
-            Ok(cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)))
-        }
-        None => Ok(cores::share_out(cores, ranks, each)),
-        Some(Bind::Cores) => {
-            let too_few = NoPlan::Cores { ranks, each, cores: cores.len() };
-            cores::share_out(cores, ranks, each).map(Some).ok_or(too_few)
-        }
+fn binding(cores: &[Core], ranks: u32, each: usize) -> Option<Vec<CpuSet>> {
+    match each {
+        _ if ranks == 1 => None,
+        1 => cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)),
+        _ => cores::share_out(cores, ranks, each),
     }
 }
 
@@ -298,10 +469,6 @@ fn threads(variable: Option<&OsStr>) -> usize {
 fn names_shm(fabrics: Option<&OsStr>) -> bool {
     let list = fabrics.map(OsStr::to_string_lossy).unwrap_or_default();
     list.is_empty() || list.split(',').any(|fabric| fabric.trim() == "shm")
-}
-
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

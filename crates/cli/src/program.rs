@@ -41,15 +41,17 @@ impl NoProgram {
 
 /// Finds `name` as a shell does: as it stands when it holds a slash, else in the folders of `search_path`.
 ///
-/// Relative names are taken from the current folder.
-pub fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, NoProgram> {
+/// Relative names are taken from `here`, or from the current folder where that is not given.
+pub fn find(name: &OsStr, search_path: Option<&OsStr>, here: Option<&Path>) -> Result<PathBuf, NoProgram> {
+    let here = here.unwrap_or(Path::new(""));
     if name.as_bytes().contains(&b'/') {
-        return check(Path::new(name), name).map(|()| PathBuf::from(name));
+        let path = here.join(name);
+        return check(&path, name).map(|()| path);
     }
     let folders = std::env::split_paths(search_path.unwrap_or_default());
-    let mut failure = missing(name, hint_for_bare(name));
+    let mut failure = missing(name, hint_for_bare(name, here));
     for folder in folders.filter(|_| !name.is_empty()) {
-        let candidate = folder.join(name);
+        let candidate = here.join(folder).join(name);
         match check(&candidate, name) {
             Ok(()) => return Ok(candidate),
             Err(NoProgram::Missing { .. }) => {}
@@ -82,8 +84,8 @@ fn not_executable(name: &OsStr, why: &'static str, hint: String) -> NoProgram {
 }
 
 /// The commonest slip: a program of this folder, named without the folder.
-fn hint_for_bare(name: &OsStr) -> String {
-    if Path::new(name).is_file() {
+fn hint_for_bare(name: &OsStr, here: &Path) -> String {
+    if here.join(name).is_file() {
         return format!("it is in this folder, but not in PATH: write ./{}", shown(name));
     }
     "it is in no folder of PATH; check the spelling".to_owned()
@@ -108,7 +110,7 @@ mod tests {
 
     fn find_in(folders: &[&Path], name: &str) -> Result<PathBuf, NoProgram> {
         let search_path = std::env::join_paths(folders).unwrap();
-        find(OsStr::new(name), Some(&search_path))
+        find(OsStr::new(name), Some(&search_path), None)
     }
 
     #[test]
@@ -123,10 +125,13 @@ mod tests {
         let folder = folder_with("tool", 0o755);
         let error = find_in(&[folder.path()], "toll").unwrap_err();
         assert_eq!(error.exit_status(), 127);
-        let error = find(folder.path().as_os_str(), None).unwrap_err();
+        let error = find(folder.path().as_os_str(), None, None).unwrap_err();
         assert_eq!(error.exit_status(), 126);
         assert!(error.to_string().contains("it is a folder"), "{error}");
-        assert_eq!(find(OsStr::new(""), Some(folder.path().as_os_str())).unwrap_err().exit_status(), 127);
+        assert_eq!(
+            find(OsStr::new(""), Some(folder.path().as_os_str()), None).unwrap_err().exit_status(),
+            127
+        );
     }
 
     #[test]

@@ -81,8 +81,12 @@ pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<Pulses>>> {
 
 /// Starts `rank` of the planned job. Who comes into the place of another is told what it has to know.
 pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io::Result<RankProcess> {
-    let mut command = Command::new(&plan.program);
-    command.arg0(&plan.command[0]).args(&plan.command[1..]);
+    let program = plan.program_of(rank);
+    let mut command = Command::new(&program.file);
+    command.arg0(&program.command[0]).args(&program.command[1..]);
+    if let Some(folder) = &program.folder {
+        command.current_dir(folder);
+    }
     command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared);
@@ -120,9 +124,12 @@ fn stream(rank: u32) -> io::Result<(Stream, OwnedFd)> {
 }
 
 fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, shared: &Shared) {
-    for name in std::env::vars_os().map(|(name, _)| name).filter(is_of_another_launcher) {
+    let program = plan.program_of(rank);
+    let is_kept = |name: &OsString| !is_of_another_launcher(name) && program.environment.passes(name);
+    for name in std::env::vars_os().map(|(name, _)| name).filter(|name| !is_kept(name)) {
         command.env_remove(name);
     }
+    command.envs(program.environment.set.iter().map(|(name, value)| (name, value)));
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
     let node = rank / plan.ranks_per_node;
     let first = node * plan.ranks_per_node;
@@ -195,6 +202,8 @@ const OUTER_PREFIXES: [&str; 2] = ["PMIX_SERVER_", "OMPI_COMM_WORLD_"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::environment::Environment;
+    use crate::plan::Program;
     use rustix::fs::{MemfdFlags, memfd_create};
     use rustix::process::{Resource, WaitOptions, getpid, getrlimit, waitpid};
 
@@ -203,12 +212,20 @@ mod tests {
             name: "weftrun".to_owned(),
             launcher: getpid(),
             host: "n1".to_owned(),
-            program: "/bin/sh".into(),
-            command: ["sh", "-c", script].map(OsString::from).to_vec(),
+            programs: vec![Program {
+                file: "/bin/sh".into(),
+                command: ["sh", "-c", script].map(OsString::from).to_vec(),
+                ranks: 4,
+                folder: None,
+                environment: Environment::default(),
+            }],
             ranks: 4,
             ranks_per_node: 4,
+            universe: Some(4),
             environment: vec![("COLOUR".into(), "blue".into())],
             binding: None,
+            places: None,
+            reports_bindings: false,
             cpus: Some(weft::CpuTime::of(1.5)),
             shares_memory: true,
             survives: false,

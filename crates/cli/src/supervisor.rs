@@ -112,7 +112,9 @@ impl<'a> Supervisor<'a> {
         Ok(Supervisor {
             plan,
             job: Job::new(plan.ranks, plan.restarts, &space, plan.survives)
-                .with_nodes_of(plan.ranks_per_node),
+                .with_nodes_of(plan.ranks_per_node)
+                .with_programs(plan.programs.iter().map(|program| program.ranks))
+                .with_universe(plan.universe),
             rebuilding: Rebuilding::new(plan.ranks, plan.restarts),
             processes: Vec::new(),
             signals,
@@ -148,6 +150,9 @@ impl<'a> Supervisor<'a> {
             let sets = self.plan.binding.as_ref().map(|sets| cores::list(&sets[rank as usize]));
             let place = sets.map_or_else(|| "not bound".to_owned(), |list| format!("on cpus {list}"));
             self.say(&format!("rank {rank} is process {}, {place}", process.pid));
+        }
+        if let Some(place) = self.plan.places.as_ref().filter(|_| self.plan.reports_bindings) {
+            self.say(&format!("rank {rank} is bound to {}", place[rank as usize]));
         }
         self.processes.push(process);
     }

@@ -19,11 +19,13 @@ mod cores;
 mod descendants;
 mod first;
 mod front;
+mod hosts;
 mod job;
 mod options;
 mod output;
 mod parts;
 mod plan;
+mod policy;
 mod program;
 mod ranks;
 mod rebuild;
@@ -34,15 +36,47 @@ mod told;
 mod watch;
 
 fn main() -> ExitCode {
-    let options = Options::from_arguments();
+    let mut options = Options::from_arguments();
     let name = options::invoked_name(std::env::args_os().next().as_ref());
-    let plan = match Plan::new(options, name.clone()) {
+    match hosts::named(&options.hosts) {
+        Ok(hosts) => {
+            if let Some(other) = hosts.iter().find(|host| !hosts::is_here(&host.name, &hosts::own_name())) {
+                weft::tell(format_args!(
+                    "{name}: host {}: this launcher starts ranks on this host only\n  \
+                     across hosts start the same program with `srun --mpi=pmi2` or with Hydra's mpiexec",
+                    other.name
+                ));
+                return ExitCode::from(1);
+            }
+            options.slots = hosts::slots(&hosts);
+        }
+        Err(message) => {
+            weft::tell(format_args!("{name}: {message}"));
+            return ExitCode::from(1);
+        }
+    }
+    tell_ignored(&options, &name);
+    let plan = match Plan::new(&options, name.clone()) {
         Ok(plan) => plan,
         Err(error) => return fail(&name, &error, error.exit_status()),
     };
+    if options.display_map {
+        weft::tell(format_args!("{name}: {}", plan.map()));
+    }
     match front::run(&plan) {
         Ok(status) => ExitCode::from(status),
         Err(error) => fail(&name, &error, 1),
+    }
+}
+
+/// Tells once of all options that mean nothing here.
+fn tell_ignored(options: &Options, name: &str) {
+    let ignored = options.ignored_here();
+    if !ignored.is_empty() && !options.quiet {
+        weft::tell(format_args!(
+            "{name}: ignored, since it means nothing on this host: {}",
+            ignored.join(", ")
+        ));
     }
 }
 

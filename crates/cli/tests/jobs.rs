@@ -44,6 +44,89 @@ fn a_variable_that_is_not_there_is_told() {
     assert!(outcome.errors.contains("-x NOT_SET_ANYWHERE: there is no such variable"), "{}", outcome.errors);
 }
 
+/// What each rank of several programs is given of its own.
+#[test]
+fn several_programs_are_one_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    let script = format!(
+        r#"{PMI} init; ask "cmd=get_appnum"; number=$answer; ask "cmd=get_universe_size"
+        echo "$PMI_RANK/$PMI_SIZE $1 ${{A-}}${{B-}} $(pwd) $number $answer"; ask "cmd=finalize""#
+    );
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    let outcome = run(&[
+        "-n", "1", "-env", "A", "1", "bash", "-c", &script, "x", "a", ":", "-n", "2", "-wdir", path, "-x",
+        "B=2", "bash", "-c", &script, "x", "b",
+    ]);
+    assert_eq!(outcome.code(), 0, "{}", outcome.errors);
+    let of_b = |rank| format!("{rank}/3 b 2 {path} cmd=appnum rc=0 appnum=1 cmd=universe_size rc=0 size=3");
+    let of_a = format!("0/3 a 1 {} cmd=appnum rc=0 appnum=0 cmd=universe_size rc=0 size=3", here.display());
+    assert_eq!(outcome.sorted_lines(), [of_a, of_b(1), of_b(2)]);
+}
+
+#[test]
+fn a_part_that_cannot_be_is_told_once() {
+    let one = |arguments: &[&str], code: i32, words: &[&str]| {
+        let outcome = run(arguments);
+        assert_eq!(outcome.code(), code, "{arguments:?}: {}", outcome.errors);
+        for word in words {
+            assert_eq!(outcome.errors.matches(word).count(), 1, "{arguments:?}: {}", outcome.errors);
+        }
+        outcome
+    };
+    let missing = one(
+        &["-n", "1", "echo", "a", ":", "-n", "2", "./no-such"],
+        127,
+        &["cannot find the program `./no-such`"],
+    );
+    assert_eq!(missing.output, "", "nothing was started");
+    one(&["-n", "1", "true", ":", "-n", "0", "true"], 2, &["0 is not in 1..=65536"]);
+    one(&["-n", "1", "true", ":", "-n", "1"], 2, &["part 2 of 2 (--np=1) names no program"]);
+    let fabrics =
+        ["-n", "1", "-x", "WEFT_FABRIC=tcp", "true", ":", "-n", "1", "-x", "WEFT_FABRIC=shm", "false"];
+    one(&fabrics, 1, &["`true` has WEFT_FABRIC=tcp, `false` has WEFT_FABRIC=shm", "--fabric LIST once"]);
+    one(&["-n", "1", "sleep", "1000", ":", "-n", "1", "sh", "-c", "exit 5"], 5, &["rank 1 (process"]);
+}
+
+#[test]
+fn variables_are_passed_on_as_is_said() {
+    let seen = |options: &[&str]| {
+        let script = r#"echo "${A-no} ${HOME-no} ${PMI_RANK-no}""#;
+        let (mut command, mark) = weftrun(&[&["-n", "1"], options, &["/bin/sh", "-c", script]].concat());
+        command.env("A", "outer").env("HOME", "/h");
+        let outcome = start_command(command, mark).finish();
+        assert_eq!(outcome.code(), 0, "{options:?}: {}", outcome.errors);
+        outcome.output.trim().to_owned()
+    };
+    for (options, expected) in [
+        (&[][..], "outer /h 0"),
+        (&["-genvnone"], "no no 0"),
+        (&["-genvlist", "HOME,B"], "no /h 0"),
+        (&["-genvnone", "-envall"], "outer /h 0"),
+        (&["-envlist", "A"], "outer no 0"),
+        (&["-envnone", "-x", "A"], "outer no 0"),
+        (&["-envnone", "-x", "HO*"], "no /h 0"),
+        (&["-genvnone", "-genv", "A", "1", "-env", "HOME", "2"], "1 2 0"),
+        (&["-genv", "A=1", "-env", "A=2"], "2 /h 0"),
+        (&["-env", "A", "2", "-genv", "A", "1"], "2 /h 0"),
+    ] {
+        assert_eq!(seen(options), expected, "{options:?}");
+    }
+}
+
+#[test]
+fn variables_of_other_launchers_are_heeded() {
+    let (mut command, mark) = weftrun(&["-n", "1", "sh", "-c", "echo $WEFT_TCP_PORTS; sleep 1000"]);
+    command.env("MPIEXEC_TIMEOUT", "0.3").env("MPIEXEC_PORT_RANGE", "5000:5100");
+    let outcome = start_command(command, mark).finish();
+    assert_eq!((outcome.code(), outcome.output.trim()), (124, "5000-5100"), "{}", outcome.errors);
+    let (mut command, mark) = weftrun(&["-n", "1", "true"]);
+    command.env("MPIEXEC_TIMEOUT", "soon");
+    let outcome = start_command(command, mark).finish();
+    assert!(outcome.errors.contains("MPIEXEC_TIMEOUT=soon: a number of seconds"), "{}", outcome.errors);
+}
+
 #[test]
 fn a_program_relative_to_the_folder_is_found_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -327,7 +410,7 @@ fn binding_is_as_asked_for() {
     assert!(bound.errors.contains(&format!("on cpus {cpus}")), "{}", bound.errors);
     let too_many = run(&["-n", "60000", "--bind", "cores", "true"]);
     assert_eq!(too_many.code(), 1);
-    assert!(too_many.errors.contains("leave --bind out"), "{}", too_many.errors);
+    assert!(too_many.errors.contains("leave --bind-to out"), "{}", too_many.errors);
 }
 
 #[test]

@@ -20,6 +20,10 @@ pub struct Server {
     finalized: u32,
     /// How many come to the barrier: those who were there from the beginning.
     members: u32,
+    /// The number of each process's program among those of the job.
+    programs: Vec<u32>,
+    /// How many processes there could be, where the launcher knows.
+    universe: Option<u32>,
 }
 
 /// What the launcher is to do next, in order.
@@ -106,7 +110,30 @@ impl Server {
     pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
         let store = BTreeMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{ranks}))"))]);
         let clients = (0..ranks + spares).map(|_| Client::new()).collect();
-        Server { space: space.to_owned(), ranks: clients, store, waiting: 0, finalized: 0, members: ranks }
+        Server {
+            space: space.to_owned(),
+            ranks: clients,
+            store,
+            waiting: 0,
+            finalized: 0,
+            members: ranks,
+            programs: vec![0; (ranks + spares) as usize],
+            universe: Some(ranks),
+        }
+    }
+
+    /// From now on it says that so many processes are possible, or that nobody knows.
+    #[must_use]
+    pub fn with_universe(self, universe: Option<u32>) -> Server {
+        Server { universe, ..self }
+    }
+
+    /// From now on it says that this process runs the program of that number among those of the job.
+    ///
+    /// # Panics
+    /// When the job has no such process.
+    pub fn set_program(&mut self, process: u32, program: u32) {
+        self.programs[process as usize] = program;
     }
 
     /// From now on it says that so many ranks each, in their order, are on a node of their own; before it is asked, so that all hear
@@ -196,9 +223,13 @@ impl Server {
             "get_maxes" => format!(
                 "cmd=maxes rc=0 kvsname_max=256 keylen_max={KEY_BYTES_MAX} vallen_max={VALUE_BYTES_MAX}\n"
             ),
-            "get_appnum" => "cmd=appnum rc=0 appnum=0\n".to_owned(),
+            "get_appnum" => format!("cmd=appnum rc=0 appnum={}\n", self.programs[rank as usize]),
             "get_my_kvsname" => format!("cmd=my_kvsname rc=0 kvsname={}\n", self.space),
-            "get_universe_size" => format!("cmd=universe_size rc=0 size={}\n", self.members),
+            "get_universe_size" => {
+                // -1 is how Hydra says that it does not know.
+                let size = self.universe.map_or(-1, i64::from);
+                format!("cmd=universe_size rc=0 size={size}\n")
+            }
             "put" => answer_to("put", self.put(rank, line)),
             "get" => answer_to("get", self.get(line)),
             "barrier_in" => return self.barrier(rank, actions),
@@ -231,9 +262,9 @@ impl Server {
         if line.number("pmiid") != Some(rank) {
             return "cmd=initack rc=-1 msg=wrong_pmiid\n".to_owned();
         }
-        let size = self.members;
+        let (size, program) = (self.members, self.programs[rank as usize]);
         format!(
-            "cmd=initack rc=0 rank={rank} size={size} appnum=0 debug=0\n\
+            "cmd=initack rc=0 rank={rank} size={size} appnum={program} debug=0\n\
              cmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n"
         )
     }
