@@ -153,6 +153,26 @@ static int operate(const char *kind, int count) {
             (void)MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         }
         for (int at = 0; code == MPI_SUCCESS && at < count; at++) SAME(result[at], part(members[previous], at));
+    } else if (!strcmp(kind, "cancels")) {
+        /* Each sends to the next and cancels, and says what became of it. */
+        MPI_Request request;
+        MPI_Status status;
+        int next = (here + 1) % lives, previous = (here + lives - 1) % lives, is_cancelled = 0, told = 0;
+        code = MPI_Issend(numbers, count, MPI_INT, places[next], TAG, comm, &request);
+        if (code == MPI_SUCCESS) {
+            OK(MPI_Cancel(&request));
+            code = MPI_Wait(&request, &status);
+        }
+        if (code == MPI_SUCCESS) {
+            OK(MPI_Test_cancelled(&status, &is_cancelled));
+            code = MPI_Sendrecv(&is_cancelled, 1, MPI_INT, places[next], TAG + 1, &told, 1, MPI_INT, places[previous], TAG + 1,
+                                comm, MPI_STATUS_IGNORE);
+        }
+        if (code == MPI_SUCCESS && !told) {
+            code = MPI_Recv(result, count, MPI_INT, places[previous], TAG, comm, MPI_STATUS_IGNORE);
+            for (int at = 0; code == MPI_SUCCESS && at < count; at++) SAME(result[at], part(members[previous], at));
+        }
+        if (code != MPI_SUCCESS && !resets) OK(MPIX_Comm_revoke(comm));
     } else if (strcmp(kind, "recover")) {
         check_failed(__FILE__, __LINE__, "there is no such operation");
     }

@@ -116,12 +116,14 @@ impl Stage {
         let [kind, first, second, third, fourth, fifth] = header.words;
         let own = [u32::from(twist & 3), u32::from(twist >> 6)];
         let (words, body) = match kind {
-            // To a request, that it is cleared or that help is wanted; to a synchronous message, that it is matched.
-            2 | 3 if twist & 16 == 0 => ([6, fourth, fifth, 0, 0, 0], Vec::new()),
+            // To a request, that it is cleared or that help is wanted; to a synchronous message, that it is matched or comes back.
+            2 | 3 if twist & 16 == 0 => ([6, fourth, fifth, u32::from(twist & 8 != 0), 0, 0], Vec::new()),
             3 if twist & 4 != 0 => ([9, fourth, fifth, 0, own[0], own[1]], tape.array::<16>().to_vec()),
             2 | 3 => ([4, fourth, fifth, 0, own[0], own[1]], u64::from(tape.short()).to_le_bytes().to_vec()),
             // To an invitation, that some of it was brought.
             9 => ([10, fourth, fifth, 0, 0, 0], u64::from(tape.short()).to_le_bytes().to_vec()),
+            // To a question for a message, that it comes back.
+            13 => ([6, first, second, u32::from(twist & 8 == 0), 0, 0], Vec::new()),
             // To a clearance, the data, with a length that fits or does not.
             4 => ([5, fourth, fifth, 0, 0, 0], vec![1; wanted(&payload) + usize::from(twist & 16 != 0)]),
             // To anything else, the same back.

@@ -208,7 +208,7 @@ fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
 const MIXED: &str = "mixed";
 const FABRICS: [&str; 3] = ["shm", "tcp", MIXED];
 /// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones, which both copy.
-const STORIES: [Story; 26] = [
+const STORIES: [Story; 28] = [
     warm("barrier", 1, "blank"),
     warm("bcast", 4, "shrink"),
     warm("bcast", 30_000, "blank"),
@@ -225,6 +225,8 @@ const STORIES: [Story; 26] = [
     warm("alltoall", 8_000, "blank"),
     warm("messages", 4, "blank-continue"),
     warm("messages", 50_000, "blank"),
+    warm("cancels", 4, "blank"),
+    warm("cancels", 50_000, "blank-continue"),
     warm("recover", 4, "blank"),
     warm("recover", 4, "shrink"),
     warm("dup", 4, "blank"),

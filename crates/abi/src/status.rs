@@ -8,6 +8,7 @@
 use std::ffi::c_int;
 
 use weft::Rank;
+use weft::claims::Outcome;
 
 use crate::generated::constants::*;
 use crate::types::MPI_Status;
@@ -38,6 +39,13 @@ pub(crate) fn of(status: &weft::Status) -> MPI_Status {
     if status.cancelled {
         (made.MPI_SOURCE, made.MPI_TAG) = (MPI_ANY_SOURCE, MPI_ANY_TAG);
     }
+    made
+}
+
+/// The status of a send, of which a program may only ask whether it was cancelled (MPI 5.0 §3.7.3).
+pub(crate) fn of_send(outcome: &Outcome) -> MPI_Status {
+    let mut made = EMPTY;
+    made.MPI_internal[2] = c_int::from(outcome.cancelled);
     made
 }
 

@@ -265,16 +265,13 @@ impl Execution {
         self.end()
     }
 
-    /// Ends it where it is: receives that nothing matched are cancelled; what has begun to move goes on until
-    /// [`Execution::is_settled`].
+    /// Ends it where it is: receives that nothing matched are cancelled, and so are sends to ranks that are elsewhere and
+    /// whose messages no receive has matched; what has begun to move goes on until [`Execution::is_settled`].
     pub fn abandon<F: Fabric>(&mut self, engine: &mut Engine<F>) {
         self.next = self.schedule.steps.len();
         for pending in &self.pending {
-            match pending.activity {
-                Activity::Receiving => engine.cancel(pending.request),
-                // One that is still queued is taken back by a later call.
-                _ if pending.in_vain => engine.take_back(pending.request),
-                _ => {}
+            if pending.activity == Activity::Receiving || pending.in_vain {
+                engine.cancel(pending.request);
             }
         }
         if let Some(Awaited { ticket, .. }) = self.awaited {

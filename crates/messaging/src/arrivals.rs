@@ -343,7 +343,7 @@ impl<L> Core<L> {
     #[inline]
     fn acknowledge(&mut self, from: Peer, postscript: Postscript) {
         if let Postscript::Acknowledge(send) = postscript {
-            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+            self.tell_done(from, send);
         }
     }
 
@@ -416,7 +416,7 @@ impl<L> Core<L> {
     fn carried(&mut self, from: Peer, send: RequestId, receive: RequestId, whole: bool) {
         self.carried_by(receive, Carrier::Undecided);
         if whole {
-            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+            self.tell_done(from, send);
             return self.finish_landing(receive);
         }
         if let Some(State::Landing { target, sent_bytes, .. }) = self.requests.find(receive) {
@@ -426,7 +426,7 @@ impl<L> Core<L> {
     }
 
     /// Notes that a payload is not read any more.
-    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+    pub(crate) fn conceal(&mut self, peer: Peer, exposed: Exposed) {
         if exposed != Exposed::default() {
             self.concealed.push((peer, exposed));
         }
@@ -440,16 +440,25 @@ impl<L> Core<L> {
         self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
     }
 
-    /// The receiver has what it wants.
-    fn done(&mut self, from: Peer, send: RequestId) {
-        match self.requests.find(send) {
+    /// Tells the sender that its memory is not needed any more, since a receive has what it wants of the message.
+    pub(crate) fn tell_done(&mut self, to: Peer, send: RequestId) {
+        self.reply(to, Kind::Done { send, is_retracted: false }, Parcel::small(&[]), Then::Nothing);
+    }
+
+    /// The receiver has what it wants; or nobody will receive the message, since it was taken back in time.
+    fn done(&mut self, from: Peer, send: RequestId, is_retracted: bool) {
+        let (exposed, outcome) = match self.requests.find(send) {
             Some(State::AwaitingReceiver { to, exposed, retracted, .. }) if *to == from => {
-                let (exposed, failure) = (*exposed, retracted.take());
-                self.conceal(from, exposed);
-                self.requests.complete(send, Outcome { failure, ..Outcome::sent() });
+                match (is_retracted, retracted.take()) {
+                    (false, _) => (*exposed, Outcome::sent()),
+                    (true, Some(reason)) => (*exposed, reason.outcome()),
+                    (true, None) => return self.reject(from, "back a message that nobody takes back"),
+                }
             }
-            _ => self.reject(from, "the end of a send that does not wait"),
-        }
+            _ => return self.reject(from, "the end of a send that does not wait"),
+        };
+        self.conceal(from, exposed);
+        self.requests.complete(send, outcome);
     }
 
     /// Bytes for a receive that was cleared.
@@ -546,8 +555,11 @@ impl<L> Core<L> {
         for (id, state) in self.requests.pending() {
             let line = match state {
                 State::Queued { to } => format!("send to process {}: waits for room", to.0),
-                State::AwaitingReceiver { to, source, .. } => {
+                State::AwaitingReceiver { to, source, retracted: None, .. } => {
                     format!("send to process {}: {} bytes wait for the receiver", to.0, source.bytes())
+                }
+                State::AwaitingReceiver { to, .. } => {
+                    format!("send to process {}: it is taken back, if no receive has matched it", to.0)
                 }
                 State::Posted { pattern, .. } => describe_posted(pattern),
                 State::Landing { source, tag, sent_bytes, .. }
@@ -723,7 +735,7 @@ impl<L> Core<L> {
             },
             Kind::Data { receive } => self.data(from, receive, payload),
             Kind::Piece { receive, offset } => self.piece(from, receive, offset, payload),
-            Kind::Done { send } => self.done(from, send),
+            Kind::Done { send, is_retracted } => self.done(from, send, is_retracted),
             Kind::Retract { send } => self.retract(from, send),
             Kind::Agree { number, identity } => self.hear_word(from, number, identity, payload),
             Kind::Revoke { context, identity } => self.hear_revocation(context, identity),

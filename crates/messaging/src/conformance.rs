@@ -1,8 +1,8 @@
 //! Random programs of sends and receives, run on any fabric and held against the rules of matching.
 //!
 //! A program is made from a seed: every rank sends messages to random ranks and posts receives, some with
-//! wildcards, in an order that the seed decides as well. Some receives are taken back, and some are not posted but look
-//! for a message that is there, and take it. Afterwards the log is compared with what MPI 5.0 §3.5
+//! wildcards, in an order that the seed decides as well. Some sends and some receives are cancelled, and some receives are not
+//! posted but look for a message that is there, and take it. Afterwards the log is compared with what MPI 5.0 §3.5
 //! demands. Since MPI leaves open which of two senders is heard first, the model is a set of rules and not one
 //! answer; with a single sender the rules leave exactly one answer.
 
@@ -54,6 +54,8 @@ struct Message {
     made: bool,
     mode: Mode,
     request: Option<RequestId>,
+    /// It was cancelled in time: nobody may receive it.
+    cancelled: bool,
 }
 
 /// A receive as the program knows it.
@@ -141,6 +143,7 @@ enum Step {
     Send(usize),
     Receive(usize),
     GiveUp(usize),
+    Cancel(usize),
 }
 
 struct Run<'a, F: Fabric> {
@@ -173,6 +176,14 @@ impl<'a, F: Fabric> Run<'a, F> {
             messages.push(message);
             receives.push(receive);
         }
+        for (number, message) in messages.iter().enumerate() {
+            let own: &mut Vec<Step> = &mut steps[message.envelope.source.0 as usize];
+            let sent = own.iter().position(|step| matches!(step, Step::Send(sent) if *sent == number));
+            if let Some(sent) = sent.filter(|_| dice.below(5) == 0) {
+                let after = sent + 1 + dice.below((own.len() - sent) as u64) as usize;
+                own.insert(after, Step::Cancel(number));
+            }
+        }
         Run { engines, seed, dice, messages, receives, steps, since: Instant::now() }
     }
 
@@ -189,6 +200,7 @@ impl<'a, F: Fabric> Run<'a, F> {
                     Step::Send(message) => self.send(rank, message),
                     Step::Receive(receive) => self.receive(receive),
                     Step::GiveUp(receive) => self.give_up(receive),
+                    Step::Cancel(message) => self.cancel(rank, message),
                 }
             }
         }
@@ -199,7 +211,7 @@ impl<'a, F: Fabric> Run<'a, F> {
             .flatten()
             .filter_map(|step| match step {
                 Step::Receive(receive) => Some(*receive),
-                Step::Send(_) | Step::GiveUp(_) => None,
+                Step::Send(_) | Step::GiveUp(_) | Step::Cancel(_) => None,
             })
             .filter(|&receive| self.receives[receive].is_one())
             .collect();
@@ -252,6 +264,12 @@ impl<'a, F: Fabric> Run<'a, F> {
         }
     }
 
+    fn cancel(&mut self, rank: usize, message: usize) {
+        if let Some(request) = self.messages[message].request {
+            self.engines[rank].cancel(request);
+        }
+    }
+
     /// Lets everything move until all that was sent has left, what has begun to arrive is there, and nothing moves for
     /// long enough that nothing can be under way.
     fn until_quiet(&mut self) {
@@ -292,6 +310,7 @@ impl<'a, F: Fabric> Run<'a, F> {
             {
                 assert_eq!(outcome.failure, None, "seed {}: a send failed", self.seed);
                 message.request = None;
+                message.cancelled = outcome.cancelled;
             }
         }
     }
@@ -338,7 +357,7 @@ impl<'a, F: Fabric> Run<'a, F> {
         assert_eq!(waiting, 0, "seed {}: sends never completed\n{}", self.seed, self.state());
     }
 
-    /// Every message was received once, whole or cut as the room was, and nothing else was.
+    /// Every message that was not cancelled was received once, whole or cut as the room was, and nothing else was.
     fn check_contents(&self) {
         let mut seen = vec![false; self.messages.len()];
         for receive in &self.receives {
@@ -356,7 +375,9 @@ impl<'a, F: Fabric> Run<'a, F> {
             let truncated = matches!(outcome.failure.as_deref(), Some(Failure::Truncated { .. }));
             assert_eq!(truncated, fits < message.data.len(), "seed {}", self.seed);
         }
-        assert!(seen.iter().all(|&seen| seen), "seed {}: a message was never received", self.seed);
+        for (number, message) in self.messages.iter().enumerate() {
+            assert_eq!(seen[number], !message.cancelled, "seed {}: message {number}", self.seed);
+        }
     }
 
     /// MPI 5.0 §3.5, both halves of the rule.
@@ -366,7 +387,8 @@ impl<'a, F: Fabric> Run<'a, F> {
             let message = &self.messages[number];
             for earlier_sent in 0..number {
                 let other = &self.messages[earlier_sent];
-                let rival = other.to == message.to
+                let rival = !other.cancelled
+                    && other.to == message.to
                     && other.envelope.source == message.envelope.source
                     && receive.pattern.matches(&other.envelope);
                 if rival {
@@ -416,7 +438,7 @@ fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
     };
     let to = dice.below(ranks as u64) as usize;
     let made = dice.below(3) == 0;
-    Message { to, envelope, data: Vec::leak(data), made, mode, request: None }
+    Message { to, envelope, data: Vec::leak(data), made, mode, request: None, cancelled: false }
 }
 
 /// A receive that asks for that message, and perhaps for others as well.

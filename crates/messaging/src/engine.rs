@@ -3,6 +3,7 @@
 //! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
 //! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
+mod cancelling;
 mod failing;
 mod gathering;
 mod made;
@@ -404,26 +405,6 @@ impl<F: Fabric> Engine<F> {
         ended
     }
 
-    /// Cancels a receive that nothing has matched; others go on as if nothing was said (MPI 5.0 §3.8.4).
-    pub fn cancel(&mut self, request: RequestId) {
-        if let Some(State::Posted { pattern, .. }) = self.core.requests.find(request) {
-            let pattern = *pattern;
-            if self.core.matching.withdraw(&pattern, request) {
-                self.core.requests.complete(request, Outcome::cancelled());
-            }
-        }
-    }
-
-    /// As [`Engine::cancel`], for a receive that is waited for; its ticket is to be waited for all the same.
-    #[cold]
-    pub fn cancel_awaited(&mut self, ticket: Ticket) {
-        match ticket {
-            Ticket::Request(request) => self.cancel(request),
-            Ticket::Awaited if self.core.awaited.is_posted() => self.core.end_awaited(Outcome::cancelled()),
-            Ticket::Awaited => {}
-        }
-    }
-
     /// The contexts of messages that came before their receive, one for each message.
     pub fn unexpected_contexts(&self) -> impl Iterator<Item = u32> + '_ {
         self.core.matching.contexts()
@@ -553,7 +534,7 @@ impl<F: Fabric> Engine<F> {
             Body::Whole { payload, postscript } => {
                 target.write_at(0, payload.payload());
                 if let Postscript::Acknowledge(send) = postscript {
-                    self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+                    self.core.tell_done(from, send);
                 }
                 let outcome = Outcome::received(source, tag, payload.bytes(), target.bytes());
                 Receiving::Done(outcome.with(postscript))
@@ -662,7 +643,7 @@ impl<F: Fabric> Engine<F> {
         let by_sender = |missing| Carrier::Sender { send, missing };
         match pulled {
             PulledShared::Own(bytes) if bytes >= wanted => {
-                self.core.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+                self.core.tell_done(from, send);
                 self.core.finish_landing(receive);
             }
             PulledShared::Own(bytes) => self.core.carried_by(receive, by_sender(Some(wanted - bytes))),

@@ -58,6 +58,9 @@ pub(crate) enum Then {
     Complete(RequestId),
     /// The send waits to be matched, in that context.
     AwaitReceiver(RequestId, u32),
+    /// The send was cancelled while the message went, and the receiver is asked for it back behind it: the send waits to be
+    /// matched or to come back, in that context.
+    AwaitAnswer(RequestId, u32),
 }
 
 /// Where an outgoing payload stands.

@@ -9,7 +9,7 @@
 //! clear     4        send index send gen. pieces   recv index recv gen. bytes wanted u64
 //! data      5        recv index recv gen. -        -          -         the message
 //! piece     12       recv index recv gen. -        offset, low and high its bytes from there on
-//! done      6        send index send gen. -        -          -         none
+//! done      6        send index send gen. back     -          -         none
 //! choke     7        -          -         -        -          -         none: send me requests only
 //! relax     8        -          -         -        -          -         none: eager is welcome again
 //! share     9        send index send gen. -        recv index recv gen. exposed 2 x u64: help to copy it
@@ -19,6 +19,7 @@
 //! failed    16       process    -          -        -          -         none
 //! retract   13       send index send gen. -        -          -         none: `done`, unless it is matched already
 //! ```
+//! *Back* is 1 where the message is taken out of those that wait for a receive, as `retract` asks.
 //! Indices and generations name entries of the other side's request table; both are checked when they come back.
 
 use fabric::{Exposed, Header, Payload, Peer};
@@ -44,8 +45,8 @@ pub(crate) enum Kind {
     Data { receive: RequestId },
     /// A piece of it. They come in order, and without a gap.
     Piece { receive: RequestId, offset: u64 },
-    /// The sender's memory is not needed any more, or its message is matched.
-    Done { send: RequestId },
+    /// The sender's memory is not needed any more, or its message is matched; or the message is taken back.
+    Done { send: RequestId, is_retracted: bool },
     /// The receiver keeps too much already.
     Choke,
     /// The receiver has room again.
@@ -86,7 +87,9 @@ impl Kind {
             Kind::Piece { receive, offset } => {
                 [PIECE, receive.index, receive.generation, 0, offset as u32, (offset >> 32) as u32]
             }
-            Kind::Done { send } => [DONE, send.index, send.generation, 0, 0, 0],
+            Kind::Done { send, is_retracted } => {
+                [DONE, send.index, send.generation, u32::from(is_retracted), 0, 0]
+            }
             Kind::Share { send, receive } => {
                 [SHARE, send.index, send.generation, 0, receive.index, receive.generation]
             }
@@ -127,7 +130,7 @@ impl Kind {
             CLEAR => Kind::Clear { send: front, receive: back, in_pieces: third != 0 },
             DATA => Kind::Data { receive: front },
             PIECE => Kind::Piece { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
-            DONE => Kind::Done { send: front },
+            DONE => Kind::Done { send: front, is_retracted: third != 0 },
             CHOKE => Kind::Choke,
             RELAX => Kind::Relax,
             SHARE => Kind::Share { send: front, receive: back },

@@ -170,6 +170,28 @@ pub(crate) enum Postscript {
     Signature(u32),
 }
 
+/// Why a message is asked back that waits for its receiver.
+pub(crate) enum Retracted {
+    /// Its sender has cancelled it.
+    Cancelled,
+    /// It can go no further for that reason.
+    Failed(Box<Failure>),
+}
+
+impl Retracted {
+    pub(crate) fn failed(failure: Failure) -> Retracted {
+        Retracted::Failed(Box::new(failure))
+    }
+
+    /// How the send ends, now that nobody will receive the message.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Retracted::Cancelled => Outcome::cancelled(),
+            Retracted::Failed(failure) => Outcome { failure: Some(failure), ..Outcome::sent() },
+        }
+    }
+}
+
 /// Where a request stands.
 pub(crate) enum State {
     /// A send in the link's queue.
@@ -182,8 +204,8 @@ pub(crate) enum State {
         exposed: Exposed,
         /// What its messages are kept apart by.
         context: u32,
-        /// Why it was taken back, where it was: so it ends, unless a receive had matched it.
-        retracted: Option<Box<Failure>>,
+        /// Why it was asked back, where it was: so it ends, unless a receive had matched it.
+        retracted: Option<Retracted>,
     },
     /// A receive that nothing has matched.
     Posted { pattern: Pattern, from: Option<Peer>, target: Target },
@@ -525,10 +547,11 @@ impl Requests {
         match then {
             Then::Nothing => {}
             Then::Complete(send) => self.complete(send, Outcome::sent()),
-            Then::AwaitReceiver(send, context) => {
+            Then::AwaitReceiver(send, context) | Then::AwaitAnswer(send, context) => {
                 if let Some(state) = self.find(send) {
                     let (source, exposed) = (Source::Row(Payload::EMPTY), Exposed::default());
-                    *state = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
+                    let retracted = matches!(then, Then::AwaitAnswer(..)).then_some(Retracted::Cancelled);
+                    *state = State::AwaitingReceiver { to, source, exposed, context, retracted };
                 }
             }
         }

@@ -637,7 +637,8 @@ impl Communicator {
         self.inner.process.wait(request)
     }
 
-    /// Cancels a receive that nothing has matched.
+    /// Cancels a send or a receive that nothing has matched. A send that need not wait for its receiver completes once its
+    /// message has left.
     pub fn cancel(&self, request: RequestId) {
         self.inner.process.cancel(request);
     }

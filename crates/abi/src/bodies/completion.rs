@@ -213,7 +213,7 @@ fn end(object: RequestObject, outcome: &Outcome) -> Ended {
         RequestObject::Failed { errors_to, status, error } => Ended::new(status, Some((error, errors_to))),
         RequestObject::Send { comm, errors_to, to, tag, .. } => {
             let error = comm.conclude_send(outcome, to, tag).err();
-            Ended::new(status::EMPTY, error.map(|error| (error, errors_to)))
+            Ended::new(status::of_send(outcome), error.map(|error| (error, errors_to)))
         }
         RequestObject::Receive { comm, errors_to, mut unpack, .. } => {
             let received = comm.conclude_receive(outcome);
@@ -725,8 +725,8 @@ pub(crate) fn reap(runtime: &'static Runtime) {
     }
 }
 
-/// Cancels a receive that nothing has matched, or asks a generalized request to be. Sends go on (MPI 5.0 §3.8.4 leaves
-/// that open).
+/// Cancels a send or a receive that nothing has matched, or asks a generalized request to be (MPI 5.0 §3.8.4). A send whose
+/// message has left, and that need not wait for its receiver, completes.
 ///
 /// # Safety
 /// `request` is null or a request.
@@ -749,12 +749,14 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
             return Err(collective_under_way(request));
         }
         enum Cancelled {
-            Receive(Communicator, RequestId),
+            Message(Communicator, RequestId),
             Generalized(Arc<Generalized>),
             Nothing,
         }
         let cancelled = match runtime.objects().operation(request) {
-            Some(Some(RequestObject::Receive { comm, id, .. })) => Cancelled::Receive(comm.clone(), *id),
+            Some(Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. })) => {
+                Cancelled::Message(comm.clone(), *id)
+            }
             Some(Some(RequestObject::Generalized { operation, .. })) => {
                 Cancelled::Generalized(Arc::clone(operation))
             }
@@ -763,7 +765,7 @@ pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
             None => return Err(no_request(request)),
         };
         match cancelled {
-            Cancelled::Receive(comm, id) => comm.cancel(id),
+            Cancelled::Message(comm, id) => comm.cancel(id),
             Cancelled::Generalized(operation) => operation.cancel()?,
             Cancelled::Nothing => {}
         }

@@ -167,6 +167,7 @@ unsafe fn looked_at(
 /// Where the status of an operation that is over is to be found.
 enum Found {
     Known(MPI_Status),
+    Sent(Communicator, RequestId),
     Received(Communicator, RequestId),
     Partitioned(Arc<Receiver>, RequestId),
     Generalized(Arc<Generalized>),
@@ -186,6 +187,7 @@ fn glance(runtime: &'static Runtime, request: MPI_Request) -> Result<Option<MPI_
     let found = found(&runtime.objects(), request)?;
     match found {
         Found::Known(status) => Ok(Some(status)),
+        Found::Sent(comm, id) => Ok(comm.process().peek(id).map(|outcome| status::of_send(&outcome))),
         Found::Received(comm, id) => Ok(received(&comm, id)),
         Found::Partitioned(receiver, id) => {
             let outcome = receiver.communicator().process().peek(id);
@@ -212,13 +214,13 @@ fn found(objects: &Objects, request: MPI_Request) -> Result<Found> {
 fn found_in(object: &RequestObject) -> Found {
     match object {
         RequestObject::Over(status) | RequestObject::Failed { status, .. } => Found::Known(*status),
+        RequestObject::Send { comm, id, .. } => Found::Sent(comm.clone(), *id),
         RequestObject::Receive { comm, id, .. } => Found::Received(comm.clone(), *id),
         RequestObject::PartitionedReceive { receiver, id, .. } => {
             Found::Partitioned(Arc::clone(receiver), *id)
         }
         RequestObject::Generalized { operation, .. } => Found::Generalized(Arc::clone(operation)),
-        RequestObject::Send { .. }
-        | RequestObject::Exchange { .. }
+        RequestObject::Exchange { .. }
         | RequestObject::PartitionedSend { .. }
         | RequestObject::Duplicate { .. }
         | RequestObject::Collective { .. }

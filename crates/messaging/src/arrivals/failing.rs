@@ -11,7 +11,7 @@ use crate::envelope::{Envelope, Pattern, Rank};
 use crate::failures::{Standing, is_collective};
 use crate::peers::{Parcel, Then};
 use crate::protocol::Kind;
-use crate::request::{Failure, Outcome, RequestId, State};
+use crate::request::{Failure, Outcome, RequestId, Retracted, State};
 
 impl<L> Core<L> {
     /// Ends what is under way in those contexts: whoever takes part has given up, or will when it hears of it, and who waits for
@@ -44,7 +44,7 @@ impl<L> Core<L> {
                     self.requests.complete(request, Outcome::failed(failure.clone()));
                 }
                 Ends::Send => {
-                    self.take_back_for(request, || failure.clone());
+                    self.take_back_for(request, || Retracted::failed(failure.clone()));
                 }
             }
         }
@@ -312,21 +312,26 @@ impl<L> Core<L> {
         };
         let context = *context;
         let Some(failure) = self.closed(context) else { return 0 };
-        usize::from(self.take_back_for(request, || failure))
+        usize::from(self.take_back_for(request, || Retracted::failed(failure)))
     }
 
     /// Takes a message back that nobody has received, as far as it is known here; true where that begins now.
     #[cold]
-    pub(crate) fn take_back_for(&mut self, request: RequestId, failure: impl FnOnce() -> Failure) -> bool {
+    pub(crate) fn take_back_for(&mut self, request: RequestId, reason: impl FnOnce() -> Retracted) -> bool {
         let Some(State::AwaitingReceiver { to, retracted: retracted @ None, .. }) =
             self.requests.find(request)
         else {
             return false;
         };
-        *retracted = Some(Box::new(failure()));
+        *retracted = Some(reason());
         let to = *to;
-        self.reply(to, Kind::Retract { send: request }, Parcel::small(&[]), Then::Nothing);
+        self.ask_back(to, request);
         true
+    }
+
+    /// Asks the receiver for a message back.
+    pub(crate) fn ask_back(&mut self, from: Peer, send: RequestId) {
+        self.reply(from, Kind::Retract { send }, Parcel::small(&[]), Then::Nothing);
     }
 
     /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.
@@ -345,7 +350,8 @@ impl<L> Core<L> {
         if let Some(unexpected) = self.matching.waiting_from(from, send) {
             self.matching.take(unexpected);
             self.relax();
-            self.reply(from, Kind::Done { send }, Parcel::small(&[]), Then::Nothing);
+            let done = Kind::Done { send, is_retracted: true };
+            self.reply(from, done, Parcel::small(&[]), Then::Nothing);
         }
     }
 }

@@ -87,14 +87,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Takes a message back that no receive has matched: its send ends then as if its communicator were revoked. One that a
-    /// receive has matched goes its way, and what was sent already has.
-    pub fn take_back(&mut self, request: RequestId) {
-        if self.core.take_back_for(request, || Failure::Revoked) {
-            self.act_on_notes();
-        }
-    }
-
     /// Revokes a communicator: all members learn of it, whoever fails meanwhile, and whatever they do in it ends.
     pub fn revoke(&mut self, standing: &Arc<Standing>) {
         self.core.revoke(standing, Revocation::Here);
